@@ -1,0 +1,63 @@
+# The commands of the house; cmake and ninja do the work. `make help` lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help install-deps build demo test test-long asan bench bench-peers format format-check lint clean
+
+JOBS ?= $(shell nproc)
+SOURCES = $(shell find include src apps tests bench -name '*.h' -o -name '*.cc')
+# Repeated builds are cached where ccache is installed.
+WITH_CCACHE = $(if $(shell command -v ccache),CMAKE_CXX_COMPILER_LAUNCHER=ccache)
+
+DEMO_MODEL := mlperf-dlrm-dcnv2
+DEMO_TOPOLOGY := dgx-h100:2
+DEMO_PLAN := build/demo/plan.json
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install-deps:  ## install missing Debian packages (as root, or by sudo)
+	@scripts/install_deps.sh
+
+build: install-deps  ## build everything, optimised, into build/ (programs in build/bin)
+	$(WITH_CCACHE) cmake --preset release
+	cmake --build --preset release --parallel $(JOBS)
+
+demo: build  ## plan MLPerf DLRM-DCNv2 on two DGX H100 and check the plan
+	mkdir -p $(dir $(DEMO_PLAN))
+	build/bin/plimsoll shard $(DEMO_MODEL) --on $(DEMO_TOPOLOGY) --search torchrec --batch-size 4096 --plan --stats -o $(DEMO_PLAN)
+	build/bin/plimsoll check $(DEMO_MODEL) $(DEMO_PLAN) --on $(DEMO_TOPOLOGY)
+	@echo
+	@echo "The plan lies in $(DEMO_PLAN)."
+
+test: build  ## run every test but the long ones
+	ctest --test-dir build -LE long --output-on-failure --no-tests=error --parallel $(JOBS)
+
+test-long: build asan  ## run the long tests, and everything else under the sanitizers
+	ctest --test-dir build -L long --output-on-failure --parallel $(JOBS)
+
+asan: install-deps  ## build and test with the address and undefined-behaviour sanitizers, in build/asan
+	$(WITH_CCACHE) cmake --preset asan
+	cmake --build --preset asan --parallel $(JOBS)
+	ctest --test-dir build/asan -LE long --output-on-failure --no-tests=error --parallel $(JOBS)
+
+bench: install-deps  ## build and run the benchmarks, in build/bench
+	$(WITH_CCACHE) cmake --preset bench
+	cmake --build --preset bench --parallel $(JOBS)
+	set -e; for bench in build/bench/bin/*_bench; do "$$bench"; done
+
+bench-peers: build  ## TorchRec's own planner and ours in one run (installs TorchRec from PyPI into build/peers)
+	scripts/make_peer_environment.sh build/peers
+	build/peers/bin/python bench/embedding/torchrec_peer.py build/bin/plimsoll
+
+format: install-deps  ## format the C++ sources in place
+	@clang-format-14 -i $(SOURCES)
+
+format-check: install-deps  ## fail where `make format` would change something
+	@clang-format-14 --dry-run --Werror $(SOURCES)
+
+lint: install-deps  ## run clang-tidy over src and apps
+	$(WITH_CCACHE) cmake --preset release
+	scripts/lint.sh build $(JOBS)
+
+clean:  ## remove build/
+	rm -rf build

@@ -1,0 +1,115 @@
+#include "plimsoll/app.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <system_error>
+
+#include "plimsoll/common.h"
+#include "plimsoll/core/suggest.h"
+#include "plimsoll/core/version.h"
+#include "plimsoll/io/report_json.h"
+
+namespace plimsoll::app {
+namespace {
+
+// Bad usage in our own words, with a name to mean where one is unknown.
+Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  const auto chosen = app.get_subcommands();
+  const CLI::App& command = chosen.empty() ? app : *chosen.front();
+  const std::string help =
+      fmt::format("see plimsoll {}--help", chosen.empty() ? "" : command.get_name() + " ");
+  const std::string text = error.what();
+  const auto is = [&error](CLI::ExitCodes code) {
+    return error.get_exit_code() == static_cast<int>(code);
+  };
+  const std::size_t colon = text.find(": ");  // "--batch-size: why"
+  if (is(CLI::ExitCodes::ValidationError) && colon != std::string::npos) {
+    return {ErrorCode::kUsage, text.substr(0, colon), text.substr(colon + 2), help, ""};
+  }
+  const std::vector<std::string> extras = app.remaining(true);
+  if (!is(CLI::ExitCodes::ExtrasError) || extras.empty()) {
+    return {ErrorCode::kUsage, "", text, help, ""};
+  }
+  const std::string word = extras.front().substr(0, extras.front().find('='));
+  std::vector<std::string> known;
+  if (word.starts_with('-')) {
+    for (const CLI::Option* option : command.get_options()) {
+      for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    }
+  } else if (chosen.empty()) {
+    for (const CLI::App* other : app.get_subcommands({})) known.push_back(other->get_name());
+  }
+  const auto similar = find_similar(word, known);
+  return {ErrorCode::kUsage, word,
+          word.starts_with('-') ? "no such flag"
+          : chosen.empty()      ? "no such command"
+                                : "one argument too many",
+          similar ? fmt::format("did you mean '{}'", *similar) : help, ""};
+}
+
+int run_unguarded(int argc, const char* const* argv) {
+  CLI::App app(
+      "Plans how a distributed model is loaded onto its machines, and proves how good the plan is.",
+      "plimsoll");
+  app.require_subcommand(0, 1);
+  app.footer(examples({"plimsoll shard mlperf-dlrm-dcnv2 --on dgx-h100:2",
+                       "plimsoll shard model.json --on 16x40GiB --json -o plan.json",
+                       "plimsoll check model.json plan.json --on 16x40GiB", "plimsoll models",
+                       "plimsoll hardware"}));
+  bool wants_version = false;
+  bool wants_json = false;
+  app.add_flag("--version", wants_version, "Print the version");
+  app.add_flag("--json", wants_json, "With --version: one JSON document");
+  Run command;
+  add_shard_command(app, command);
+  add_check_command(app, command);
+  add_convert_command(app, command);
+  add_data_commands(app, command);
+  add_completion_command(app, command);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // Help is no error; everything else is bad usage.
+    if (error.get_exit_code() == 0) return app.exit(error);
+    GlobalFlags flags;
+    for (int i = 1; i < argc; ++i) flags.json = flags.json || std::string_view(argv[i]) == "--json";
+    return report(usage_error(app, error), flags);
+  }
+  if (wants_version) {
+    print(wants_json ? io::write_version() : fmt::format("plimsoll {}\n", kVersion));
+    return kExitOk;
+  }
+  if (!command) {
+    if (!wants_json) {
+      print_error_text(app.help());
+      return kExitUsage;
+    }
+    GlobalFlags flags;
+    flags.json = true;
+    return report({ErrorCode::kUsage, "", "no command is given", "see plimsoll --help", ""}, flags);
+  }
+  return command();
+}
+
+}  // namespace
+
+int run(int argc, const char* const* argv) {
+  // The libraries below us may throw; nothing of ours does. Whatever comes here is our fault.
+  try {
+    const int code = run_unguarded(argc, argv);
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+    print_error_text(fmt::format("plimsoll: standard output: cannot write: {}\n",
+                                 std::generic_category().message(errno)));
+    return kExitUsage;
+  } catch (const std::exception& error) {
+    print_error_text(fmt::format("plimsoll: internal error: {}\n", error.what()));
+  } catch (...) {
+    print_error_text("plimsoll: internal error\n");
+  }
+  return kExitInternal;
+}
+
+}  // namespace plimsoll::app

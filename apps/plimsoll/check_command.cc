@@ -1,0 +1,113 @@
+// plimsoll check: judges a plan from outside.
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "plimsoll/check/sharding_check.h"
+#include "plimsoll/common.h"
+#include "plimsoll/io/files.h"
+#include "plimsoll/io/foreign_plan.h"
+#include "plimsoll/io/report_json.h"
+#include "plimsoll/planning_flags.h"
+#include "plimsoll/text_table.h"
+
+namespace plimsoll::app {
+namespace {
+
+struct CheckFlags {
+  GlobalFlags global;
+  PlanningFlags planning;
+  std::string plan;
+  bool strict = false;
+};
+
+// "violation covered_twice, sparse.ebc.t, rank 1: why"
+template <class Finding>
+std::string finding_line(std::string_view kind, const Finding& finding) {
+  return fmt::format("{} {}{}{}: {}\n", kind, to_string(finding.code),
+                     finding.table.empty() ? "" : ", " + finding.table,
+                     finding.rank ? fmt::format(", rank {}", *finding.rank) : "", finding.message);
+}
+
+std::string text_of(const check::CheckReport& report, const CheckFlags& flags) {
+  std::string text;
+  for (const check::Violation& violation : report.violations) {
+    text += finding_line(paint("violation", Tone::kBad, flags.global), violation);
+  }
+  for (const check::Hazard& hazard : report.hazards) {
+    text += finding_line(paint("hazard", Tone::kNote, flags.global), hazard);
+  }
+  text += fmt::format("{}: {} violation(s), {} hazard(s), rating {:.6g} ms\n",
+                      report.is_right() ? paint("right", Tone::kGood, flags.global)
+                                        : paint("wrong", Tone::kBad, flags.global),
+                      report.violations.size(), report.hazards.size(), report.rating);
+  if (flags.global.verbosity == 0) return text;
+  TextTable ranks({"rank", "HBM", "of", "DDR", "of", "ms"}, {true, true, true, true, true, true});
+  for (std::size_t r = 0; r < report.used.size(); ++r) {
+    ranks.add({fmt::format("{}", r), format_bytes(report.used[r].hbm),
+               format_bytes(report.capacity[r].hbm), format_bytes(report.used[r].ddr),
+               format_bytes(report.capacity[r].ddr), fmt::format("{:.4f}", report.rank_ms[r])});
+  }
+  return text + ranks.text();
+}
+
+int run_check(const CheckFlags& flags) {
+  // The plan says what it was made with; flags win over that. A first reading, without the model,
+  // finds it.
+  const PlanningFlags& planning = flags.planning;
+  if (const auto once = check_standard_input({planning.model, planning.on, planning.constraints,
+                                              planning.checkpoint_plan, flags.plan});
+      !once) {
+    return report(once.error(), flags.global);
+  }
+  auto text = io::read_text_file(flags.plan);
+  if (!text) return report(text.error(), flags.global);
+  std::map<std::string, std::string> recorded;
+  if (const auto own = io::read_plan(*text, flags.plan); own && own->provenance) {
+    recorded = own->provenance->options;
+  }
+  auto problem = make_problem(flags.planning, recorded);
+  if (!problem) return report(problem.error(), flags.global);
+  const auto answer = io::read_any_plan(*text, flags.plan,
+                                        {problem->model, problem->topology, problem->cost_model});
+  if (!answer) return report(answer.error(), flags.global);
+  if (!answer->plan) {
+    return report({ErrorCode::kValue, flags.plan, "the answer holds no plan", "plan again", ""},
+                  flags.global);
+  }
+  check::CheckOptions options;
+  options.strict = flags.strict;
+  options.batch_size = problem->batch_size;
+  options.reservation = problem->reservation;
+  options.fqn_constraints = problem->enumeration.fqn_constraints;
+  options.global_constraints = problem->enumeration.global_constraints;
+  // A rating by storage is no time.
+  if (recorded["perf_model"] != "storage") options.stated_rating = answer->rating;
+  const auto judged = check::check_sharding(problem->model, *answer->plan, problem->topology,
+                                            problem->cost_model, problem->mode, options);
+  if (!judged) return report(with_flag_as_place(judged.error()), flags.global);
+  print(flags.global.json ? io::write_check_report(*judged) : text_of(*judged, flags));
+  return judged->is_right() ? kExitOk : kExitViolations;
+}
+
+}  // namespace
+
+void add_check_command(CLI::App& app, Run& run) {
+  auto flags = std::make_shared<CheckFlags>();
+  CLI::App* command = app.add_subcommand(
+      "check", "Judge a plan: cuts, coverage, ranks, memory and rating, computed anew");
+  command->footer(examples({"plimsoll check mlperf-dlrm-dcnv2 plan.json --on dgx-h100:2",
+                            "plimsoll check model.json plan.json --on 16x40GiB --strict --json"}));
+  add_planning_flags(*command, flags->planning);
+  command
+      ->add_option("PLAN", flags->plan,
+                   "A plan of this program, of TorchRec or of a TorchEasyRec checkpoint; '-' for "
+                   "standard input. What it records of its making is used where a flag is absent")
+      ->required();
+  command->add_flag("--strict", flags->strict, "Count hazards as violations");
+  add_global_flags(*command, flags->global);
+  command->callback([flags, &run] { run = [flags] { return run_check(*flags); }; });
+}
+
+}  // namespace plimsoll::app

@@ -1,0 +1,98 @@
+#include "plimsoll/common.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "plimsoll/io/files.h"
+#include "plimsoll/io/model_json.h"
+#include "plimsoll/io/report_json.h"
+#include "plimsoll/io/shipped.h"
+
+namespace plimsoll::app {
+
+void add_global_flags(CLI::App& command, GlobalFlags& flags) {
+  command.add_flag("--json", flags.json, "Print exactly one JSON document");
+  command.add_flag("-q,--quiet", flags.quiet, "No warnings, notes or progress");
+  command.add_flag("-v,--verbose", flags.verbosity, "Say more; may be given twice");
+  command.add_option("--color", flags.color, "Colour the text: auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
+  command.add_option("--seed", flags.seed, "Seed of whatever is random")
+      ->check([](const std::string& text) {
+        std::uint64_t seed = 0;
+        const char* end = text.data() + text.size();
+        const auto [stop, error] = std::from_chars(text.data(), end, seed);
+        return error == std::errc() && stop == end
+                   ? std::string()
+                   : fmt::format("'{}' is no whole number from 0 to 2^64 - 1", text);
+      })
+      ->capture_default_str();
+  command.add_option("--threads", flags.threads, "Threads; the answer is the same on any number")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+}
+
+void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+void print_error_text(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
+int report(const Error& error, const GlobalFlags& flags) {
+  print_error_text(fmt::format("plimsoll: {}\n", format_error(error)));
+  if (flags.json) print(io::write_error(error));
+  return error.code == ErrorCode::kInternal ? kExitInternal : kExitUsage;
+}
+
+std::string paint(std::string_view text, Tone tone, const GlobalFlags& flags) {
+  const bool is_wanted =
+      flags.color == "always" ||
+      (flags.color == "auto" && std::getenv("NO_COLOR") == nullptr && isatty(STDOUT_FILENO) != 0);
+  if (!is_wanted) return std::string(text);
+  const char* code = "1";
+  switch (tone) {
+    case Tone::kGood:
+      code = "32";
+      break;
+    case Tone::kBad:
+      code = "31";
+      break;
+    case Tone::kNote:
+      code = "33";
+      break;
+    case Tone::kHeading:
+      code = "1";
+      break;
+  }
+  return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
+}
+
+bool is_file_name(const std::string& name) {
+  if (name == "-" || name.find('/') != std::string::npos || name.ends_with(".json")) return true;
+  std::error_code error;  // a name too long for a file is none
+  return std::filesystem::exists(name, error) && !std::filesystem::is_directory(name, error);
+}
+
+Result<void> check_standard_input(std::initializer_list<std::string_view> names) {
+  if (std::count(names.begin(), names.end(), "-") <= 1) return {};
+  return fail(ErrorCode::kUsage, "-", "standard input is named twice and can be read once",
+              "put one of the two in a file");
+}
+
+Result<embedding::Model> load_model(const std::string& name) {
+  if (!is_file_name(name)) return io::load_shipped_model(name);
+  PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(name));
+  return io::read_model(text, name);
+}
+
+std::string examples(std::initializer_list<std::string_view> lines) {
+  std::string text = "Examples:\n";
+  for (const std::string_view line : lines) text += fmt::format("  {}\n", line);
+  return text;
+}
+
+}  // namespace plimsoll::app

@@ -1,0 +1,71 @@
+// What every command shares: global flags, where output goes, exit codes.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "plimsoll/core/result.h"
+#include "plimsoll/embedding/model.h"
+
+namespace plimsoll::app {
+
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitUsage = 1,
+  kExitInfeasible = 2,
+  kExitCut = 3,
+  kExitNoPlan = 4,
+  kExitViolations = 5,
+  kExitDiff = 6,
+  kExitInternal = 70,
+};
+
+struct GlobalFlags {
+  bool json = false;
+  bool quiet = false;
+  int verbosity = 0;
+  std::string color = "auto";  // auto, always, never
+  std::uint64_t seed = 0;
+  int threads = 1;
+};
+
+// Flags that every command takes.
+void add_global_flags(CLI::App& command, GlobalFlags& flags);
+
+// A command registers itself on the application; `run` is set when it was chosen.
+using Run = std::function<int()>;
+void add_shard_command(CLI::App& app, Run& run);
+void add_check_command(CLI::App& app, Run& run);
+void add_convert_command(CLI::App& app, Run& run);
+void add_data_commands(CLI::App& app, Run& run);  // hardware, models, schema
+void add_completion_command(CLI::App& app, Run& run);
+
+// Text for people on stdout; prose, progress and errors on stderr. Both return what they print to
+// the caller's exit code.
+void print(std::string_view text);
+void print_error_text(std::string_view text);
+
+// Reports an Error the way the flags ask for (prose on stderr; with --json also one document on
+// stdout) and returns the exit code for it.
+int report(const Error& error, const GlobalFlags& flags);
+
+// Bold or coloured where stdout is a terminal, NO_COLOR is unset, or --color says so.
+enum class Tone { kGood, kBad, kNote, kHeading };
+std::string paint(std::string_view text, Tone tone, const GlobalFlags& flags);
+
+// Does this name a file ("-": standard input), not something that comes with the program?
+bool is_file_name(const std::string& name);
+
+// Error kUsage where more than one of these names is "-".
+Result<void> check_standard_input(std::initializer_list<std::string_view> names);
+
+// A file or the name of a shipped model.
+Result<embedding::Model> load_model(const std::string& name);
+
+// Adds "Examples:" below a command's help.
+std::string examples(std::initializer_list<std::string_view> lines);
+
+}  // namespace plimsoll::app

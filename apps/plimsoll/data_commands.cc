@@ -1,0 +1,132 @@
+// plimsoll hardware, models, schema: what comes with the program.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "plimsoll/common.h"
+#include "plimsoll/core/suggest.h"
+#include "plimsoll/io/report_json.h"
+#include "plimsoll/io/shipped.h"
+#include "plimsoll/text_table.h"
+#include "plimsoll/topology/presets.h"
+
+namespace plimsoll::app {
+namespace {
+
+struct DataFlags {
+  GlobalFlags global;
+  std::string name;
+};
+
+int run_models(const DataFlags& flags) {
+  if (!flags.name.empty()) {
+    for (const io::ShippedModel& model : io::shipped_models()) {
+      if (model.id == flags.name) {
+        print(model.text);
+        return kExitOk;
+      }
+    }
+    return report(io::load_shipped_model(flags.name).error(), flags.global);
+  }
+  if (flags.global.json) {
+    print(io::write_model_list(io::shipped_models()));
+    return kExitOk;
+  }
+  TextTable table({"model", "what it is"});
+  for (const io::ShippedModel& model : io::shipped_models()) {
+    table.add({std::string(model.id), std::string(model.description)});
+  }
+  print(table.text());
+  return kExitOk;
+}
+
+std::string rate(const std::optional<double>& gb_per_s) {
+  return gb_per_s ? fmt::format("{:g}", *gb_per_s) : "-";
+}
+
+int run_hardware(const DataFlags& flags) {
+  const auto is_wanted = [&flags](std::string_view id) {
+    return id.find(flags.name) != std::string_view::npos;
+  };
+  std::vector<std::string> ids;
+  for (const topology::Node& node : topology::nodes()) ids.emplace_back(node.id);
+  for (const topology::Accelerator& a : topology::accelerators()) ids.emplace_back(a.id);
+  for (const auto& preset : topology::planner_presets()) ids.emplace_back(preset.id);
+  if (std::none_of(ids.begin(), ids.end(), is_wanted)) {
+    return report({ErrorCode::kNotFound, flags.name, "no hardware has this in its name",
+                   suggest(flags.name, ids), ""},
+                  flags.global);
+  }
+  if (flags.global.json) {
+    print(io::write_hardware(flags.name));
+    return kExitOk;
+  }
+  TextTable nodes({"node", "accelerators", "DDR GB", "NICs", "GB/s out, each"},
+                  {false, false, true, true, true});
+  for (const topology::Node& node : topology::nodes()) {
+    if (!is_wanted(node.id)) continue;
+    nodes.add({std::string(node.id),
+               fmt::format("{} x {}", node.num_accelerators, node.accelerator),
+               fmt::format("{:g}", node.ddr_nominal_gb),
+               fmt::format("{} x {:g} Gb/s", node.num_nics, node.nic_gbit_per_s),
+               fmt::format("{:g}", node.scaleout_per_direction_gb_per_s_per_accelerator)});
+  }
+  TextTable accelerators(
+      {"accelerator", "HBM GB", "HBM GB/s", "scale-up GB/s, each way", "host GB/s"},
+      {false, true, true, true, true});
+  for (const topology::Accelerator& a : topology::accelerators()) {
+    if (!is_wanted(a.id)) continue;
+    accelerators.add({std::string(a.id), fmt::format("{:g}", a.hbm_nominal_gb),
+                      rate(a.hbm_gb_per_s), rate(a.scaleup_per_direction_gb_per_s),
+                      rate(a.host_per_direction_gb_per_s)});
+  }
+  TextTable presets({"planner preset", "source"});
+  for (const topology::PlannerPreset& preset : topology::planner_presets()) {
+    if (is_wanted(preset.id)) presets.add({std::string(preset.id), std::string(preset.source)});
+  }
+  print(nodes.text() + "\n" + accelerators.text() + "\n" + presets.text());
+  return kExitOk;
+}
+
+int run_schema(const DataFlags& flags) {
+  if (!flags.name.empty()) {
+    const auto schema = io::find_schema(flags.name);
+    if (!schema) return report(schema.error(), flags.global);
+    print(*schema);
+    return kExitOk;
+  }
+  if (flags.global.json) {
+    print(io::write_schema_list(io::schemas()));
+    return kExitOk;
+  }
+  for (const io::Schema& schema : io::schemas()) print(fmt::format("{}\n", schema.name));
+  return kExitOk;
+}
+
+void add(CLI::App& app, Run& run, const std::string& name, const std::string& description,
+         const std::string& argument, int (*body)(const DataFlags&),
+         std::initializer_list<std::string_view> lines) {
+  auto flags = std::make_shared<DataFlags>();
+  CLI::App* command = app.add_subcommand(name, description);
+  command->footer(examples(lines));
+  command->add_option("NAME", flags->name, argument);
+  add_global_flags(*command, flags->global);
+  command->callback([flags, &run, body] { run = [flags, body] { return body(*flags); }; });
+}
+
+}  // namespace
+
+void add_data_commands(CLI::App& app, Run& run) {
+  add(app, run, "models", "List the models that come along, or print one", "Print this model",
+      run_models, {"plimsoll models", "plimsoll models mlperf-dlrm-dcnv2 > model.json"});
+  add(app, run, "hardware", "List nodes, accelerators and planner presets",
+      "Only entries whose name contains this", run_hardware,
+      {"plimsoll hardware", "plimsoll hardware h100 --json"});
+  add(app, run, "schema", "List the JSON Schemas of our documents, or print one",
+      "Print this schema", run_schema, {"plimsoll schema", "plimsoll schema model"});
+}
+
+}  // namespace plimsoll::app

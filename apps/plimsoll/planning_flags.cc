@@ -1,0 +1,361 @@
+#include "plimsoll/planning_flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "plimsoll/common.h"
+#include "plimsoll/core/suggest.h"
+#include "plimsoll/embedding/easyrec.h"
+#include "plimsoll/io/files.h"
+#include "plimsoll/io/foreign_plan.h"
+#include "plimsoll/io/model_json.h"
+#include "plimsoll/io/topology_json.h"
+#include "plimsoll/topology/presets.h"
+
+namespace plimsoll::app {
+namespace {
+
+using embedding::PlanningProblem;
+using embedding::ReservationKind;
+using embedding::ReservationOptions;
+
+template <class Number>
+Result<Number> parse_number(std::string_view text, std::string_view place) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return fail(ErrorCode::kUsage, std::string(place), fmt::format("'{}' is not a number", text));
+  }
+  return value;
+}
+
+template <class Enum>
+Result<Enum> parse_enum(std::string_view text, std::string_view place) {
+  if (const auto found = embedding::find_enum<Enum>(text)) return *found;
+  return fail(ErrorCode::kUsage, std::string(place), fmt::format("unknown name '{}'", text),
+              suggest(text, embedding::enum_names<Enum>()));
+}
+
+// A field of the topology as the user wrote it: by a flag, in the preset's name or in the file.
+std::string topology_place(const PlanningFlags& flags, std::string field) {
+  if (field.empty()) return "--on";
+  const bool is_flag = (field == "local_world_size" && flags.local_world_size) ||
+                       (field == "pod_size" && flags.pod_size) ||
+                       (field == "hbm_cap" && !flags.hbm_cap.empty()) ||
+                       (field == "ddr_cap" && !flags.ddr_cap.empty()) ||
+                       (field == "intra_host_bw" && !flags.intra_host_bw.empty()) ||
+                       (field == "inter_host_bw" && !flags.inter_host_bw.empty());
+  if (is_flag) {
+    std::replace(field.begin(), field.end(), '_', '-');
+    return "--" + field;
+  }
+  return is_file_name(flags.on) ? fmt::format("{}#/{}", flags.on, field) : "--on";
+}
+
+template <class T>
+Result<T> place_in_topology(const PlanningFlags& flags, Result<T> result) {
+  if (!result) result.error().place = topology_place(flags, std::move(result.error().place));
+  return result;
+}
+
+Result<Bytes> parse_bytes_of(std::string_view text, std::string_view flag) {
+  auto bytes = parse_bytes(text);
+  if (!bytes) bytes.error().place = flag;
+  return bytes;
+}
+
+Result<topology::TopologySpec> load_topology(const PlanningFlags& flags) {
+  if (flags.on.empty()) {
+    return fail(ErrorCode::kUsage, "--on", "no hardware is given",
+                "name a preset such as dgx-h100:2, 16x40GiB, or a topology file");
+  }
+  topology::TopologySpec spec;
+  if (is_file_name(flags.on)) {
+    PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(flags.on));
+    PLIMSOLL_ASSIGN(spec, io::read_topology(text, flags.on));
+    if (flags.local_world_size) spec.local_world_size = flags.local_world_size;
+    if (flags.pod_size) spec.pod_size = flags.pod_size;
+  } else {
+    PLIMSOLL_ASSIGN(
+        spec, place_in_topology(flags, topology::find_preset(
+                                           flags.on, {flags.local_world_size, flags.pod_size})));
+  }
+  const auto set_cap = [](const std::string& text, std::string_view flag, std::optional<Bytes>& cap,
+                          std::vector<Bytes>& caps) -> Result<void> {
+    if (text.empty()) return {};
+    PLIMSOLL_ASSIGN(cap, parse_bytes_of(text, flag));
+    caps.clear();  // a flag wins over the file's list, too
+    return {};
+  };
+  PLIMSOLL_RETURN_IF_ERROR(set_cap(flags.hbm_cap, "--hbm-cap", spec.hbm_cap, spec.hbm_caps));
+  PLIMSOLL_RETURN_IF_ERROR(set_cap(flags.ddr_cap, "--ddr-cap", spec.ddr_cap, spec.ddr_caps));
+  const auto set_bandwidth = [](const std::string& text, std::string_view place,
+                                std::optional<double>& field) -> Result<void> {
+    if (text.empty()) return {};
+    auto bandwidth = parse_bandwidth(text);
+    if (!bandwidth) {
+      bandwidth.error().place = place;
+      return tl::unexpected<Error>(std::move(bandwidth).error());
+    }
+    field = *bandwidth;
+    return {};
+  };
+  PLIMSOLL_RETURN_IF_ERROR(
+      set_bandwidth(flags.intra_host_bw, "--intra-host-bw", spec.intra_host_bw));
+  PLIMSOLL_RETURN_IF_ERROR(
+      set_bandwidth(flags.inter_host_bw, "--inter-host-bw", spec.inter_host_bw));
+  return spec;
+}
+
+// "heuristical", "heuristical:0.05", "fixed_absolute:4GiB", "sku_aware:6GiB".
+Result<ReservationOptions> parse_reservation(std::string_view text) {
+  ReservationOptions options;
+  const std::size_t colon = text.find(':');
+  PLIMSOLL_ASSIGN(options.kind,
+                  parse_enum<ReservationKind>(text.substr(0, colon), "--reservation"));
+  if (colon != std::string_view::npos) {
+    const std::string_view value = text.substr(colon + 1);
+    if (options.kind == ReservationKind::kFixedAbsolute) {
+      PLIMSOLL_ASSIGN(options.absolute_bytes, parse_bytes_of(value, "--reservation"));
+    } else if (options.kind == ReservationKind::kSkuAware) {
+      PLIMSOLL_ASSIGN(options.margin_bytes, parse_bytes_of(value, "--reservation"));
+    } else {
+      PLIMSOLL_ASSIGN(options.percentage, parse_number<double>(value, "--reservation"));
+    }
+  }
+  if (!(options.percentage >= 0 && options.percentage <= 1)) {
+    return fail(ErrorCode::kUsage, "--reservation",
+                fmt::format("{} is no share of the memory", options.percentage),
+                "give a number from 0 to 1, such as 0.15");
+  }
+  return options;
+}
+
+// The text that make_provenance writes: kind, percentage, multiplier, dense estimate, absolute,
+// margin, overhead, base.
+Result<ReservationOptions> parse_recorded_reservation(std::string_view text) {
+  constexpr std::string_view kPlace = "provenance/options/reservation";
+  std::vector<std::string_view> fields;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    fields.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  if (fields.size() != 8) {
+    return fail(ErrorCode::kSchema, std::string(kPlace), "not a reservation of this program",
+                "give --reservation");
+  }
+  ReservationOptions options;
+  PLIMSOLL_ASSIGN(options.kind, parse_enum<ReservationKind>(fields[0], kPlace));
+  PLIMSOLL_ASSIGN(options.percentage, parse_number<double>(fields[1], kPlace));
+  PLIMSOLL_ASSIGN(options.parameter_multiplier, parse_number<double>(fields[2], kPlace));
+  PLIMSOLL_ASSIGN(const Bytes dense, parse_number<Bytes>(fields[3], kPlace));
+  if (dense != 0) options.dense_tensor_estimate = dense;
+  PLIMSOLL_ASSIGN(options.absolute_bytes, parse_number<Bytes>(fields[4], kPlace));
+  PLIMSOLL_ASSIGN(options.margin_bytes, parse_number<Bytes>(fields[5], kPlace));
+  PLIMSOLL_ASSIGN(options.overhead_bytes, parse_number<Bytes>(fields[6], kPlace));
+  PLIMSOLL_ASSIGN(const Bytes base, parse_number<Bytes>(fields[7], kPlace));
+  if (base >= 0) options.base_bytes = base;
+  if (!(options.parameter_multiplier >= 0) || std::isinf(options.parameter_multiplier) ||
+      dense < 0) {
+    return fail(ErrorCode::kSchema, std::string(kPlace), "a figure is negative or not finite",
+                "give --reservation");
+  }
+  return options;
+}
+
+std::optional<std::string> find(const std::map<std::string, std::string>& recorded,
+                                const std::string& key) {
+  const auto found = recorded.find(key);
+  if (found == recorded.end()) return std::nullopt;
+  return found->second;
+}
+
+// A key that is no table's name but a table's fqn is meant as such; all others are names.
+void add_constraints(const embedding::ConstraintMap& constraints, PlanningProblem& problem) {
+  std::set<std::string> names;
+  std::set<std::string> fqns;
+  for (const embedding::Module& module : problem.model.modules) {
+    for (const embedding::Table& table : module.tables) {
+      names.insert(table.name);
+      fqns.insert(embedding::table_fqn(module.path, table.name));
+    }
+  }
+  for (const auto& [key, value] : constraints) {
+    const bool is_fqn = !names.contains(key) && fqns.contains(key);
+    auto& map = is_fqn ? problem.enumeration.fqn_constraints : problem.model.constraints;
+    map[key] = value;
+  }
+}
+
+// The problem as TorchEasyRec's planner sees it.
+Result<PlanningProblem> make_easyrec_problem(const PlanningFlags& flags, PlanningProblem problem,
+                                             topology::TopologySpec spec) {
+  embedding::EasyRecSetup setup;
+  if (!flags.checkpoint_plan.empty()) {
+    PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(flags.checkpoint_plan));
+    PLIMSOLL_ASSIGN(setup.checkpoint_types, io::read_sharding_types(text, flags.checkpoint_plan));
+  }
+  setup.forces_checkpoint_plan = flags.force_checkpoint_plan;
+  setup.model = std::move(problem.model);
+  setup.topology = std::move(spec);
+  setup.cost_model = std::move(problem.cost_model);
+  setup.fqn_constraints = std::move(problem.enumeration.fqn_constraints);
+  PLIMSOLL_ASSIGN(embedding::EasyRecPlanner planner,
+                  embedding::make_easyrec_planner(setup, environment));
+  return std::move(planner.problem);
+}
+
+}  // namespace
+
+std::optional<std::string> environment(std::string_view name) {
+  const char* value = std::getenv(std::string(name).c_str());
+  if (value == nullptr) return std::nullopt;
+  return std::string(value);
+}
+
+void add_planning_flags(CLI::App& command, PlanningFlags& flags) {
+  command
+      .add_option("MODEL", flags.model,
+                  "A model file, '-' for standard input, or the name of a shipped model")
+      ->required();
+  command
+      .add_option(
+          "--on", flags.on,
+          "Hardware: a preset and how many (dgx-h100:2), ranks x memory (16x40GiB), ranks x "
+          "accelerator (4xh100-sxm), or a topology file")
+      ->required();
+  command.add_option("--batch-size", flags.batch_size, "Samples per rank; 512 unless given")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  command.add_option("--optimizer", flags.optimizer,
+                     "Of every table: none, sgd, adam, adagrad, rowwise_adagrad, ...; the model's "
+                     "own unless given");
+  command.add_option("--constraints", flags.constraints,
+                     "A file of constraints by table; they replace the model's for those tables");
+  command.add_option("--cost-model", flags.cost_model,
+                     "TorchRec release to reproduce: torchrec-1.4, torchrec-ref, torchrec-1.8 or "
+                     "torchrec-1.9 (the default)");
+  command.add_option("--reservation", flags.reservation,
+                     "What is kept free: heuristical[:SHARE], fixed_percentage[:SHARE], "
+                     "inference[:SHARE], fixed_absolute:BYTES or sku_aware:BYTES");
+  command.add_option("--dense-tensor-estimate", flags.dense_tensor_estimate,
+                     "Bytes of the dense part per rank, instead of the model's own");
+  command.add_option("--local-world-size", flags.local_world_size, "Ranks per host");
+  command.add_option("--pod-size", flags.pod_size, "Hosts per fast domain; 0: no pods");
+  command.add_option("--hbm-cap", flags.hbm_cap, "HBM per rank, such as 80GiB");
+  command.add_option("--ddr-cap", flags.ddr_cap, "DDR per rank");
+  command.add_option("--intra-host-bw", flags.intra_host_bw, "Within a host, such as 600GiB/s");
+  command.add_option("--inter-host-bw", flags.inter_host_bw, "Between hosts");
+  command.add_option("--pipeline-type", flags.pipeline_type,
+                     "none, train_base, train_sparse_dist or train_prefetch_sparse_dist");
+  command.add_flag("--inference", flags.inference, "Estimate inference, not training");
+  command.add_flag("--run-embedding-at-peak-memory", flags.run_embedding_at_peak_memory,
+                   "Count the output where the pipeline holds it at its peak");
+  CLI::Option* const easyrec = command.add_flag(
+      "--easyrec-environment", flags.easyrec_environment,
+      "Set up as TorchEasyRec does, with its proposers; read INTRA_NODE_BANDWIDTH, "
+      "CROSS_NODE_BANDWIDTH, STORAGE_RESERVE_PERCENT, TZREC_DP_HBM_BINS_PER_DEVICE, "
+      "TZREC_DP_DDR_BINS_PER_DEVICE and FORCE_LOAD_SHARDING_PLAN");
+  command
+      .add_option("--checkpoint-plan", flags.checkpoint_plan,
+                  "A checkpoint's plan: tables that are data_parallel there stay so")
+      ->needs(easyrec);
+  command
+      .add_flag("--force-checkpoint-plan", flags.force_checkpoint_plan,
+                "Every table keeps the sharding type of the checkpoint's plan")
+      ->needs(easyrec);
+}
+
+Result<PlanningProblem> make_problem(const PlanningFlags& flags,
+                                     const std::map<std::string, std::string>& recorded) {
+  PlanningProblem problem;
+  PLIMSOLL_RETURN_IF_ERROR(
+      check_standard_input({flags.model, flags.on, flags.constraints, flags.checkpoint_plan}));
+  PLIMSOLL_ASSIGN(problem.model, load_model(flags.model));
+  if (!flags.constraints.empty()) {
+    PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(flags.constraints));
+    PLIMSOLL_ASSIGN(const auto constraints, io::read_constraints(text, flags.constraints));
+    add_constraints(constraints, problem);
+  }
+
+  std::string optimizer = flags.optimizer;
+  if (optimizer.empty()) optimizer = find(recorded, "optimizer").value_or("");
+  if (!optimizer.empty()) {
+    PLIMSOLL_ASSIGN(problem.model.optimizer,
+                    parse_enum<embedding::Optimizer>(optimizer, "--optimizer"));
+  }
+
+  std::string cost_model = flags.cost_model;
+  if (cost_model.empty()) cost_model = find(recorded, "cost_model").value_or("");
+  if (!cost_model.empty()) {
+    auto found = embedding::find_cost_model(cost_model);
+    if (!found) {
+      found.error().place = "--cost-model";
+      return tl::unexpected<Error>(std::move(found).error());
+    }
+    problem.cost_model = *found;
+  }
+
+  PLIMSOLL_ASSIGN(const topology::TopologySpec spec, load_topology(flags));
+  if (spec.pod_size.value_or(0) > 0 && !problem.cost_model.pods) {
+    return fail(ErrorCode::kUsage, "--on",
+                fmt::format("{} knows no pods of several hosts", problem.cost_model.name),
+                "choose torchrec-1.8 or newer, or --pod-size 0");
+  }
+  if (spec.compute_device == topology::ComputeDevice::kTpu && !problem.cost_model.tpu) {
+    return fail(ErrorCode::kUsage, "--on", fmt::format("{} knows no TPUs", problem.cost_model.name),
+                "choose torchrec-1.9");
+  }
+  PLIMSOLL_ASSIGN(
+      problem.topology,
+      place_in_topology(flags, topology::make_topology(spec, problem.cost_model.zero_cap_is_default,
+                                                       problem.cost_model.ssd_tier)));
+  if (flags.easyrec_environment) {
+    PLIMSOLL_ASSIGN(problem, make_easyrec_problem(flags, std::move(problem), spec));
+  }
+
+  if (flags.batch_size) {
+    problem.batch_size = *flags.batch_size;
+  } else if (const auto text = find(recorded, "batch_size")) {
+    PLIMSOLL_ASSIGN(problem.batch_size,
+                    parse_number<std::int64_t>(*text, "provenance/options/batch_size"));
+  }
+  if (!flags.reservation.empty()) {
+    PLIMSOLL_ASSIGN(problem.reservation, parse_reservation(flags.reservation));
+  } else if (const auto reservation = find(recorded, "reservation")) {
+    PLIMSOLL_ASSIGN(problem.reservation, parse_recorded_reservation(*reservation));
+  }
+  if (!flags.dense_tensor_estimate.empty()) {
+    PLIMSOLL_ASSIGN(problem.reservation.dense_tensor_estimate,
+                    parse_bytes_of(flags.dense_tensor_estimate, "--dense-tensor-estimate"));
+  }
+  std::string pipeline = flags.pipeline_type;
+  if (pipeline.empty()) pipeline = find(recorded, "pipeline_type").value_or("none");
+  PLIMSOLL_ASSIGN(problem.mode.pipeline_type,
+                  parse_enum<embedding::PipelineType>(pipeline, "--pipeline-type"));
+  problem.mode.inference = flags.inference || find(recorded, "inference") == "true";
+  problem.mode.run_embedding_at_peak_memory =
+      flags.run_embedding_at_peak_memory ||
+      find(recorded, "run_embedding_at_peak_memory") == "true";
+  return problem;
+}
+
+Error with_flag_as_place(Error error) {
+  if (error.place == "proposer" || error.place == "partitioner") {
+    error.place = "--" + error.place;
+  } else if (error.place.starts_with("reservation")) {
+    error.place = "--reservation";
+  } else if (error.place == "batch_size") {
+    error.place = "--batch-size";
+  }
+  return error;
+}
+
+}  // namespace plimsoll::app

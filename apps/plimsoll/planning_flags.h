@@ -1,0 +1,47 @@
+// Flags that describe an embedding planning problem, shared by `shard`, `check` and `convert`.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "plimsoll/core/result.h"
+#include "plimsoll/embedding/planner.h"
+
+namespace plimsoll::app {
+
+struct PlanningFlags {
+  std::string model;
+  std::string on;
+  std::string cost_model;
+  std::string optimizer;
+  std::string constraints;
+  std::string reservation;
+  std::string pipeline_type;
+  std::optional<std::int64_t> batch_size;
+  std::optional<int> local_world_size;
+  std::optional<int> pod_size;
+  std::string hbm_cap, ddr_cap, intra_host_bw, inter_host_bw;
+  std::string dense_tensor_estimate;
+  bool inference = false;
+  bool run_embedding_at_peak_memory = false;
+  bool easyrec_environment = false;
+  std::string checkpoint_plan;
+  bool force_checkpoint_plan = false;
+};
+
+// The program's environment.
+std::optional<std::string> environment(std::string_view name);
+
+void add_planning_flags(CLI::App& command, PlanningFlags& flags);
+
+// Everything that the flags name, loaded and checked. `recorded` are the options that a plan says
+// it was made with (provenance); a flag wins over them, and they win over defaults.
+Result<embedding::PlanningProblem> make_problem(
+    const PlanningFlags& flags, const std::map<std::string, std::string>& recorded = {});
+
+// The library names fields ("reservation/kind", "proposer"); the user gave flags.
+Error with_flag_as_place(Error error);
+
+}  // namespace plimsoll::app

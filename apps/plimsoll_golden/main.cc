@@ -1,0 +1,99 @@
+// plimsoll-golden: recomputes golden records and says where the answers differ.
+//
+//   plimsoll-golden embedding FILE...
+//
+// Prints one line for each field that differs and a last line "N passed, M failed". Exit code 0
+// only if every record agrees; 1 where one differs or an input cannot be read.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "embedding_golden.h"
+
+namespace plimsoll::golden {
+namespace {
+
+struct Planner {
+  const char* name;
+  const char* description;
+  std::span<const Kind> (*kinds)();
+};
+
+constexpr std::array kPlanners = {
+    Planner{"embedding", "Replay records of the embedding planner", embedding_kinds},
+};
+
+Result<Json> load(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return fail(ErrorCode::kIo, path, "cannot be opened");
+  try {
+    return Json::parse(stream);
+  } catch (const Json::exception& exception) {
+    return fail(ErrorCode::kSyntax, path, exception.what());
+  }
+}
+
+// Adds the counts of one file to the totals; a file that cannot be replayed counts as one failure.
+void replay_file(const Planner& planner, const std::string& path, Replay& totals) {
+  const auto replay = load(path).and_then(
+      [&](const Json& document) { return replay_records(document, planner.kinds()); });
+  if (!replay) {
+    Error error = replay.error();
+    if (error.place.empty()) {
+      error.place = path;
+    } else if (error.place != path) {
+      error.place = fmt::format("{}: {}", path, error.place);
+    }
+    fmt::print(stderr, "plimsoll-golden: {}\n", format_error(error));
+    ++totals.failed;
+    return;
+  }
+  for (const Error& error : replay->bad_records) fmt::print("{}: {}\n", path, format_error(error));
+  for (const Difference& difference : replay->differences) {
+    fmt::print("{}: {}[{}].{}: expected {}, ours {}\n", path, difference.kind, difference.index,
+               difference.field, difference.expected, difference.ours);
+  }
+  for (const std::string& field : replay->unread) {
+    fmt::print(stderr, "plimsoll-golden: {}: nothing reads the field {}\n", path, field);
+  }
+  totals.passed += replay->passed;
+  totals.failed += replay->failed;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Replays golden records of the systems that Plimsoll reproduces.",
+               "plimsoll-golden");
+  app.require_subcommand(1);
+  std::vector<std::string> files;
+  for (const Planner& planner : kPlanners) {
+    app.add_subcommand(planner.name, planner.description)
+        ->add_option("FILE", files, "Golden files (JSON)")
+        ->required();
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
+
+  Replay totals;
+  for (const Planner& planner : kPlanners) {
+    if (!app.got_subcommand(planner.name)) continue;
+    for (const std::string& file : files) replay_file(planner, file, totals);
+  }
+  fmt::print("{} passed, {} failed\n", totals.passed, totals.failed);
+  return totals.failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace plimsoll::golden
+
+int main(int argc, char** argv) { return plimsoll::golden::run(argc, argv); }

@@ -1,0 +1,56 @@
+# One target a room, all with the same flags. Floating point is part of the contract: no contraction, never fast math.
+add_library(plimsoll_flags INTERFACE)
+target_compile_features(plimsoll_flags INTERFACE cxx_std_20)
+target_compile_options(plimsoll_flags INTERFACE -ffp-contract=off)
+target_compile_options(
+  plimsoll_flags INTERFACE $<BUILD_INTERFACE:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # g++ 12 sees an overlap in `"literal" + std::string` that is not there (GCC bug 105651).
+  target_compile_options(plimsoll_flags INTERFACE -Wno-restrict)
+endif()
+if(PLIMSOLL_SANITIZE)
+  target_compile_options(
+    plimsoll_flags INTERFACE -fsanitize=${PLIMSOLL_SANITIZE} -fno-omit-frame-pointer
+                             -fno-sanitize-recover=all)
+  target_link_options(plimsoll_flags INTERFACE -fsanitize=${PLIMSOLL_SANITIZE})
+endif()
+
+# plimsoll_add_room(<room> SOURCES ... [DEPENDS ...] [PRIVATE_DEPENDS ...])
+function(plimsoll_add_room room)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  add_library(plimsoll_${room} ${ARG_SOURCES})
+  add_library(plimsoll::${room} ALIAS plimsoll_${room})
+  target_include_directories(
+    plimsoll_${room} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+    PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(
+    plimsoll_${room} PUBLIC ${ARG_DEPENDS} PRIVATE $<BUILD_INTERFACE:plimsoll_flags>
+                                                   ${ARG_PRIVATE_DEPENDS})
+  target_compile_features(plimsoll_${room} PUBLIC cxx_std_20)
+  set_target_properties(plimsoll_${room} PROPERTIES EXPORT_NAME ${room} POSITION_INDEPENDENT_CODE ON)
+  set_property(GLOBAL APPEND PROPERTY PLIMSOLL_ROOMS plimsoll_${room})
+endfunction()
+
+# plimsoll_add_test(<name> SOURCES ... [DEPENDS ...] [LABELS ...]): one GoogleTest program, its cases registered with
+# ctest. The label `long` keeps it out of `make test`.
+function(plimsoll_add_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  include(GoogleTest)
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE plimsoll_flags ${ARG_DEPENDS} GTest::gtest GTest::gmock
+                                        GTest::gtest_main rapidcheck rapidcheck_gtest)
+  target_compile_definitions(${name} PRIVATE PLIMSOLL_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
+                       PROPERTIES ENVIRONMENT "RC_PARAMS=seed=1" LABELS "${ARG_LABELS}")
+endfunction()
+
+# plimsoll_add_bench(<name> SOURCES ... [DEPENDS ...]): one Google Benchmark program with a main of its own, in bin/,
+# where `make bench` runs every *_bench.
+function(plimsoll_add_bench name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE plimsoll_flags ${ARG_DEPENDS} benchmark::benchmark)
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/bench")
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+endfunction()

@@ -1,0 +1,115 @@
+// What a shard costs: milliseconds by component and bytes by tier, bit for bit as the chosen
+// TorchRec release computes them.
+//
+// The cost of a shard depends on its table, its option and its size alone, so one call serves every
+// equal shard. Source: specification of the reference planner, sections 3 and 4; release notes
+// sections 2 and 3. Evaluation order is part of the contract.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "plimsoll/core/result.h"
+#include "plimsoll/embedding/cost_model.h"
+#include "plimsoll/embedding/model.h"
+#include "plimsoll/embedding/option_set.h"
+#include "plimsoll/topology/topology.h"
+
+namespace plimsoll::embedding {
+
+using topology::ComputeDevice;
+using topology::Topology;
+
+// How the model will run (the reference's defaults).
+struct RunMode {
+  bool inference = false;
+  PipelineType pipeline_type = PipelineType::kNone;
+  bool run_embedding_at_peak_memory = false;
+  bool operator==(const RunMode&) const = default;
+};
+
+// Bytes per element that each collective carries, after quantisation (section 3.1).
+struct CommsElementSizes {
+  double forward_all_to_all = 4;
+  double backward_all_to_all = 4;
+  double forward_reduce_scatter = 4;
+  double backward_reduce_scatter = 4;
+  bool operator==(const CommsElementSizes&) const = default;
+};
+
+// Everything the formulas know of one table, whatever the option; made once per table.
+struct TableProfile {
+  TableShape shape;
+  ModuleKind module_kind = ModuleKind::kEmbeddingBagCollection;
+  bool is_pooled = true;
+  bool is_weighted = false;
+  Optimizer optimizer = Optimizer::kNone;
+  std::vector<double> pooling_factors{1.0};    // L_f; all three lists of one length
+  std::vector<double> num_poolings{1.0};       // N_f
+  std::vector<std::int64_t> batch_sizes{512};  // B_f
+  std::optional<double> output_element_size;   // bytes; absent: the element size. Storage only
+  std::optional<CacheParams> cache_params;     // of the option
+  SharderParams sharder;
+  CommsElementSizes comms;
+  std::optional<KeyValueParams> key_value_params;
+  bool use_virtual_table = false;  // of the constraint: forces the key-value storage rule
+  std::optional<DynamicEmbedding> dynamic_embedding;  // as an option decides it
+  bool operator==(const TableProfile&) const = default;
+};
+
+// Element sizes for a sharder's quantised communication (section 3.1).
+CommsElementSizes comms_element_sizes(const SharderParams& sharder, bool is_pooled,
+                                      int element_size, ComputeDevice device);
+
+// Error kValue: feature lists whose lengths differ, a data type without bit width, a bad table
+// shape.
+Result<TableProfile> make_table_profile(const CostModel& cost_model, const Topology& topology,
+                                        const Model& model, const Module& module,
+                                        const Table& table, std::int64_t batch_size);
+
+// The same with the table's constraints in hand, whatever they were looked up by.
+Result<TableProfile> make_table_profile(const CostModel& cost_model, const Topology& topology,
+                                        std::optional<Optimizer> default_optimizer,
+                                        const Module& module, const Table& table,
+                                        const ParameterConstraints& constraints,
+                                        std::int64_t batch_size);
+
+class Estimator {
+ public:
+  // Copies its arguments; cheap to copy itself.
+  Estimator(const CostModel& cost_model, const Topology& topology, const RunMode& mode);
+
+  // Bytes per millisecond of the device for this kernel (section 3.2). Error kPlanner (kind
+  // "other") or kValue: a pair without bandwidth.
+  Result<double> device_bandwidth(ComputeKernel kernel, std::optional<double> cache_load_factor,
+                                  bool prefetch_pipeline) const;
+
+  // Milliseconds of one shard of `rows` x `columns`. Errors as above; kValue for a negative cost
+  // where the release asserts that.
+  Result<Perf> shard_perf(const TableProfile& table, ShardingType type, ComputeKernel kernel,
+                          std::int64_t rows, std::int64_t columns) const;
+
+  // Bytes of one shard. Error kOverflow where a size does not fit in 63 bits.
+  Result<Storage> shard_storage(const TableProfile& table, ShardingType type, ComputeKernel kernel,
+                                std::int64_t rows, std::int64_t columns) const;
+
+  // Input and output bytes of one shard (section 4.2). `output_element_size` as in the profile.
+  struct Io {
+    Bytes input = 0;
+    Bytes output = 0;
+  };
+  Result<Io> shard_io(const TableProfile& table, ShardingType type, std::int64_t rows,
+                      std::int64_t columns, double output_element_size) const;
+
+  const CostModel& cost_model() const { return cost_model_; }
+  const Topology& topology() const { return topology_; }
+  const RunMode& mode() const { return mode_; }
+
+ private:
+  CostModel cost_model_;
+  Topology topology_;
+  RunMode mode_;
+};
+
+}  // namespace plimsoll::embedding

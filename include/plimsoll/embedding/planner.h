@@ -1,0 +1,144 @@
+// The reference planner's loop: reserve, enumerate, propose, partition, rate, keep the best.
+// Source: specification of the reference planner, section 9; release notes section 7.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plimsoll/core/outcome.h"
+#include "plimsoll/core/run_context.h"
+#include "plimsoll/embedding/enumerator.h"
+#include "plimsoll/embedding/partitioner.h"
+#include "plimsoll/embedding/perf_model.h"
+#include "plimsoll/embedding/proposer.h"
+#include "plimsoll/embedding/reservation.h"
+#include "plimsoll/embedding/sharding_plan.h"
+
+namespace plimsoll::embedding {
+
+// The inputs of every embedding search.
+struct PlanningProblem {
+  Model model;
+  topology::Topology topology;  // before reservation
+  CostModel cost_model = default_cost_model();
+  RunMode mode;
+  std::int64_t batch_size = 512;  // per rank; 0 means 512
+  ReservationOptions reservation;
+  EnumerationOptions enumeration;  // its batch_size is overwritten
+};
+
+// Plans stored elsewhere (section 9.4). `load` maps storage_hash to a placed option; empty: plan
+// normally.
+struct LoadedOption {
+  std::vector<ShardRun> runs;  // as stored; sizes, perf and storage are trusted
+  std::int32_t column_blocks = 1;
+  std::vector<std::int32_t> ranks;  // [num_shards]
+};
+struct PlanLoader {
+  std::string plan_id;
+  std::optional<std::string> context_hash;  // must equal the problem's where present
+  std::map<std::uint64_t, LoadedOption> options;
+};
+
+struct ReferenceOptions {
+  std::string proposers = "default";                             // make_proposers
+  EasyRecDynamicProgrammingOptions easyrec_dynamic_programming;  // of the proposers so named
+  std::string partitioner = "greedy_perf";                       // make_partitioner
+  bool balance_modules = false;
+  PerfModelKind perf_model = PerfModelKind::kPerf;
+  std::optional<PlanLoader> loader;
+  std::vector<std::function<PlacedProposal(const OptionSet&, PlacedProposal)>> callbacks;
+};
+
+// Everything the search learnt, for reports, checks and tests.
+struct PlanningResult {
+  Outcome<ShardingPlan> outcome;
+  std::optional<Error> failure;  // kPlanner with the reference's type and text, where no plan was
+                                 // found or a check after planning failed
+  std::int64_t num_proposals = 0;
+  std::int64_t num_plans = 0;
+  double rating = 0;  // NaN without a plan
+  Enumeration enumeration;
+  std::optional<Reservation> reservation;  // absent where reserving failed
+  PlacedProposal best;                     // plan order; without a plan the last proposal, ranks -1
+  std::string context_hash;                // of all inputs, our own canonical form
+  Provenance provenance;
+};
+
+// Errors that the reference raises outside its planner errors (no option for a table, division by
+// zero, bad features) come back as Error; planner errors and "no plan" as PlanningResult with
+// `failure` set and status kInfeasible (only where a bound proves it) or kLimit.
+Result<PlanningResult> plan_like_torchrec(const PlanningProblem& problem,
+                                          const ReferenceOptions& options,
+                                          const SearchOptions& search, const RunContext& context);
+
+// The function type of every embedding search, chosen by name ("torchrec").
+using EmbeddingSearch = std::function<Result<PlanningResult>(
+    const PlanningProblem&, const ReferenceOptions&, const SearchOptions&, const RunContext&)>;
+Result<EmbeddingSearch> find_search(std::string_view name);
+
+// Converts placed options to the plan that is written and checked.
+ShardingPlan make_sharding_plan(const OptionSet& options, const PlacedProposal& placed,
+                                const Model& model, const topology::Topology& topology,
+                                const EnumerationOptions& enumeration = {});
+
+// A loader that gives a stored plan back: every table takes the option of the search space that the
+// plan names, on the plan's ranks. Errors: those of enumerating; kPlanner "plan_loading_failed" for
+// a table or a cut that the search space lacks.
+Result<PlanLoader> make_plan_loader(const PlanningProblem& problem, const ShardingPlan& plan,
+                                    std::string plan_id);
+
+// Plan loading key of an option (section 1.7).
+std::uint64_t storage_hash(const OptionSet& options, std::int32_t option);
+
+// Hash of all inputs in our own canonical form (sorted, numbers in full), hexadecimal.
+std::string context_hash(const PlanningProblem& problem, const ReferenceOptions& options);
+
+// Version, options, seed and the hash of every input.
+Provenance make_provenance(const PlanningProblem& problem, const ReferenceOptions& options,
+                           const SearchOptions& search);
+
+// Bytes per rank: "hbm", "ddr", "ssd" of the shards, "dense", "kjt" and "reserve" (the margin)
+// taken before; milliseconds per rank by component and "total". Empty without a plan.
+Bill make_bill(const PlanningProblem& problem, const PlanningResult& result);
+
+// A lower bound on the rating of any plan of these options on these ranks, ignoring memory: every
+// table at its cheapest total spread evenly, and the cheapest largest shard of any one table
+// (section 12.3). With memory: infeasibility is proved where the least storage of all tables
+// exceeds the room, exactly.
+struct SimpleBound {
+  double lower_bound = 0;
+  bool is_infeasible = false;
+  std::string proof;  // of the bound or of infeasibility
+  Explanation explanation;
+};
+SimpleBound simple_bound(const OptionSet& options, const topology::Topology& room);
+
+// Section 9.5: one planner per device group; plans are merged. Error kUsage where the cost model
+// has no such planner.
+struct HeterogeneousProblem {
+  Model model;  // constraints name each table's device_group
+  std::vector<std::pair<std::string, topology::Topology>>
+      topologies;  // by device group, in this order
+  CostModel cost_model;
+  RunMode mode;
+  std::int64_t batch_size = 512;
+  ReservationOptions reservation;
+};
+struct HeterogeneousResult {
+  std::vector<std::pair<std::string, PlanningResult>>
+      groups;  // in the order planned; ends at the first failure
+  std::optional<Error> failure;
+};
+Result<HeterogeneousResult> plan_heterogeneous(const HeterogeneousProblem& problem,
+                                               const ReferenceOptions& options,
+                                               const SearchOptions& search,
+                                               const RunContext& context);
+
+}  // namespace plimsoll::embedding

@@ -1,0 +1,61 @@
+// Storage reservations: what is taken from every rank before tables are placed. They turn a
+// topology into the "storage constraint" of the search. Source: specification of the reference
+// planner, section 5; release notes section 4.3.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "plimsoll/core/result.h"
+#include "plimsoll/embedding/cost_model.h"
+#include "plimsoll/embedding/model.h"
+#include "plimsoll/topology/topology.h"
+
+namespace plimsoll::embedding {
+
+enum class ReservationKind {
+  kHeuristical,
+  kFixedPercentage,
+  kInference,
+  kFixedAbsolute,
+  kSkuAware
+};
+std::string_view to_string(ReservationKind kind);  // "heuristical", "fixed_percentage", ...
+template <>
+std::optional<ReservationKind> find_enum<ReservationKind>(std::string_view name);
+template <>
+std::span<const std::string> enum_names<ReservationKind>();
+
+struct ReservationOptions {
+  ReservationKind kind = ReservationKind::kHeuristical;
+  double percentage = 0.15;           // in [0, 1]; heuristical, fixed_percentage, inference
+  double parameter_multiplier = 6.0;  // heuristical, sku_aware
+  std::optional<Bytes> dense_tensor_estimate;  // replaces the computed dense part where non-zero
+  Bytes absolute_bytes = 0;                    // fixed_absolute
+  Bytes margin_bytes = 0;                      // sku_aware
+  Bytes overhead_bytes = 0;                    // sku_aware
+  std::optional<Bytes> base_bytes;             // sku_aware
+  bool operator==(const ReservationOptions&) const = default;
+};
+
+struct Reservation {
+  ReservationOptions options;
+  topology::Topology topology;             // what is left; a copy, the input is never changed
+  double percentage = 0;                   // as the report prints it
+  std::optional<topology::Storage> dense;  // per rank
+  std::optional<topology::Storage>
+      kjt;  // per rank; for fixed_percentage from 1.7 computed but not subtracted
+};
+
+// Error kPlanner "insufficient_storage" with the reference's text where nothing is left on rank 0;
+// kUsage: a kind the release has not.
+Result<Reservation> reserve(const CostModel& cost_model, const ReservationOptions& options,
+                            const topology::Topology& topology, const Model& model,
+                            std::int64_t batch_size);
+
+// round(sum of multiplier * parameter bytes + sum of buffer bytes), the reference's module size, of
+// one module or of the whole model.
+Bytes module_size(const Module& module, double multiplier);
+Bytes model_size(const Model& model, double multiplier);
+
+}  // namespace plimsoll::embedding

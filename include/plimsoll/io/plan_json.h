@@ -1,0 +1,48 @@
+// Sharding plans as JSON: "plimsoll.plan/1", alone or as part of the whole answer of a planning
+// run. Ranks and shards are written in runs, so a plan for thousands of ranks stays small.
+// Non-finite numbers are written as null. Strictness as in model_json.h.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plimsoll/core/outcome.h"
+#include "plimsoll/core/result.h"
+#include "plimsoll/embedding/sharding_plan.h"
+
+namespace plimsoll::io {
+
+// Why there is no plan, in the reference's classes and texts.
+struct PlanFailure {
+  std::string kind;   // "insufficient_storage", "strict_constraints", ...
+  std::string place;  // table and rank where known
+  std::string message;
+  bool operator==(const PlanFailure&) const = default;
+};
+
+// What a planning run answers. A bare plan reads as an answer without status.
+struct ShardingAnswer {
+  std::optional<SolveStatus> status;
+  std::optional<StopReason> stop;
+  std::optional<double> rating;
+  std::optional<embedding::ShardingPlan> plan;
+  Bill bill;
+  std::optional<Certificate> certificate;
+  std::optional<Provenance> provenance;
+  std::vector<Warning> warnings;
+  std::optional<Explanation> explanation;
+  std::optional<PlanFailure> failure;
+};
+
+// Reads the bare plan or the whole answer. Besides the shape: every shard has a rank, and no run
+// leaves 63 bits. Whether the plan is right is the checker's question. Error kConflict: a stated
+// gap that objective and lower bound contradict.
+Result<ShardingAnswer> read_plan(std::string_view text, std::string_view file);
+
+std::string write_plan(const embedding::ShardingPlan& plan);
+// Without a status: the bare plan.
+std::string write_answer(const ShardingAnswer& answer);
+
+}  // namespace plimsoll::io

@@ -1,0 +1,23 @@
+// Documents that are written only: judgements, lists and errors of the command line.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "plimsoll/check/sharding_check.h"
+#include "plimsoll/core/result.h"
+#include "plimsoll/io/shipped.h"
+#include "plimsoll/topology/presets.h"
+
+namespace plimsoll::io {
+
+std::string write_check_report(const check::CheckReport& report);    // plimsoll.check_report/1
+std::string write_error(const Error& error);                         // plimsoll.error/1
+std::string write_version();                                         // plimsoll.version/1
+std::string write_model_list(std::span<const ShippedModel> models);  // plimsoll.model_list/1
+// Accelerators, nodes and planner presets whose id contains `filter` (empty: all).
+// plimsoll.hardware/1
+std::string write_hardware(std::string_view filter);
+std::string write_schema_list(std::span<const Schema> schemas);  // plimsoll.schema_list/1
+
+}  // namespace plimsoll::io

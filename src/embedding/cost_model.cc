@@ -1,0 +1,93 @@
+#include "plimsoll/embedding/cost_model.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "plimsoll/core/suggest.h"
+
+namespace plimsoll::embedding {
+namespace {
+
+CostModel make_1_4() {
+  CostModel m;
+  m.name = "torchrec-1.4";
+  m.zero_cap_is_default = true;
+  m.poolings_on_option = true;
+  m.heterogeneous_planner = true;
+  return m;
+}
+
+// The reference revision: 1.4 with buckets, without poolings on the option.
+CostModel make_ref() {
+  CostModel m = make_1_4();
+  m.name = "torchrec-ref";
+  m.buckets = true;
+  m.poolings_on_option = false;
+  return m;
+}
+
+CostModel make_1_8() {
+  CostModel m;
+  m.name = "torchrec-1.8";
+  m.input_dist = true;
+  m.pooled_output_cap = true;
+  m.twrw_floor_groups = true;
+  m.twrw_sequence_inter_uses_whole_batch = true;
+  m.inference_everywhere = true;
+  m.inference_prefetch = true;
+  m.key_value_on_ssd = true;
+  m.negative_cost_is_error = true;
+  m.unknown_kernel_is_value_error = true;
+  m.ssd_tier = true;
+  m.pods = true;
+  m.buckets = true;
+  m.fewer_buckets_than_ranks_is_error = true;
+  m.managed_collision_buckets = true;
+  m.poolings_on_option = true;
+  m.feature_processed_row_types = true;
+  m.key_value_needs_ssd = true;
+  m.dram_ssd_virtual_table = true;
+  m.key_value_columns_on_distinct_ranks = true;
+  m.checks_modules_and_kernels = true;
+  m.checks_dense_is_data_parallel = true;
+  m.fixed_absolute_reservation = true;
+  m.inference_and_fixed_report_ids = true;
+  m.reservation_dry_run_note = true;
+  m.report_ssd = true;
+  m.report_sharder_by_module = true;
+  m.report_kernel_breakdown = true;
+  m.report_kernel_constraints = true;
+  return m;
+}
+
+CostModel make_1_9() {
+  CostModel m = make_1_8();
+  m.name = "torchrec-1.9";
+  m.tpu = true;
+  m.pec = true;
+  m.sku_aware_reservation = true;
+  return m;
+}
+
+}  // namespace
+
+std::span<const CostModel> cost_models() {
+  static const std::array models{make_1_4(), make_ref(), make_1_8(), make_1_9()};
+  return models;
+}
+
+const CostModel& default_cost_model() { return cost_models().back(); }
+
+Result<CostModel> find_cost_model(std::string_view name) {
+  const auto models = cost_models();
+  const auto found = std::find_if(models.begin(), models.end(),
+                                  [name](const CostModel& m) { return m.name == name; });
+  if (found != models.end()) return *found;
+  std::vector<std::string> names;
+  for (const CostModel& m : models) names.push_back(m.name);
+  return fail(ErrorCode::kNotFound, "", "no cost model '" + std::string(name) + "'",
+              suggest(name, names));
+}
+
+}  // namespace plimsoll::embedding

@@ -1,0 +1,239 @@
+// Bytes of one shard by tier.
+//
+// Problem. Reproduce a TorchRec release's storage estimator exactly, integers as integers and
+// doubles as doubles. Method. The shard's part of the table, its optimizer state, the cache's
+// bookkeeping and the pipeline's input and output copies. O(features) time. Promises. Equal inputs
+// give equal bytes; a size beyond 63 bits is an error, never a wrap. Source: specification of the
+// reference planner, section 4; release notes, section 3.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "embedding/dynamic_embedding.h"
+#include "embedding/loads.h"
+#include "plimsoll/core/python_text.h"
+#include "plimsoll/embedding/estimator.h"
+#include "plimsoll/embedding/sharder.h"
+
+namespace plimsoll::embedding {
+namespace {
+
+constexpr double kIndexBytes = 8;
+constexpr double kDefaultCachingRatio = 0.2;
+constexpr double kAuxBytesPerRow = 4;         // cache state of every row
+constexpr double kAuxBytesPerCachedRow = 16;  // and of every cached one
+
+tl::unexpected<Error> too_large(std::string_view what) {
+  return fail(ErrorCode::kOverflow, "", fmt::format("{} does not fit in 2^63 - 1 bytes", what),
+              "give smaller tables, batches or pooling factors");
+}
+
+// ceil of a double as bytes.
+Result<Bytes> ceil_bytes(double value, std::string_view what) {
+  const double rounded = std::ceil(value);
+  if (!(rounded < 9.2e18)) return too_large(what);
+  return static_cast<Bytes>(rounded);
+}
+
+Result<Bytes> add(Bytes a, Bytes b, std::string_view what) {
+  Bytes sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) return too_large(what);
+  return sum;
+}
+
+Result<Bytes> multiply(Bytes a, Bytes b, std::string_view what) {
+  Bytes product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) return too_large(what);
+  return product;
+}
+
+// A cache ratio of 0 counts as unset here, unlike in the perf estimator (a quirk of the reference).
+double caching_ratio(const TableProfile& table) {
+  const auto& cache = table.cache_params;
+  std::optional<double> ratio = cache ? cache->load_factor : std::nullopt;
+  if (!ratio) ratio = table.sharder.cache_load_factor;
+  return ratio && *ratio != 0 ? *ratio : kDefaultCachingRatio;
+}
+
+int multipass_passes(const TableProfile& table) {
+  const auto& cache = table.cache_params;
+  std::optional<int> passes = cache ? cache->multipass_num_passes : std::nullopt;
+  if (!passes) passes = table.sharder.multipass_num_passes;
+  return passes && *passes != 0 ? *passes : 1;
+}
+
+// Optimizer state of a part of a table. Row-wise Adagrad keeps one number a row; the reference
+// divides by the whole table's width, for column shards too.
+Result<Bytes> optimizer_bytes(Optimizer optimizer, Bytes tensor, std::int64_t table_columns) {
+  switch (optimizer) {
+    case Optimizer::kNone:
+    case Optimizer::kSgd:
+      return 0;
+    case Optimizer::kAdam:
+      return multiply(tensor, 2, "an optimizer state");
+    case Optimizer::kRowWiseAdagrad:
+      return ceil_bytes(static_cast<double>(tensor) * (1 / static_cast<double>(table_columns)),
+                        "an optimizer state");
+    case Optimizer::kOther:
+      return tensor;
+  }
+  return 0;
+}
+
+// Everything of one tier that belongs to the shard itself: its part of `table_bytes`, optimizer
+// state, `aux`.
+Result<Bytes> specific_bytes(const TableProfile& table, ShardingType type, Bytes table_bytes,
+                             std::int64_t rows, std::int64_t columns, Bytes aux, bool inference) {
+  Bytes tensor = table_bytes;
+  if (type != ShardingType::kDataParallel) {
+    const Uint128 elements = Uint128(table.shape.rows) * Uint128(table.shape.columns);
+    if (elements == 0) {
+      return fail(ErrorCode::kZeroDivision, "", "division by zero", "give the table rows");
+    }
+    const Uint128 shard_elements = Uint128(rows) * Uint128(columns);
+    PLIMSOLL_ASSIGN(
+        tensor,
+        ceil_bytes(divide_exactly(Uint128(table_bytes) * shard_elements, elements), "a shard"));
+  }
+  if (inference) return tensor;  // neither state nor cache bookkeeping
+  PLIMSOLL_ASSIGN(const Bytes state, optimizer_bytes(table.optimizer, tensor, table.shape.columns));
+  PLIMSOLL_ASSIGN(const Bytes weights, add(aux, tensor, "a shard"));
+  return add(weights, state, "a shard");
+}
+
+// Copies of input and output that the training pipeline holds in HBM.
+Result<Bytes> pipeline_bytes(const RunMode& mode, const TableProfile& table, bool is_prefetched,
+                             Bytes input, Bytes output) {
+  if (mode.inference) return 0;
+  const Bytes peak = mode.run_embedding_at_peak_memory ? output : 0;
+  switch (mode.pipeline_type) {
+    case PipelineType::kTrainSparseDist: {
+      PLIMSOLL_ASSIGN(const Bytes copies, multiply(input, 2, "a pipeline's input"));
+      return add(copies, peak, "a pipeline's buffers");
+    }
+    case PipelineType::kTrainPrefetchSparseDist: {
+      PLIMSOLL_ASSIGN(const Bytes copies, multiply(input, 3, "a pipeline's input"));
+      const double prefetched = is_prefetched ? static_cast<double>(input) : 0;
+      const double extra = (1 + 6.0 / multipass_passes(table)) * prefetched;
+      if (!(extra < 9.2e18)) return too_large("a pipeline's prefetch");
+      PLIMSOLL_ASSIGN(const Bytes total,
+                      add(copies, static_cast<Bytes>(extra), "a pipeline's buffers"));
+      return add(total, peak, "a pipeline's buffers");
+    }
+    case PipelineType::kNone:
+    case PipelineType::kTrainBase:
+      break;
+  }
+  return add(input, output, "a shard's input and output");
+}
+
+}  // namespace
+
+Result<Estimator::Io> Estimator::shard_io(const TableProfile& table, ShardingType type,
+                                          std::int64_t rows, std::int64_t columns,
+                                          double output_element_size) const {
+  const auto [ids, outputs] = make_loads(cost_model_, table);
+  const double world = topology_.world_size;
+  const double width = static_cast<double>(columns);
+  double divisor = 0;  // ranks among which a row cut divides the ids
+  switch (type) {
+    case ShardingType::kDataParallel: {
+      PLIMSOLL_ASSIGN(const Bytes input, ceil_bytes(ids * kIndexBytes, "a shard's input"));
+      PLIMSOLL_ASSIGN(const Bytes output,
+                      ceil_bytes((table.is_pooled ? outputs : ids) * width * output_element_size,
+                                 "a shard's output"));
+      return Io{input, output};
+    }
+    case ShardingType::kTableWise:
+    case ShardingType::kColumnWise:
+    case ShardingType::kTableColumnWise: {
+      PLIMSOLL_ASSIGN(const Bytes input, ceil_bytes(ids * world * kIndexBytes, "a shard's input"));
+      PLIMSOLL_ASSIGN(const Bytes output, ceil_bytes((table.is_pooled ? outputs : ids) * world *
+                                                         width * output_element_size,
+                                                     "a shard's output"));
+      return Io{input, output};
+    }
+    case ShardingType::kRowWise:
+      divisor = world;
+      break;
+    case ShardingType::kTableRowWise:
+    case ShardingType::kGridShard:
+      divisor = topology_.group_size();
+      break;
+  }
+  if (rows == 0 || columns == 0) return Io{};
+  const double local_ids = ids / divisor;
+  PLIMSOLL_ASSIGN(const Bytes input,
+                  ceil_bytes(local_ids * world * kIndexBytes, "a shard's input"));
+  PLIMSOLL_ASSIGN(const Bytes output, ceil_bytes((table.is_pooled ? outputs : local_ids) * world *
+                                                     width * output_element_size,
+                                                 "a shard's output"));
+  return Io{input, output};
+}
+
+Result<Storage> Estimator::shard_storage(const TableProfile& table, ShardingType type,
+                                         ComputeKernel kernel, std::int64_t rows,
+                                         std::int64_t columns) const {
+  const ComputeDevice device = topology_.compute_device;
+  const double ratio = caching_ratio(table);
+  const Storage raw = table_storage(table.module_kind, table.shape, kernel, device);
+
+  Bytes hbm_table = raw.hbm;
+  Bytes aux = 0;
+  if (is_cached(kernel)) {
+    hbm_table = python_round(static_cast<double>(raw.ddr) * ratio);
+    PLIMSOLL_ASSIGN(aux, ceil_bytes(static_cast<double>(rows) *
+                                        (kAuxBytesPerRow + ratio * kAuxBytesPerCachedRow),
+                                    "a cache's state"));
+  }
+  PLIMSOLL_ASSIGN(Bytes hbm,
+                  specific_bytes(table, type, hbm_table, rows, columns, aux, mode_.inference));
+  PLIMSOLL_ASSIGN(Bytes ddr,
+                  specific_bytes(table, type, raw.ddr, rows, columns, 0, mode_.inference));
+  Storage storage;
+  if (cost_model_.ssd_tier && kernel == ComputeKernel::kKeyValue) {
+    PLIMSOLL_ASSIGN(const Bytes weights,
+                    specific_bytes(table, type, raw.hbm, rows, columns, aux, mode_.inference));
+    PLIMSOLL_ASSIGN(storage.ssd, add(weights, ddr, "a shard on ssd"));
+  }
+  if (is_key_value(kernel) || table.use_virtual_table) {
+    // The whole table's rows and columns, not the shard's, and no DDR at all: quirks of the
+    // reference.
+    const double factor = table.sharder.cache_load_factor.value_or(0);
+    const double cached = factor != 0 ? factor : kDefaultCachingRatio;
+    const std::int64_t megabytes =
+        table.key_value_params ? table.key_value_params->max_l1_cache_size.value_or(0) : 0;
+    PLIMSOLL_ASSIGN(
+        const Bytes rows_cached,
+        ceil_bytes(static_cast<double>(table.shape.rows) * cached * table.shape.element_size *
+                       static_cast<double>(table.shape.columns),
+                   "a key-value cache"));
+    hbm = std::min(megabytes * kMiB, rows_cached);
+    ddr = 0;
+  }
+  if (is_dynamic_shard(table, kernel)) {
+    PLIMSOLL_ASSIGN(const Storage dynamic,
+                    dynamic_embedding_storage(table, rows, columns, mode_.inference));
+    hbm = dynamic.hbm;
+    ddr = dynamic.ddr;
+  }
+
+  PLIMSOLL_ASSIGN(const Io io,
+                  shard_io(table, type, rows, columns,
+                           table.output_element_size.value_or(table.shape.element_size)));
+  PLIMSOLL_ASSIGN(const Bytes pipeline,
+                  pipeline_bytes(mode_, table, is_cached(kernel), io.input, io.output));
+  if (device == ComputeDevice::kCuda || device == ComputeDevice::kMtia) {
+    PLIMSOLL_ASSIGN(storage.hbm, add(hbm, pipeline, "a shard"));
+  }
+  storage.ddr = ddr;
+  if (device == ComputeDevice::kCpu && !mode_.inference) {
+    PLIMSOLL_ASSIGN(const Bytes buffers, add(io.input, io.output, "a shard"));
+    PLIMSOLL_ASSIGN(storage.ddr, add(ddr, buffers, "a shard"));
+  }
+  return storage;
+}
+
+}  // namespace plimsoll::embedding

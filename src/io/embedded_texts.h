@@ -1,0 +1,13 @@
+// The texts of data/, compiled in; the definitions are generated at build time (embed_texts.cmake).
+#pragma once
+
+#include <vector>
+
+#include "plimsoll/io/shipped.h"
+
+namespace plimsoll::io {
+
+const std::vector<ShippedModel>& embedded_models();
+const std::vector<Schema>& embedded_schemas();
+
+}  // namespace plimsoll::io

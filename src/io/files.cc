@@ -1,0 +1,123 @@
+#include "plimsoll/io/files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <system_error>
+
+namespace plimsoll::io {
+namespace {
+
+// An open file, closed when it goes out of scope.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() { close(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int fd() const { return fd_; }
+  // False where the kernel reports a late write error.
+  bool close() {
+    const int fd = fd_;
+    fd_ = -1;
+    return fd < 0 || ::close(fd) == 0;
+  }
+
+ private:
+  int fd_;
+};
+
+tl::unexpected<Error> fail_with_errno(const std::string& path, std::string_view what, int code) {
+  return fail(code == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo, path,
+              fmt::format("cannot {}: {}", what, std::generic_category().message(code)));
+}
+
+tl::unexpected<Error> fail_too_long(const std::string& path) {
+  return fail(ErrorCode::kIo, path, fmt::format("longer than {} bytes", kMaxFileBytes),
+              "split the document");
+}
+
+Result<std::string> read_all(int fd, const std::string& path) {
+  std::string text;
+  std::array<char, 1 << 16> buffer{};
+  while (true) {
+    const ssize_t count = ::read(fd, buffer.data(), buffer.size());
+    if (count == 0) return text;
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      return fail_with_errno(path, "read", errno);
+    }
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+    if (text.size() > kMaxFileBytes) return fail_too_long(path);
+  }
+}
+
+Result<void> write_all(int fd, const std::string& path, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(fd, text.data(), text.size());
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      return fail_with_errno(path, "write", errno);
+    }
+    text.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+Result<void> write_and_close(Descriptor& file, const std::string& path, std::string_view text) {
+  PLIMSOLL_RETURN_IF_ERROR(write_all(file.fd(), path, text));
+  if (!file.close()) return fail_with_errno(path, "write", errno);
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> read_text_file(const std::string& path) {
+  if (path == "-") return read_all(STDIN_FILENO, path);
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.fd() < 0) return fail_with_errno(path, "open", errno);
+  struct stat status {};
+  const bool has_size = ::fstat(file.fd(), &status) == 0 && S_ISREG(status.st_mode);
+  if (has_size && static_cast<std::uintmax_t>(status.st_size) > kMaxFileBytes) {
+    return fail_too_long(path);
+  }
+  return read_all(file.fd(), path);
+}
+
+Result<void> write_text_file(const std::string& path, std::string_view text) {
+  struct stat status {};
+  const bool exists = ::stat(path.c_str(), &status) == 0;
+  if (exists && !S_ISREG(status.st_mode)) {
+    Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (file.fd() < 0) return fail_with_errno(path, "open", errno);
+    return write_and_close(file, path, text);
+  }
+  constexpr int kMaxAttempts = 100;
+  constexpr mode_t kDefaultMode = 0666;
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    const std::string temporary = fmt::format("{}.{}.{}.tmp", path, ::getpid(), attempt);
+    Descriptor file(
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kDefaultMode));
+    if (file.fd() < 0) {
+      if (errno == EEXIST) continue;
+      return fail_with_errno(path, "create", errno);
+    }
+    if (exists) (void)::fchmod(file.fd(), status.st_mode & 07777);
+    Result<void> written = write_and_close(file, path, text);
+    if (written && std::rename(temporary.c_str(), path.c_str()) != 0) {
+      written = fail_with_errno(path, "replace", errno);
+    }
+    if (!written) ::unlink(temporary.c_str());
+    return written;
+  }
+  return fail(ErrorCode::kIo, path, "cannot create a temporary file beside it");
+}
+
+}  // namespace plimsoll::io

@@ -1,0 +1,73 @@
+// Enumerations by name, for the reader.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plimsoll/core/outcome.h"
+#include "plimsoll/embedding/types.h"
+#include "plimsoll/topology/topology.h"
+
+namespace plimsoll::io {
+
+template <class Enum>
+std::span<const std::string> names_of() {
+  return embedding::enum_names<Enum>();
+}
+template <class Enum>
+std::optional<Enum> find_named(std::string_view name) {
+  return embedding::find_enum<Enum>(name);
+}
+
+// Enumerations of other rooms, inverted from to_string over their values.
+template <class Enum>
+struct Values;
+template <>
+struct Values<topology::ComputeDevice> {
+  static constexpr topology::ComputeDevice kAll[] = {
+      topology::ComputeDevice::kCpu, topology::ComputeDevice::kCuda, topology::ComputeDevice::kMtia,
+      topology::ComputeDevice::kTpu};
+};
+template <>
+struct Values<topology::Collective> {
+  static constexpr topology::Collective kAll[] = {
+      topology::Collective::kAllToAll, topology::Collective::kReduceScatter,
+      topology::Collective::kAllGather, topology::Collective::kAllReduce};
+};
+template <>
+struct Values<SolveStatus> {
+  static constexpr SolveStatus kAll[] = {SolveStatus::kOptimal, SolveStatus::kFeasible,
+                                         SolveStatus::kInfeasible, SolveStatus::kLimit};
+};
+template <>
+struct Values<StopReason> {
+  static constexpr StopReason kAll[] = {StopReason::kFinished, StopReason::kEffort,
+                                        StopReason::kDeadline, StopReason::kCancelled};
+};
+
+template <class Enum>
+concept Listed = requires {
+  Values<Enum>::kAll;
+};
+
+template <Listed Enum>
+std::span<const std::string> names_of() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> result;
+    for (const Enum value : Values<Enum>::kAll) result.emplace_back(to_string(value));
+    return result;
+  }();
+  return names;
+}
+template <Listed Enum>
+std::optional<Enum> find_named(std::string_view name) {
+  for (const Enum value : Values<Enum>::kAll) {
+    if (to_string(value) == name) return value;
+  }
+  return std::nullopt;
+}
+
+}  // namespace plimsoll::io

@@ -1,0 +1,46 @@
+#include "plimsoll/io/shipped.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "io/embedded_texts.h"
+#include "plimsoll/core/suggest.h"
+#include "plimsoll/io/model_json.h"
+
+namespace plimsoll::io {
+namespace {
+
+// The entry of that name, by the member `name_of`.
+template <class Entry>
+Result<Entry> find_entry(std::span<const Entry> entries, std::string_view Entry::*name_of,
+                         std::string_view name, std::string_view what) {
+  const auto it = std::find_if(entries.begin(), entries.end(),
+                               [&](const Entry& entry) { return entry.*name_of == name; });
+  if (it != entries.end()) return *it;
+  std::vector<std::string> names;
+  for (const Entry& entry : entries) names.emplace_back(entry.*name_of);
+  return fail(ErrorCode::kNotFound, std::string(name), fmt::format("no {} has this name", what),
+              suggest(name, names));
+}
+
+}  // namespace
+
+std::span<const ShippedModel> shipped_models() { return embedded_models(); }
+
+Result<embedding::Model> load_shipped_model(std::string_view id) {
+  PLIMSOLL_ASSIGN(const ShippedModel model,
+                  find_entry(shipped_models(), &ShippedModel::id, id, "shipped model"));
+  return read_model(model.text, fmt::format("{}.json", model.id));
+}
+
+std::span<const Schema> schemas() { return embedded_schemas(); }
+
+Result<std::string_view> find_schema(std::string_view name) {
+  PLIMSOLL_ASSIGN(const Schema schema, find_entry(schemas(), &Schema::name, name, "schema"));
+  return schema.text;
+}
+
+}  // namespace plimsoll::io

@@ -1,0 +1,143 @@
+"""Runs `plimsoll` for the tests and watches what every call must keep.
+
+A test script imports this module and ends with main(); its first argument is the program's path. The package
+jsonschema is used where it is installed: then every document is also held against the program's own schemas.
+"""
+
+import functools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import typing
+import unittest
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
+PROGRAM = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "plimsoll"
+TIMEOUT_S = 300  # a hang, not a slow machine
+
+# What a document that only we write must have, by schema.
+REQUIRED_KEYS = {
+    "plimsoll.error/1": {"error"},
+    "plimsoll.check_report/1": {"is_right", "rating", "violations", "hazards", "ranks"},
+    "plimsoll.version/1": {"version"},
+    "plimsoll.model_list/1": {"models"},
+    "plimsoll.hardware/1": {"accelerators", "nodes", "planner_presets"},
+    "plimsoll.schema_list/1": {"schemas"},
+}
+PUBLISHED = {f"plimsoll.{name}/1": name for name in ("constraints", "model", "plan", "topology")}
+
+
+def environment(**variables):
+    """Ours without the variables that the program reads, and with these."""
+    read = {"NO_COLOR", "INTRA_NODE_BANDWIDTH", "CROSS_NODE_BANDWIDTH", "STORAGE_RESERVE_PERCENT",
+            "TZREC_DP_HBM_BINS_PER_DEVICE", "TZREC_DP_DDR_BINS_PER_DEVICE", "FORCE_LOAD_SHARDING_PLAN"}
+    kept = {k: v for k, v in os.environ.items() if k not in read}
+    return kept | variables
+
+
+def refuse_constant(name):
+    raise ValueError(f"{name} is no JSON")
+
+
+def object_of(pairs):
+    keys = [key for key, _ in pairs]
+    if len(set(keys)) != len(keys):
+        raise ValueError(f"a key stands twice among {keys}")
+    return dict(pairs)
+
+
+def parse(text):
+    """The one document that `text` is, strictly."""
+    return json.loads(text, parse_constant=refuse_constant, object_pairs_hook=object_of)
+
+
+@functools.cache
+def schema_validator(name):
+    text = subprocess.run([PROGRAM, "schema", name], check=True, capture_output=True, text=True).stdout
+    schema = json.loads(text)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+class Answer(typing.NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self):
+        return parse(self.out)
+
+    @property
+    def error(self):
+        return self.document["error"]
+
+
+class ProgramTest(unittest.TestCase):
+    """A test in an empty folder of its own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, name, content):
+        """Writes text, or a value as JSON, and returns the name."""
+        text = content if isinstance(content, str) else json.dumps(content)
+        (self.folder / name).write_text(text, encoding="utf-8")
+        return name
+
+    def read(self, name):
+        return (self.folder / name).read_text(encoding="utf-8")
+
+    def run_program(self, *arguments, code=0, stdin="", **variables):
+        """Runs the program in the folder; its exit code must be `code`, and its streams in order."""
+        done = subprocess.run([PROGRAM, *map(str, arguments)], input=stdin.encode(), capture_output=True,
+                              cwd=self.folder, env=environment(**variables), timeout=TIMEOUT_S, check=False)
+        # An error may quote bytes of a file that are no UTF-8; a document may not.
+        answer = Answer(done.returncode, done.stdout.decode(), done.stderr.decode(errors="replace"))
+        said = f"{arguments}\nstdout: {answer.out[:2000]}\nstderr: {answer.err[:2000]}"
+        self.assertEqual(answer.code, code, said)
+        if "--json" in arguments:
+            self.check_document(answer.document)
+            self.assertTrue(answer.out.endswith("}\n"), said)
+        if code == 1:
+            self.assertTrue(answer.err.startswith("plimsoll: "), said)
+            if "--json" in arguments:
+                self.assertEqual(answer.document["schema"], "plimsoll.error/1", said)
+            else:
+                self.assertEqual(answer.out, "", said)
+        return answer
+
+    def check_document(self, document):
+        schema = document.get("schema")
+        if schema is None:  # another program's form, or a schema itself
+            return
+        if schema not in PUBLISHED:
+            self.assertEqual(REQUIRED_KEYS[schema] - document.keys(), set())
+        elif jsonschema is not None:
+            errors = [f"{e.json_path}: {e.message[:200]}"
+                      for e in schema_validator(PUBLISHED[schema]).iter_errors(document)]
+            self.assertEqual(errors, [])
+
+
+def table(name="t", rows=1000, columns=64, **more):
+    return {"name": name, "num_embeddings": rows, "embedding_dim": columns} | more
+
+
+def constrained(name, sharding_type, rows=1000, columns=64, kernel="fused", **more):
+    return table(name, rows, columns,
+                 constraints={"sharding_types": [sharding_type], "compute_kernels": [kernel]} | more)
+
+
+def main():
+    if jsonschema is None:
+        print("jsonschema is not installed: documents are not held against their schemas")
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

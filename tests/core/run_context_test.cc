@@ -1,0 +1,59 @@
+#include "plimsoll/core/run_context.h"
+
+#include <gtest/gtest.h>
+
+namespace plimsoll {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+SearchOptions make_options(double time_limit_s) {
+  SearchOptions options;
+  options.time_limit_s = time_limit_s;
+  return options;
+}
+
+TEST(RunContext, NeverStopsAnythingByDefault) {
+  const RunContext context;
+  EXPECT_FALSE(context.is_cancelled());
+  EXPECT_FALSE(context.is_past_deadline());
+  EXPECT_FALSE(context.progress);
+}
+
+TEST(RunContext, HasNoDeadlineWithoutATimeLimit) {
+  EXPECT_FALSE(make_run_context({}).deadline.has_value());
+}
+
+TEST(RunContext, PutsTheDeadlineTheTimeLimitFromNow) {
+  const auto before = Clock::now();
+  const RunContext context = make_run_context(make_options(100.25));
+  const auto after = Clock::now();
+  ASSERT_TRUE(context.deadline.has_value());
+  EXPECT_GE(*context.deadline, before + std::chrono::milliseconds(100250));
+  EXPECT_LE(*context.deadline, after + std::chrono::milliseconds(100250));
+  EXPECT_FALSE(context.is_past_deadline());
+}
+
+TEST(RunContext, SurvivesATimeLimitThatNoClockCanHold) {
+  const RunContext context = make_run_context(make_options(1e300));
+  ASSERT_TRUE(context.deadline.has_value());
+  EXPECT_GT(*context.deadline, Clock::now() + std::chrono::hours(24 * 365));
+}
+
+TEST(RunContext, IsPastADeadlineThatLiesBehind) {
+  RunContext context;
+  context.deadline = Clock::now() - std::chrono::seconds(1);
+  EXPECT_TRUE(context.is_past_deadline());
+}
+
+TEST(RunContext, SeesTheCallersCancel) {
+  std::atomic<bool> cancel = false;
+  RunContext context;
+  context.cancel = &cancel;
+  EXPECT_FALSE(context.is_cancelled());
+  cancel = true;
+  EXPECT_TRUE(context.is_cancelled());
+}
+
+}  // namespace
+}  // namespace plimsoll

@@ -1,0 +1,144 @@
+// The judge itself: it must pass what agrees and name what does not, whatever is missing from a
+// file.
+
+#include "golden.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <string>
+
+#include "embedding_golden.h"
+
+namespace plimsoll::golden {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Json load(const std::string& name) {
+  std::ifstream stream(std::string(PLIMSOLL_TEST_DATA "/golden/") + name);
+  return Json::parse(stream);
+}
+
+Replay replay(const Json& document) {
+  const auto result = replay_records(document, embedding_kinds());
+  EXPECT_TRUE(result.has_value()) << format_error(result.error());
+  return result.value_or(Replay{});
+}
+
+// The record numbers `indices` of one list, alone in a document.
+Json excerpt(const Json& document, const std::string& kind, std::initializer_list<int> indices) {
+  Json records = Json::array();
+  for (const int index : indices)
+    records.push_back(document[kind][static_cast<std::size_t>(index)]);
+  Json result;
+  result[kind] = records;
+  return result;
+}
+
+TEST(Golden, PassesRecordsThatAgree) {
+  const Replay result = replay(excerpt(load("embedding.json"), "options", {0, 1, 2, 3}));
+  EXPECT_EQ(result.passed, 4);
+  EXPECT_EQ(result.failed, 0);
+  EXPECT_THAT(result.differences, IsEmpty());
+  EXPECT_THAT(result.bad_records, IsEmpty());
+  EXPECT_THAT(result.unread, IsEmpty());
+}
+
+TEST(Golden, SeesTheLastBitOfAPerf) {
+  Json document = excerpt(load("embedding.json"), "options", {0, 1});
+  Json& value = document["options"][1]["shard_runs"][0]["perf"][2];
+  const std::string ours = value.dump();
+  value = std::nextafter(value.get<double>(), 1e300);
+  const Replay result = replay(document);
+  EXPECT_EQ(result.passed, 1);
+  EXPECT_EQ(result.failed, 1);
+  EXPECT_THAT(result.differences,
+              ElementsAre(Difference{"options", 1, "shard_runs[0].perf[2]", value.dump(), ours}));
+}
+
+TEST(Golden, SeesAByteAShardAndARank) {
+  Json document = load("embedding-live.json");
+  document.erase("reports");
+  document["options"] = excerpt(document, "options", {0})["options"];
+  document["plans"] = excerpt(document, "plans", {1})["plans"];
+  EXPECT_EQ(replay(document).passed, 2);
+
+  Json& run = document["options"][0]["shard_runs"][0];
+  run["hbm"] = run["hbm"].get<std::int64_t>() + 1;
+  document["options"][0]["shard_runs"].push_back(run);
+  Json& rank = document["plans"][0]["plan"][0]["ranks"][0];
+  rank = rank.get<int>() + 1;
+  const Replay result = replay(document);
+  EXPECT_EQ(result.failed, 2);
+  ASSERT_EQ(result.differences.size(), 3u);
+  EXPECT_EQ(result.differences[0].field, "shard_runs.length");
+  EXPECT_EQ(result.differences[1].field, "shard_runs[0].hbm");
+  EXPECT_EQ(result.differences[2].field, "plan[0].ranks[0]");
+}
+
+TEST(Golden, SeesAnErrorTextAndAnErrorThatIsNoneOfOurs) {
+  Json document = excerpt(load("embedding-live.json"), "plans", {20, 24, 33});
+  EXPECT_EQ(replay(document).passed, 3);
+  document["plans"][0]["error_text"] = "another text";
+  document["plans"][1]["exception"] = "KeyError";
+  document["plans"][2].erase("exception");
+  const Replay result = replay(document);
+  EXPECT_EQ(result.failed, 3);
+  ASSERT_EQ(result.differences.size(), 3u);
+  EXPECT_EQ(result.differences[0].field, "error_text");
+  EXPECT_EQ(result.differences[1].field, "exception");
+  EXPECT_EQ(result.differences[2].expected, "null");
+  EXPECT_EQ(result.differences[2].ours, "\"ZeroDivisionError\"");
+}
+
+TEST(Golden, TakesAnyExceptionForAnAssertion) {
+  Json document = excerpt(load("embedding-live.json"), "plans", {20, 24});
+  for (Json& record : document["plans"]) record["exception"] = "AssertionError";
+  document["plans"][1]["error_text"] = "";
+  const Replay result = replay(document);
+  EXPECT_EQ(result.passed, 1);
+  ASSERT_EQ(result.differences.size(), 1u);  // a planner's error is no exception
+  EXPECT_EQ(result.differences[0].index, 0u);
+  EXPECT_EQ(result.differences[0].field, "exception");
+}
+
+TEST(Golden, SeesALineOfAReport) {
+  Json document = excerpt(load("embedding-live.json"), "reports", {0});
+  document["reports"][0]["lines"][3] = "#";
+  const Replay result = replay(document);
+  ASSERT_EQ(result.differences.size(), 1u);
+  EXPECT_EQ(result.differences[0].field, "lines[3]");
+}
+
+TEST(Golden, NamesWhatItCannotReadAndGoesOn) {
+  Json document = excerpt(load("embedding.json"), "options", {0, 1, 2, 3});
+  document["options"][0]["table"]["rows"] = "many";
+  document["options"][1].erase("sharding_type");
+  document["options"][2]["release"] = "0.1.0";
+  document["options"][3]["table"]["colour"] = "red";
+  const Replay result = replay(document);
+  EXPECT_EQ(result.passed, 1);
+  EXPECT_EQ(result.failed, 3);
+  ASSERT_EQ(result.bad_records.size(), 3u);
+  EXPECT_EQ(result.bad_records[0].place, "options[0].table.rows");
+  EXPECT_THAT(result.bad_records[1].message, HasSubstr("sharding_type"));
+  EXPECT_EQ(result.bad_records[2].place, "options[2].release");
+  EXPECT_THAT(result.unread, ElementsAre("options: table.colour"));
+}
+
+TEST(Golden, RefusesDocumentsWithoutRecords) {
+  for (const char* text : {"{}", "[]", "3", R"({"options": 3})"}) {
+    SCOPED_TRACE(text);
+    EXPECT_FALSE(replay_records(Json::parse(text), embedding_kinds()).has_value());
+  }
+  const Replay result = replay(Json::parse(R"({"plans": []})"));
+  EXPECT_EQ(result.passed + result.failed, 0);
+}
+
+}  // namespace
+}  // namespace plimsoll::golden

@@ -1,0 +1,45 @@
+// libFuzzer entry of all readers: whatever the bytes, a Result.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "plimsoll/io/foreign_plan.h"
+#include "plimsoll/io/model_json.h"
+#include "plimsoll/io/plan_json.h"
+#include "plimsoll/io/topology_json.h"
+
+namespace {
+
+plimsoll::embedding::Model make_model() {
+  plimsoll::embedding::Model model;
+  auto& module = model.modules.emplace_back();
+  module.path = "ebc";
+  auto& table = module.tables.emplace_back();
+  table.name = "t";
+  table.num_embeddings = 1000;
+  table.embedding_dim = 256;
+  return model;
+}
+
+plimsoll::topology::Topology make_topology() {
+  plimsoll::topology::Topology topology;
+  topology.world_size = 4;
+  topology.local_world_size = 2;
+  topology.devices.resize(4);
+  return topology;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const plimsoll::embedding::Model model = make_model();
+  static const plimsoll::topology::Topology topology = make_topology();
+  const plimsoll::io::ForeignPlanContext context{model, topology,
+                                                 plimsoll::embedding::default_cost_model()};
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  (void)plimsoll::io::read_model(text, "fuzz");
+  (void)plimsoll::io::read_constraints(text, "fuzz");
+  (void)plimsoll::io::read_topology(text, "fuzz");
+  (void)plimsoll::io::read_any_plan(text, "fuzz", context);
+  return 0;
+}

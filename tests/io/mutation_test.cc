@@ -1,0 +1,120 @@
+// Documents with random damage: every reader must answer with a value or an error.
+#include <gtest/gtest.h>
+
+#include "plimsoll/io/foreign_plan.h"
+#include "plimsoll/io/model_json.h"
+#include "plimsoll/io/plan_json.h"
+#include "plimsoll/io/shipped.h"
+#include "plimsoll/io/topology_json.h"
+#include "random_documents.h"
+
+namespace plimsoll::io {
+namespace {
+
+// Flips, drops, doubles and swaps bytes, and plants tokens that readers stumble over.
+std::string mutate(std::string text, Random& random) {
+  static const char* const kTokens[] = {"null",
+                                        "-1",
+                                        "9223372036854775808",
+                                        "18446744073709551616",
+                                        "1e308",
+                                        "1e999",
+                                        "{",
+                                        "[",
+                                        "]",
+                                        "}",
+                                        "\"\"",
+                                        "\"count\": 1000000,",
+                                        "\"80 GiB\"",
+                                        "\xff",
+                                        "\\u0000",
+                                        "[[[[[[[[",
+                                        "NaN",
+                                        ",,"};
+  for (std::int64_t i = 1 + random.below(4); i > 0 && !text.empty(); --i) {
+    const auto at = static_cast<std::size_t>(random.below(static_cast<std::int64_t>(text.size())));
+    switch (random.below(6)) {
+      case 0:
+        text[at] = static_cast<char>(text[at] ^ (1 << random.below(8)));
+        break;
+      case 1:
+        text.erase(at, 1 + static_cast<std::size_t>(random.below(8)));
+        break;
+      case 2:
+        text.insert(at, text.substr(at, static_cast<std::size_t>(random.below(40))));
+        break;
+      case 3:
+        text.insert(at, kTokens[random.below(std::size(kTokens))]);
+        break;
+      case 4: {
+        // Puts a token where a value was.
+        const std::size_t colon = text.find(": ", at);
+        if (colon == std::string::npos) break;
+        const std::size_t end = std::min(text.find_first_of(",}\n", colon), text.size());
+        text.replace(colon + 2, end - std::min(end, colon + 2),
+                     kTokens[random.below(std::size(kTokens))]);
+        break;
+      }
+      default:
+        text.resize(at);
+        break;
+    }
+  }
+  return text;
+}
+
+template <class T>
+void expect_placed(const Result<T>& result, std::int64_t& num_errors) {
+  if (result.has_value()) return;
+  ++num_errors;
+  EXPECT_TRUE(result.error().place.starts_with("f.json#")) << format_error(result.error());
+  EXPECT_FALSE(result.error().message.empty());
+  EXPECT_NE(result.error().code, ErrorCode::kInternal);
+}
+
+void read_all(const std::string& text, const ForeignPlanContext& context,
+              std::int64_t& num_errors) {
+  expect_placed(read_model(text, "f.json"), num_errors);
+  expect_placed(read_constraints(text, "f.json"), num_errors);
+  expect_placed(read_topology(text, "f.json"), num_errors);
+  expect_placed(read_any_plan(text, "f.json", context), num_errors);
+}
+
+TEST(Readers, AnswerEveryDamagedDocument) {
+  topology::Topology topology;
+  topology.world_size = 4;
+  topology.local_world_size = 2;
+  topology.devices.resize(4);
+  const embedding::CostModel cost_model = embedding::default_cost_model();
+  const auto model = load_shipped_model("mlperf-dlrm-dcnv2");
+  ASSERT_TRUE(model.has_value());
+  const ForeignPlanContext context{*model, topology, cost_model};
+  std::vector<std::string> texts;
+  for (const ShippedModel& shipped : shipped_models()) texts.emplace_back(shipped.text);
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    Random random(seed);
+    texts.push_back(write_model(random_model(random)));
+    texts.push_back(write_constraints(random_constraint_map(random)));
+    texts.push_back(write_topology(random_topology(random)));
+    texts.push_back(write_answer(random_answer(random)));
+    const embedding::ShardingPlan plan = random_plan(random);
+    texts.push_back(write_plan(plan));
+    texts.push_back(write_torchrec_plan(plan));
+    texts.push_back(write_easyrec_plan(plan));
+  }
+  std::int64_t num_documents = 0;
+  std::int64_t num_errors = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    for (const std::string& text : texts) {
+      read_all(mutate(text, random), context, num_errors);
+      ++num_documents;
+    }
+  }
+  EXPECT_GT(num_documents, 5000);
+  EXPECT_GT(num_errors, 3 * num_documents);  // A document is of one kind at most.
+}
+
+}  // namespace
+}  // namespace plimsoll::io

@@ -1,0 +1,306 @@
+// Seeded random values of every document type, with all fields in play.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "plimsoll/embedding/model.h"
+#include "plimsoll/embedding/sharding_plan.h"
+#include "plimsoll/io/plan_json.h"
+#include "plimsoll/topology/topology.h"
+
+namespace plimsoll::io {
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+
+  std::int64_t below(std::int64_t bound) {
+    return static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(bound));
+  }
+  bool coin() { return below(2) == 0; }
+  // Every magnitude up to 2^62.
+  std::int64_t size() { return static_cast<std::int64_t>(engine_() >> (2 + below(62))); }
+  double number() {
+    return std::ldexp(static_cast<double>(engine_() >> 11), -static_cast<int>(below(70)));
+  }
+  double fraction() { return static_cast<double>(engine_() >> 11) / 9007199254740992.0; }
+  std::uint64_t bits() { return engine_(); }
+  template <class Enum>
+  Enum value_of(int count) {
+    return static_cast<Enum>(below(count));
+  }
+  template <class Enum>
+  Enum named() {
+    return value_of<Enum>(static_cast<int>(embedding::enum_names<Enum>().size()));
+  }
+  // Names that need escaping in JSON or in a pointer are among them.
+  std::string name() {
+    static const char* const kParts[] = {"a", "table", "/", "~", "\"", "\\", "\n", "é", "0", "."};
+    std::string text = "x";
+    for (std::int64_t i = below(5); i > 0; --i) text += kParts[below(10)];
+    return text;
+  }
+  template <class Make>
+  auto list(std::int64_t max_length, const Make& make) {
+    std::vector<decltype(make())> values;
+    for (std::int64_t i = below(max_length + 1); i > 0; --i) values.push_back(make());
+    return values;
+  }
+  template <class Make>
+  auto maybe(const Make& make) -> std::optional<decltype(make())> {
+    if (coin()) return make();
+    return {};
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+inline embedding::CacheParams random_cache_params(Random& random) {
+  embedding::CacheParams cache;
+  cache.algorithm = random.maybe([&] { return random.named<embedding::CacheAlgorithm>(); });
+  cache.load_factor = random.maybe([&] { return random.fraction(); });
+  cache.reserved_memory = random.maybe([&] { return random.number(); });
+  cache.precision = random.maybe([&] { return random.named<embedding::DataType>(); });
+  cache.prefetch_pipeline = random.maybe([&] { return random.coin(); });
+  cache.multipass_num_passes = random.maybe([&] { return static_cast<int>(random.below(100)); });
+  if (random.coin()) {
+    embedding::CacheStats stats;
+    stats.expected_lookups = random.number();
+    stats.cacheability = random.fraction();
+    stats.constant_miss_rate = random.maybe([&] { return random.fraction(); });
+    stats.histogram = random.list(4, [&] { return random.number(); });
+    if (!stats.histogram.empty()) stats.height = 1 + random.number();
+    cache.stats = stats;
+  }
+  return cache;
+}
+
+inline embedding::KeyValueParams random_key_value_params(Random& random) {
+  embedding::KeyValueParams params;
+  params.max_l1_cache_size = random.maybe([&] { return random.below(1 << 20); });
+  params.l2_cache_size = random.maybe([&] { return random.below(1 << 20); });
+  static const char* const kTexts[] = {"1", "true", "null", "\"text\"", "[1, 2.5]", "{\"a\": 1}"};
+  for (std::int64_t i = random.below(4); i > 0; --i) {
+    params.pass_through[random.name()] = kTexts[random.below(6)];
+  }
+  return params;
+}
+
+inline embedding::DynamicEmbedding random_dynamic_embedding(Random& random) {
+  embedding::DynamicEmbedding dynamic;
+  dynamic.mode = random.maybe([&] { return random.named<embedding::DynamicEmbeddingMode>(); });
+  dynamic.load_factor = random.maybe([&] { return random.fraction(); });
+  dynamic.bucket_capacity = 1 + random.below(1 << 20);
+  return dynamic;
+}
+
+inline embedding::ParameterConstraints random_constraints(Random& random) {
+  embedding::ParameterConstraints constraints;
+  const std::int64_t features = random.below(4);
+  for (std::int64_t i = 0; i < features; ++i) {
+    constraints.pooling_factors.push_back(static_cast<double>(random.below(1000)) / 7);
+  }
+  if (random.coin()) constraints.num_poolings.assign(static_cast<std::size_t>(features), 2.5);
+  if (random.coin()) constraints.batch_sizes.assign(static_cast<std::size_t>(features), 512);
+  constraints.sharding_types =
+      random.list(3, [&] { return random.named<embedding::ShardingType>(); });
+  constraints.compute_kernels =
+      random.list(3, [&] { return random.named<embedding::ComputeKernel>(); });
+  constraints.min_partition = random.maybe([&] { return random.below(1 << 10); });
+  constraints.is_weighted = random.coin();
+  constraints.cache_params = random.maybe([&] { return random_cache_params(random); });
+  constraints.enforce_hbm = random.maybe([&] { return random.coin(); });
+  constraints.stochastic_rounding = random.maybe([&] { return random.coin(); });
+  constraints.bounds_check_mode =
+      random.maybe([&] { return random.named<embedding::BoundsCheckMode>(); });
+  constraints.feature_names = random.list(3, [&] { return random.name(); });
+  constraints.output_dtype =
+      random.maybe([&] { return random.value_of<embedding::DataType>(8); });  // have a bit width
+  constraints.device_group = random.maybe([&] { return random.name(); });
+  constraints.key_value_params = random.maybe([&] { return random_key_value_params(random); });
+  constraints.use_virtual_table = random.coin();
+  return constraints;
+}
+
+inline embedding::ConstraintMap random_constraint_map(Random& random) {
+  embedding::ConstraintMap constraints;
+  for (std::int64_t i = random.below(4); i > 0; --i) {
+    constraints[random.name()] = random_constraints(random);
+  }
+  return constraints;
+}
+
+// Passes embedding::validate.
+inline embedding::Model random_model(Random& random) {
+  embedding::Model model;
+  model.name = random.name();
+  model.dense_parameter_bytes = random.size();
+  model.dense_buffer_bytes = random.below(2);
+  model.optimizer = random.maybe([&] { return random.named<embedding::Optimizer>(); });
+  model.batch_size = random.maybe([&] { return random.below(1 << 16); });
+  model.constraints = random_constraint_map(random);
+  for (std::int64_t m = random.below(4); m > 0; --m) {
+    embedding::Module& module = model.modules.emplace_back();
+    module.path = "m" + std::to_string(m);
+    module.kind = random.named<embedding::ModuleKind>();
+    module.is_weighted = random.coin();
+    module.holds_embedding_collection = random.coin();
+    module.legacy_feature_processor_tables = random.list(2, [&] { return random.name(); });
+    module.dense_parameter_bytes = random.size();
+    module.dense_buffer_bytes = random.size();
+    module.sharder.cache_load_factor = random.maybe([&] { return random.fraction(); });
+    module.sharder.prefetch_pipeline = random.coin();
+    module.sharder.multipass_num_passes =
+        random.maybe([&] { return static_cast<int>(random.below(9)); });
+    if (random.coin()) {
+      module.sharder.forward_comms = random.named<embedding::CommsPrecision>();
+      module.sharder.backward_comms = random.named<embedding::CommsPrecision>();
+    }
+    const std::int64_t width = 4 * (1 + random.below(200));
+    for (std::int64_t t = random.below(4); t > 0; --t) {
+      embedding::Table& table = module.tables.emplace_back();
+      table.name = "t" + std::to_string(t) + random.name();
+      table.num_embeddings = 1 + random.below(std::int64_t{1} << 40);
+      table.embedding_dim = width;
+      static const embedding::DataType kPacked[] = {
+          embedding::DataType::kInt8, embedding::DataType::kFp16, embedding::DataType::kInt4,
+          embedding::DataType::kInt2};
+      table.data_type = kPacked[random.below(4)];
+      table.pooling = random.named<embedding::Pooling>();
+      table.feature_names = random.list(3, [&] { return random.name(); });
+      table.element_size = random.maybe([&] { return 1 + static_cast<int>(random.below(8)); });
+      table.optimizer = random.maybe([&] { return random.named<embedding::Optimizer>(); });
+      table.total_num_buckets = random.maybe([&] { return 1 + random.below(100); });
+      table.use_virtual_table = table.total_num_buckets.has_value() && random.coin();
+      table.num_poolings = random.list(2, [&] { return random.number(); });
+      if (module.kind == embedding::ModuleKind::kEmbeddingTowerCollection) {
+        table.tower = static_cast<int>(random.below(3));
+      }
+      if (module.kind == embedding::ModuleKind::kEmbeddingBagCollection ||
+          module.kind == embedding::ModuleKind::kEmbeddingCollection) {
+        table.dynamic_embedding = random.maybe([&] { return random_dynamic_embedding(random); });
+      }
+    }
+  }
+  return model;
+}
+
+inline topology::TopologySpec random_topology(Random& random) {
+  topology::TopologySpec spec;
+  spec.name = random.name();
+  spec.world_size = 1 + static_cast<int>(random.below(16));
+  const auto whole = [&] { return static_cast<int>(random.below(9)); };
+  const auto size = [&] { return random.size(); };
+  const auto bandwidth = [&] { return 1 + random.number(); };
+  const auto caps = [&] {
+    std::vector<Bytes> result;
+    if (random.coin()) result.assign(static_cast<std::size_t>(spec.world_size), random.size());
+    return result;
+  };
+  spec.local_world_size = random.maybe(whole);
+  spec.pod_size = random.maybe(whole);
+  spec.compute_device = random.value_of<topology::ComputeDevice>(4);
+  spec.hbm_cap = random.maybe(size);
+  spec.ddr_cap = random.maybe(size);
+  spec.ssd_cap = random.maybe(size);
+  spec.hbm_caps = caps();
+  spec.ddr_caps = caps();
+  spec.ssd_caps = caps();
+  spec.hbm_mem_bw = random.maybe(bandwidth);
+  spec.ddr_mem_bw = random.maybe(bandwidth);
+  spec.ssd_mem_bw = random.maybe(bandwidth);
+  spec.hbm_to_ddr_mem_bw = random.maybe(bandwidth);
+  spec.intra_host_bw = random.maybe(bandwidth);
+  spec.inter_host_bw = random.maybe(bandwidth);
+  spec.comms_rules = random.list(3, [&] {
+    topology::CommsRule rule;
+    rule.collective = random.maybe([&] { return random.value_of<topology::Collective>(4); });
+    rule.min_world_size = random.maybe(whole);
+    rule.max_world_size = random.maybe(whole);
+    rule.min_local_world_size = random.maybe(whole);
+    rule.max_local_world_size = random.maybe(whole);
+    rule.bandwidth = bandwidth();
+    return rule;
+  });
+  spec.bwd_compute_multiplier = random.maybe([&] { return random.number(); });
+  spec.weighted_feature_bwd_compute_multiplier = random.maybe([&] { return random.number(); });
+  spec.uneven_sharding_perf_multiplier = random.maybe([&] { return random.number(); });
+  return spec;
+}
+
+// Runs are arbitrary but for what the reader checks.
+inline embedding::ShardingPlan random_plan(Random& random) {
+  embedding::ShardingPlan plan;
+  plan.world_size = 1 + static_cast<int>(random.below(64));
+  plan.local_world_size = 1 + static_cast<int>(random.below(8));
+  plan.compute_device = random.value_of<topology::ComputeDevice>(4);
+  plan.tables = random.list(4, [&] {
+    embedding::TableSharding sharding;
+    sharding.module_path = random.name();
+    sharding.table = random.name();
+    sharding.sharding_type = random.named<embedding::ShardingType>();
+    sharding.compute_kernel = random.named<embedding::ComputeKernel>();
+    sharding.cache_params = random.maybe([&] { return random_cache_params(random); });
+    sharding.enforce_hbm = random.maybe([&] { return random.coin(); });
+    sharding.stochastic_rounding = random.maybe([&] { return random.coin(); });
+    sharding.bounds_check_mode =
+        random.maybe([&] { return random.named<embedding::BoundsCheckMode>(); });
+    sharding.output_dtype = random.maybe([&] { return random.named<embedding::DataType>(); });
+    sharding.key_value_params = random.maybe([&] { return random_key_value_params(random); });
+    sharding.dynamic_embedding = random.maybe([&] { return random_dynamic_embedding(random); });
+    sharding.shards = random.list(4, [&] {
+      const std::int64_t rows = random.below(1 << 30);
+      return embedding::ShardSizeRun{1 + random.below(9),   rows,
+                                     1 + random.below(512), random.below(1 << 30),
+                                     random.below(512),     random.coin() ? rows : 0};
+    });
+    for (const embedding::ShardSizeRun& run : sharding.shards) {
+      sharding.ranks.push_back(
+          {static_cast<std::int32_t>(random.below(64)), static_cast<std::int32_t>(run.count)});
+    }
+    return sharding;
+  });
+  return plan;
+}
+
+inline ShardingAnswer random_answer(Random& random) {
+  ShardingAnswer answer;
+  answer.status = random.value_of<SolveStatus>(4);
+  answer.stop = random.maybe([&] { return random.value_of<StopReason>(4); });
+  answer.rating = random.maybe([&] { return random.number(); });
+  answer.plan = random.maybe([&] { return random_plan(random); });
+  for (const char* cause : {"hbm", "ddr"}) {
+    answer.bill.bytes[cause] = random.list(4, [&] { return random.size(); });
+  }
+  answer.bill.ms["fwd_compute"] = random.list(4, [&] { return random.number(); });
+  answer.certificate = random.maybe([&] {
+    Certificate certificate;
+    certificate.lower_bound = random.maybe([&] { return random.number(); });
+    certificate.objective = certificate.lower_bound.value_or(0) + random.number();
+    certificate.proof = random.name();
+    return certificate;
+  });
+  answer.provenance = random.maybe([&] {
+    Provenance provenance;
+    provenance.version = random.name();
+    provenance.options[random.name()] = random.name();
+    provenance.inputs["model"] = random.name();
+    provenance.seed = random.bits();
+    if (random.coin()) provenance.stopped_at = random.name();
+    return provenance;
+  });
+  answer.warnings = random.list(2, [&] {
+    return Warning{random.name(), random.coin() ? random.name() : "", random.name()};
+  });
+  answer.explanation = random.maybe([&] {
+    return Explanation{random.name(), random.size(), {random.name(), random.name()}};
+  });
+  return answer;
+}
+
+}  // namespace plimsoll::io

@@ -1,0 +1,34 @@
+// write_samples DIRECTORY: documents of every kind as the library writes them, one file each, named
+// <schema>.<what>.json, for validate_schemas.py.
+#include <string>
+
+#include "plimsoll/io/files.h"
+#include "plimsoll/io/model_json.h"
+#include "plimsoll/io/plan_json.h"
+#include "plimsoll/io/shipped.h"
+#include "plimsoll/io/topology_json.h"
+#include "random_documents.h"
+
+int main(int argc, char** argv) {
+  using namespace plimsoll::io;
+  if (argc != 2) return 1;
+  const std::string directory = argv[1];
+  bool is_ok = true;
+  const auto write = [&](const std::string& name, std::string_view text) {
+    is_ok &= write_text_file(directory + "/" + name + ".json", text).has_value();
+  };
+  for (const Schema& schema : schemas()) write(std::string(schema.name) + ".schema", schema.text);
+  for (const ShippedModel& model : shipped_models()) {
+    write("model." + std::string(model.id), model.text);
+  }
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    Random random(seed);
+    const std::string number = std::to_string(seed);
+    write("model." + number, write_model(random_model(random)));
+    write("constraints." + number, write_constraints(random_constraint_map(random)));
+    write("topology." + number, write_topology(random_topology(random)));
+    write("plan.bare" + number, write_plan(random_plan(random)));
+    write("plan.answer" + number, write_answer(random_answer(random)));
+  }
+  return is_ok ? 0 : 1;
+}
