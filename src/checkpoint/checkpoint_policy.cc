@@ -1,0 +1,15 @@
+#include "plimsoll/checkpoint/checkpoint_policy.h"
+
+namespace plimsoll::checkpoint {
+
+std::string_view to_string(UnitKind kind) {
+  switch (kind) {
+    case UnitKind::kFull:
+      return "full";
+    case UnitKind::kSelective:
+      return "selective";
+  }
+  return "";
+}
+
+}  // namespace plimsoll::checkpoint
