@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -63,8 +64,28 @@ std::string ranks_text(const embedding::TableSharding& table) {
 // Bounds are lowered by 1e-12 for safety; a gap of that size is none.
 std::string percent(double gap) { return gap < 1e-9 ? "0 %" : fmt::format("{:.3g} %", gap * 100); }
 
-std::string summary(const PlanningProblem& problem, const PlanningResult& result, double seconds,
-                    const ShardFlags& flags) {
+// What the shards of one tier are made of, the largest cause first: "weights 4.1 GiB, ...".
+std::string causes_text(const Bill& bill, std::string_view tier, std::size_t rank) {
+  const std::string prefix = std::string(tier) + "_";
+  std::vector<std::pair<Bytes, std::string>> causes;
+  for (const auto& [name, bytes] : bill.bytes) {
+    if (name.starts_with(prefix) && bytes[rank] > 0) {
+      std::string cause = name.substr(prefix.size());
+      std::replace(cause.begin(), cause.end(), '_', ' ');
+      causes.emplace_back(bytes[rank], std::move(cause));
+    }
+  }
+  std::stable_sort(causes.begin(), causes.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string text;
+  for (const auto& [bytes, cause] : causes) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", cause, format_bytes(bytes));
+  }
+  return text;
+}
+
+std::string summary(const PlanningProblem& problem, const PlanningResult& result, const Bill& bill,
+                    double seconds, const ShardFlags& flags) {
   const auto& outcome = result.outcome;
   const topology::Topology& topology = problem.topology;
   std::string text =
@@ -92,7 +113,6 @@ std::string summary(const PlanningProblem& problem, const PlanningResult& result
   }
   text += tables.text();
   text += "\n";
-  const Bill bill = embedding::make_bill(problem, result);
   if (bill.bytes.empty()) return text;  // no tables, no bill
   TextTable ranks({"rank", "HBM", "of", "DDR", "ms"}, {true, true, true, true, true});
   constexpr std::size_t kMaxRanks = 64;
@@ -107,17 +127,23 @@ std::string summary(const PlanningProblem& problem, const PlanningResult& result
     text += fmt::format("... {} more ranks (all of them with --json)\n",
                         topology.devices.size() - kMaxRanks);
   }
+  const std::vector<Bytes>& hbm = bill.bytes.at("hbm");
+  const auto fullest =
+      static_cast<std::size_t>(std::max_element(hbm.begin(), hbm.end()) - hbm.begin());
+  if (hbm[fullest] > 0) {
+    text += fmt::format("fullest HBM: rank {}, {}\n", fullest, causes_text(bill, "hbm", fullest));
+  }
   return text;
 }
 
-io::ShardingAnswer make_answer(const PlanningProblem& problem, const PlanningResult& result,
+io::ShardingAnswer make_answer(const PlanningResult& result, const Bill& bill,
                                const PlanningFlags& flags) {
   io::ShardingAnswer answer;
   answer.status = result.outcome.status;
   answer.stop = result.outcome.stop;
   answer.rating = result.rating;
   answer.plan = result.outcome.plan;
-  if (answer.plan) answer.bill = embedding::make_bill(problem, result);
+  if (answer.plan) answer.bill = bill;
   answer.certificate = result.outcome.certificate;
   answer.provenance = result.provenance;
   if (!flags.optimizer.empty()) answer.provenance->options["optimizer"] = flags.optimizer;
@@ -243,7 +269,9 @@ int run_shard(const ShardFlags& flags) {
   if (context.progress) print_error_text("\r\x1b[K");
   if (!result) return report(with_flag_as_place(result.error()), flags.global);
 
-  const std::string answer = io::write_answer(make_answer(*problem, *result, flags.planning));
+  const auto bill = embedding::make_bill(*problem, *result);
+  if (!bill) return report(with_flag_as_place(bill.error()), flags.global);
+  const std::string answer = io::write_answer(make_answer(*result, *bill, flags.planning));
   if (!flags.output.empty()) {
     if (const auto written = io::write_text_file(flags.output, answer); !written) {
       return report(written.error(), flags.global);
@@ -252,7 +280,7 @@ int run_shard(const ShardFlags& flags) {
   if (flags.global.json) {
     print(answer);
   } else {
-    print(summary(*problem, *result, seconds, flags));
+    print(summary(*problem, *result, *bill, seconds, flags));
     if (flags.prints_plan && result->outcome.plan) {
       print("\n" + embedding::print_plan(*result->outcome.plan) + "\n");
     }

@@ -241,28 +241,32 @@ Result<Enumeration> enumerate(const Estimator& estimator, const Model& model,
   return result;
 }
 
+TableProfile profile_of(const TableProfile& table, const Option& option) {
+  TableProfile profile = table;
+  if (profile.cache_params || option.cache_load_factor) {
+    if (!profile.cache_params) profile.cache_params.emplace();
+    profile.cache_params->load_factor = option.cache_load_factor;
+  }
+  if (profile.dynamic_embedding) {
+    profile.dynamic_embedding->mode = option.dynamic_embedding_mode;
+    profile.dynamic_embedding->load_factor = option.cache_load_factor;
+  }
+  return profile;
+}
+
 Result<std::int32_t> intern_option(const Estimator& estimator, const TableProfile& profile,
                                    std::int32_t like, ComputeKernel kernel,
                                    std::optional<double> cache_load_factor, OptionSet& options) {
-  const Option model = options.options[static_cast<std::size_t>(like)];
-  TableProfile scaled = profile;
-  if (scaled.cache_params || cache_load_factor) {
-    if (!scaled.cache_params) scaled.cache_params.emplace();
-    scaled.cache_params->load_factor = cache_load_factor;
-  }
-  if (scaled.dynamic_embedding) {
-    scaled.dynamic_embedding->mode = model.dynamic_embedding_mode;
-    scaled.dynamic_embedding->load_factor = cache_load_factor;
-  }
   Cut cut;
   const ShardRuns shards = options.shards(like);
   cut.runs.assign(shards.runs.begin(), shards.runs.end());
-  cut.column_blocks = model.column_blocks;
-  Option option = model;
+  Option option = options.options[static_cast<std::size_t>(like)];
+  cut.column_blocks = option.column_blocks;
   option.compute_kernel = kernel;
   option.cache_load_factor = cache_load_factor;
   const auto index = static_cast<std::int32_t>(options.options.size());
-  PLIMSOLL_RETURN_IF_ERROR(append_option(estimator, scaled, std::move(cut), option, options));
+  PLIMSOLL_RETURN_IF_ERROR(
+      append_option(estimator, profile_of(profile, option), std::move(cut), option, options));
 
   // An equal option that is there already wins, so that equal proposals have equal options.
   const ShardRuns appended = options.shards(index);

@@ -381,38 +381,4 @@ Result<EmbeddingSearch> find_search(std::string_view name) {
               suggest(name, kNames));
 }
 
-Bill make_bill(const PlanningProblem& problem, const PlanningResult& result) {
-  Bill bill;
-  const OptionSet& options = result.enumeration.options;
-  const auto world_size = static_cast<std::size_t>(problem.topology.world_size);
-  if (options.tables.empty() || !result.reservation) return bill;
-  for (const Storage& used : rank_storage(options, result.best)) {
-    bill.bytes["hbm"].push_back(used.hbm);
-    bill.bytes["ddr"].push_back(used.ddr);
-    bill.bytes["ssd"].push_back(used.ssd);
-  }
-  const Reservation& reservation = *result.reservation;
-  const auto sum = [](const std::optional<Storage>& s) { return s ? s->hbm + s->ddr : Bytes{0}; };
-  const bool is_kjt_taken = reservation.options.kind != ReservationKind::kFixedPercentage &&
-                            reservation.options.kind != ReservationKind::kFixedAbsolute;
-  const Bytes dense = sum(reservation.dense);
-  const Bytes kjt = is_kjt_taken ? sum(reservation.kjt) : 0;
-  bill.bytes["dense"].assign(world_size, dense);
-  bill.bytes["kjt"].assign(world_size, kjt);
-  for (std::size_t rank = 0; rank < world_size; ++rank) {
-    const Storage taken = problem.topology.devices[rank] - reservation.topology.devices[rank];
-    bill.bytes["reserve"].push_back(taken.hbm + taken.ddr - dense - kjt);
-  }
-  for (const Perf& perf : rank_perf_components(options, result.best)) {
-    bill.ms["fwd_compute"].push_back(perf.fwd_compute);
-    bill.ms["fwd_comms"].push_back(perf.fwd_comms);
-    bill.ms["bwd_compute"].push_back(perf.bwd_compute);
-    bill.ms["bwd_comms"].push_back(perf.bwd_comms);
-    bill.ms["prefetch_compute"].push_back(perf.prefetch_compute);
-    if (problem.cost_model.input_dist) bill.ms["input_dist_comms"].push_back(perf.input_dist_comms);
-  }
-  bill.ms["total"] = rank_perf(options, result.best);
-  return bill;
-}
-
 }  // namespace plimsoll::embedding

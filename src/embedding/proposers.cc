@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <limits>
 #include <numeric>
 #include <queue>
@@ -202,38 +203,71 @@ class GridSearch : public Proposer {
   bool is_finished_ = true;
 };
 
+// What a name may set: "greedy_depth:50".
+struct Setting {
+  EasyRecDynamicProgrammingOptions easyrec;
+  std::optional<std::int64_t> limit;
+};
+
 struct NamedProposer {
   std::string name;
-  std::unique_ptr<Proposer> (*make)(EasyRecDynamicProgrammingOptions easyrec);
+  std::string limit;  // what ":N" means for it; empty: nothing
+  std::unique_ptr<Proposer> (*make)(const Setting& setting);
 };
 
 template <EasyRecForm form>
-std::unique_ptr<Proposer> make_easyrec(EasyRecDynamicProgrammingOptions easyrec) {
+std::unique_ptr<Proposer> make_easyrec(const Setting& setting) {
+  EasyRecDynamicProgrammingOptions easyrec = setting.easyrec;
   easyrec.form = form;
+  if (setting.limit) easyrec.hbm_bins_per_device = *setting.limit;
   return make_easyrec_dynamic_programming_proposer(easyrec);
 }
 
+template <Score by>
+std::unique_ptr<Proposer> make_greedy(const Setting& setting) {
+  return make_greedy_proposer({by, setting.limit});
+}
+
 const std::array<NamedProposer, 9>& named_proposers() {
-  using EasyRec = EasyRecDynamicProgrammingOptions;
   static const std::array<NamedProposer, 9> proposers{{
-      {"grid_search", [](EasyRec) { return make_grid_search_proposer(); }},
-      {"greedy_depth",
-       [](EasyRec) {
-         return make_greedy_proposer({Score::kDepth, std::nullopt});
+      {"grid_search", "proposals",
+       [](const Setting& setting) {
+         return setting.limit ? make_grid_search_proposer(*setting.limit)
+                              : make_grid_search_proposer();
        }},
-      {"greedy_sum",
-       [](EasyRec) {
-         return make_greedy_proposer({Score::kSum, std::nullopt});
+      {"greedy_depth", "threshold", make_greedy<Score::kDepth>},
+      {"greedy_sum", "threshold", make_greedy<Score::kSum>},
+      {"uniform", "", [](const Setting&) { return make_uniform_proposer(); }},
+      {"dynamic_programming", "bins",
+       [](const Setting& setting) {
+         return setting.limit ? make_dynamic_programming_proposer(*setting.limit)
+                              : make_dynamic_programming_proposer();
        }},
-      {"uniform", [](EasyRec) { return make_uniform_proposer(); }},
-      {"dynamic_programming", [](EasyRec) { return make_dynamic_programming_proposer(); }},
-      {"easyrec_dynamic_programming_v1", make_easyrec<EasyRecForm::kV1>},
-      {"easyrec_dynamic_programming_v2", make_easyrec<EasyRecForm::kV2>},
-      {"easyrec_dynamic_programming_v3", make_easyrec<EasyRecForm::kV3>},
-      {"embedding_offload_scaleup",
-       [](EasyRec) { return make_embedding_offload_scaleup_proposer(); }},
+      {"easyrec_dynamic_programming_v1", "bins", make_easyrec<EasyRecForm::kV1>},
+      {"easyrec_dynamic_programming_v2", "bins", make_easyrec<EasyRecForm::kV2>},
+      {"easyrec_dynamic_programming_v3", "bins", make_easyrec<EasyRecForm::kV3>},
+      {"embedding_offload_scaleup", "",
+       [](const Setting&) { return make_embedding_offload_scaleup_proposer(); }},
   }};
   return proposers;
+}
+
+// The N of "name:N"; nothing without one. Error kValue.
+Result<std::optional<std::int64_t>> parse_limit(std::string_view text,
+                                                const NamedProposer& proposer) {
+  if (text.empty()) return std::nullopt;
+  const std::string_view digits = text.substr(1);
+  std::int64_t limit = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), limit);
+  if (proposer.limit.empty() || error != std::errc() || end != digits.data() + digits.size() ||
+      limit < 1) {
+    return fail(ErrorCode::kValue, "proposer",
+                fmt::format("'{}{}' is not a setting of this proposer", proposer.name, text),
+                proposer.limit.empty() ? fmt::format("write {} alone", proposer.name)
+                                       : fmt::format("write {}:N with {} N of at least 1",
+                                                     proposer.name, proposer.limit));
+  }
+  return limit;
 }
 
 }  // namespace
@@ -288,7 +322,8 @@ Result<std::vector<std::unique_ptr<Proposer>>> make_proposers(
   if (names == "easyrec") names = "easyrec_dynamic_programming_v3+uniform";
   while (true) {
     const std::size_t plus = names.find('+');
-    const std::string_view name = names.substr(0, plus);
+    const std::string_view entry = names.substr(0, plus);
+    const std::string_view name = entry.substr(0, entry.find(':'));
     const auto& known = named_proposers();
     const auto found = std::find_if(known.begin(), known.end(),
                                     [name](const NamedProposer& p) { return p.name == name; });
@@ -296,7 +331,8 @@ Result<std::vector<std::unique_ptr<Proposer>>> make_proposers(
       return fail(ErrorCode::kNotFound, "proposer", fmt::format("no proposer '{}'", name),
                   suggest(name, proposer_names()));
     }
-    proposers.push_back(found->make(easyrec));
+    PLIMSOLL_ASSIGN(const auto limit, parse_limit(entry.substr(name.size()), *found));
+    proposers.push_back(found->make({easyrec, limit}));
     if (plus == std::string_view::npos) return proposers;
     names.remove_prefix(plus + 1);
   }

@@ -82,10 +82,17 @@ Result<Bytes> optimizer_bytes(Optimizer optimizer, Bytes tensor, std::int64_t ta
   return 0;
 }
 
-// Everything of one tier that belongs to the shard itself: its part of `table_bytes`, optimizer
-// state, `aux`.
-Result<Bytes> specific_bytes(const TableProfile& table, ShardingType type, Bytes table_bytes,
-                             std::int64_t rows, std::int64_t columns, Bytes aux, bool inference) {
+// What one tier holds of the shard itself.
+struct TierParts {
+  Bytes weights = 0;
+  Bytes optimizer_state = 0;
+  Bytes cache_state = 0;
+};
+
+// The shard's part of `table_bytes`, its optimizer state, and `cache_state`.
+Result<TierParts> tier_parts(const TableProfile& table, ShardingType type, Bytes table_bytes,
+                             std::int64_t rows, std::int64_t columns, Bytes cache_state,
+                             bool inference) {
   Bytes tensor = table_bytes;
   if (type != ShardingType::kDataParallel) {
     const Uint128 elements = Uint128(table.shape.rows) * Uint128(table.shape.columns);
@@ -97,10 +104,9 @@ Result<Bytes> specific_bytes(const TableProfile& table, ShardingType type, Bytes
         tensor,
         ceil_bytes(divide_exactly(Uint128(table_bytes) * shard_elements, elements), "a shard"));
   }
-  if (inference) return tensor;  // neither state nor cache bookkeeping
+  if (inference) return TierParts{.weights = tensor};  // neither state nor cache bookkeeping
   PLIMSOLL_ASSIGN(const Bytes state, optimizer_bytes(table.optimizer, tensor, table.shape.columns));
-  PLIMSOLL_ASSIGN(const Bytes weights, add(aux, tensor, "a shard"));
-  return add(weights, state, "a shard");
+  return TierParts{tensor, state, cache_state};
 }
 
 // Copies of input and output that the training pipeline holds in HBM.
@@ -173,9 +179,9 @@ Result<Estimator::Io> Estimator::shard_io(const TableProfile& table, ShardingTyp
   return Io{input, output};
 }
 
-Result<Storage> Estimator::shard_storage(const TableProfile& table, ShardingType type,
-                                         ComputeKernel kernel, std::int64_t rows,
-                                         std::int64_t columns) const {
+Result<StorageParts> Estimator::shard_storage_parts(const TableProfile& table, ShardingType type,
+                                                    ComputeKernel kernel, std::int64_t rows,
+                                                    std::int64_t columns) const {
   const ComputeDevice device = topology_.compute_device;
   const double ratio = caching_ratio(table);
   const Storage raw = table_storage(table.module_kind, table.shape, kernel, device);
@@ -188,15 +194,16 @@ Result<Storage> Estimator::shard_storage(const TableProfile& table, ShardingType
                                         (kAuxBytesPerRow + ratio * kAuxBytesPerCachedRow),
                                     "a cache's state"));
   }
-  PLIMSOLL_ASSIGN(Bytes hbm,
-                  specific_bytes(table, type, hbm_table, rows, columns, aux, mode_.inference));
-  PLIMSOLL_ASSIGN(Bytes ddr,
-                  specific_bytes(table, type, raw.ddr, rows, columns, 0, mode_.inference));
-  Storage storage;
+  PLIMSOLL_ASSIGN(TierParts hbm,
+                  tier_parts(table, type, hbm_table, rows, columns, aux, mode_.inference));
+  PLIMSOLL_ASSIGN(TierParts ddr,
+                  tier_parts(table, type, raw.ddr, rows, columns, 0, mode_.inference));
+  TierParts ssd;
   if (cost_model_.ssd_tier && kernel == ComputeKernel::kKeyValue) {
-    PLIMSOLL_ASSIGN(const Bytes weights,
-                    specific_bytes(table, type, raw.hbm, rows, columns, aux, mode_.inference));
-    PLIMSOLL_ASSIGN(storage.ssd, add(weights, ddr, "a shard on ssd"));
+    PLIMSOLL_ASSIGN(ssd, tier_parts(table, type, raw.hbm, rows, columns, aux, mode_.inference));
+    PLIMSOLL_ASSIGN(ssd.weights, add(ssd.weights, ddr.weights, "a shard on ssd"));
+    PLIMSOLL_ASSIGN(ssd.optimizer_state,
+                    add(ssd.optimizer_state, ddr.optimizer_state, "a shard on ssd"));
   }
   if (is_key_value(kernel) || table.use_virtual_table) {
     // The whole table's rows and columns, not the shard's, and no DDR at all: quirks of the
@@ -210,30 +217,48 @@ Result<Storage> Estimator::shard_storage(const TableProfile& table, ShardingType
         ceil_bytes(static_cast<double>(table.shape.rows) * cached * table.shape.element_size *
                        static_cast<double>(table.shape.columns),
                    "a key-value cache"));
-    hbm = std::min(megabytes * kMiB, rows_cached);
-    ddr = 0;
+    hbm = {.weights = std::min(megabytes * kMiB, rows_cached)};
+    ddr = {};
   }
   if (is_dynamic_shard(table, kernel)) {
     PLIMSOLL_ASSIGN(const Storage dynamic,
                     dynamic_embedding_storage(table, rows, columns, mode_.inference));
-    hbm = dynamic.hbm;
-    ddr = dynamic.ddr;
+    hbm = {.weights = dynamic.hbm};
+    ddr = {.weights = dynamic.ddr};
   }
 
   PLIMSOLL_ASSIGN(const Io io,
                   shard_io(table, type, rows, columns,
                            table.output_element_size.value_or(table.shape.element_size)));
-  PLIMSOLL_ASSIGN(const Bytes pipeline,
+  PLIMSOLL_ASSIGN(Bytes hbm_buffers,
                   pipeline_bytes(mode_, table, is_cached(kernel), io.input, io.output));
-  if (device == ComputeDevice::kCuda || device == ComputeDevice::kMtia) {
-    PLIMSOLL_ASSIGN(storage.hbm, add(hbm, pipeline, "a shard"));
+  if (device != ComputeDevice::kCuda && device != ComputeDevice::kMtia) {
+    hbm = {};
+    hbm_buffers = 0;
   }
-  storage.ddr = ddr;
+  Bytes ddr_buffers = 0;
   if (device == ComputeDevice::kCpu && !mode_.inference) {
-    PLIMSOLL_ASSIGN(const Bytes buffers, add(io.input, io.output, "a shard"));
-    PLIMSOLL_ASSIGN(storage.ddr, add(ddr, buffers, "a shard"));
+    PLIMSOLL_ASSIGN(ddr_buffers, add(io.input, io.output, "a shard"));
   }
-  return storage;
+  return StorageParts{
+      .weights = {hbm.weights, ddr.weights, ssd.weights},
+      .optimizer_state = {hbm.optimizer_state, ddr.optimizer_state, ssd.optimizer_state},
+      .cache_state = {hbm.cache_state, ddr.cache_state, ssd.cache_state},
+      .input_output = {hbm_buffers, ddr_buffers, 0}};
+}
+
+Result<Storage> Estimator::shard_storage(const TableProfile& table, ShardingType type,
+                                         ComputeKernel kernel, std::int64_t rows,
+                                         std::int64_t columns) const {
+  PLIMSOLL_ASSIGN(const StorageParts parts,
+                  shard_storage_parts(table, type, kernel, rows, columns));
+  Storage total = parts.weights;
+  for (const Storage& part : {parts.optimizer_state, parts.cache_state, parts.input_output}) {
+    PLIMSOLL_ASSIGN(total.hbm, add(total.hbm, part.hbm, "a shard"));
+    PLIMSOLL_ASSIGN(total.ddr, add(total.ddr, part.ddr, "a shard"));
+    PLIMSOLL_ASSIGN(total.ssd, add(total.ssd, part.ssd, "a shard"));
+  }
+  return total;
 }
 
 }  // namespace plimsoll::embedding

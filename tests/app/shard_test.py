@@ -337,7 +337,12 @@ class Choices(ProgramTest):
 
     def test_every_bill_adds_up(self):
         answer = self.plan()
+        for tier in ("hbm", "ddr", "ssd"):
+            causes = [bytes_ for name, bytes_ in answer["bill"]["bytes"].items() if name.startswith(tier + "_")]
+            total = [sum(ranks) for ranks in zip(*causes)] if causes else [0] * 8
+            self.assertEqual(answer["bill"]["bytes"][tier], total, tier)
         self.assertEqual(len(answer["bill"]["bytes"]["hbm"]), 8)
+        self.assertGreater(max(answer["bill"]["bytes"]["hbm_weights"]), 0)
         self.assertAlmostEqual(max(answer["bill"]["ms"]["total"]), answer["rating"], delta=1e-9)
         certificate = answer["certificate"]
         self.assertLessEqual(certificate["lower_bound"], certificate["objective"])

@@ -224,5 +224,27 @@ TEST(ProposerVectors, ListsOfEveryProposerHoldTheWholeGrid) {
   EXPECT_EQ(list->size(), 49u);
 }
 
+TEST(ProposerVectors, NamesCarrySettings) {
+  OptionSet options = two_tables();
+  const auto num_proposals = [&options](std::string_view names) {
+    auto proposers = make_proposers(names);
+    return proposers ? proposers_to_proposals_list(*proposers, {&options, nullptr, {}})->size() : 0;
+  };
+  EXPECT_EQ(num_proposals("grid_search"), 49u);
+  EXPECT_EQ(num_proposals("grid_search:49"), 49u);
+  EXPECT_EQ(num_proposals("grid_search:48"), 0u);  // more than allowed: none at all
+
+  auto greedy = make_proposers("uniform+greedy_sum:3");
+  ASSERT_TRUE(greedy.has_value());
+  EXPECT_FALSE((*greedy)[0]->needs_rating());
+  EXPECT_TRUE((*greedy)[1]->needs_rating());
+  for (const char* wrong : {"uniform:3", "greedy_sum:", "greedy_sum:0", "greedy_sum:x",
+                            "greedy_sum:3x", "grid_search:99999999999999999999"}) {
+    const auto refused = make_proposers(wrong);
+    ASSERT_FALSE(refused.has_value()) << wrong;
+    EXPECT_EQ(refused.error().code, ErrorCode::kValue) << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::embedding

@@ -61,6 +61,9 @@ struct Enumeration {
 Result<Enumeration> enumerate(const Estimator& estimator, const Model& model,
                               const EnumerationOptions& options);
 
+// The table as one of its options makes it: with the option's own cache ratio and placement mode.
+TableProfile profile_of(const TableProfile& table, const Option& option);
+
 // Estimates again the options of one table under other cache parameters and appends the result;
 // returns the new option's index. An equal option that is already there is returned instead. Used
 // by searches that scale caches.

@@ -75,6 +75,23 @@ Result<TableProfile> make_table_profile(const CostModel& cost_model, const Topol
                                         const ParameterConstraints& constraints,
                                         std::int64_t batch_size);
 
+// The bytes of one shard by cause; together they are what the reference counts.
+struct StorageParts {
+  Storage weights;  // of a cached or key-value table, HBM holds the cached rows; a dynamic table's
+                    // rows hold keys and optimizer state too
+  Storage optimizer_state;
+  Storage cache_state;   // bookkeeping of a cache
+  Storage input_output;  // what the pipeline holds of inputs and outputs
+  StorageParts& operator+=(const StorageParts& other) {
+    weights += other.weights;
+    optimizer_state += other.optimizer_state;
+    cache_state += other.cache_state;
+    input_output += other.input_output;
+    return *this;
+  }
+  bool operator==(const StorageParts&) const = default;
+};
+
 class Estimator {
  public:
   // Copies its arguments; cheap to copy itself.
@@ -90,7 +107,11 @@ class Estimator {
   Result<Perf> shard_perf(const TableProfile& table, ShardingType type, ComputeKernel kernel,
                           std::int64_t rows, std::int64_t columns) const;
 
-  // Bytes of one shard. Error kOverflow where a size does not fit in 63 bits.
+  // Bytes of one shard, by cause and together. Error kOverflow where a size does not fit in 63
+  // bits.
+  Result<StorageParts> shard_storage_parts(const TableProfile& table, ShardingType type,
+                                           ComputeKernel kernel, std::int64_t rows,
+                                           std::int64_t columns) const;
   Result<Storage> shard_storage(const TableProfile& table, ShardingType type, ComputeKernel kernel,
                                 std::int64_t rows, std::int64_t columns) const;
 

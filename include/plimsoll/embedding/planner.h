@@ -104,9 +104,11 @@ std::string context_hash(const PlanningProblem& problem, const ReferenceOptions&
 Provenance make_provenance(const PlanningProblem& problem, const ReferenceOptions& options,
                            const SearchOptions& search);
 
-// Bytes per rank: "hbm", "ddr", "ssd" of the shards, "dense", "kjt" and "reserve" (the margin)
-// taken before; milliseconds per rank by component and "total". Empty without a plan.
-Bill make_bill(const PlanningProblem& problem, const PlanningResult& result);
+// Bytes per rank: "hbm", "ddr", "ssd" of the shards, each split by cause where any rank has some
+// ("hbm_weights", "hbm_optimizer_state", "hbm_cache_state", "hbm_input_output", ...); "dense",
+// "kjt" and "reserve" (the margin) taken before. Milliseconds per rank by component and "total".
+// Empty without a plan. Errors: those of estimating.
+Result<Bill> make_bill(const PlanningProblem& problem, const PlanningResult& result);
 
 // A lower bound on the rating of any plan of these options on these ranks, ignoring memory: every
 // table at its cheapest total spread evenly, and the cheapest largest shard of any one table
