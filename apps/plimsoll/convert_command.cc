@@ -45,12 +45,13 @@ int run_convert(const ConvertFlags& flags) {
   const std::string converted = flags.to == "torchrec"  ? io::write_torchrec_plan(*answer->plan)
                                 : flags.to == "easyrec" ? io::write_easyrec_plan(*answer->plan)
                                                         : io::write_plan(*answer->plan);
-  if (!flags.output.empty()) {
+  const bool is_file = !flags.output.empty() && flags.output != "-";
+  if (is_file) {
     if (const auto written = io::write_text_file(flags.output, converted); !written) {
       return report(written.error(), flags.global);
     }
   }
-  if (flags.output.empty() || flags.global.json) print(converted);
+  if (!is_file || flags.global.json) print(converted);
   return kExitOk;
 }
 

@@ -272,12 +272,12 @@ int run_shard(const ShardFlags& flags) {
   const auto bill = embedding::make_bill(*problem, *result);
   if (!bill) return report(with_flag_as_place(bill.error()), flags.global);
   const std::string answer = io::write_answer(make_answer(*result, *bill, flags.planning));
-  if (!flags.output.empty()) {
+  if (!flags.output.empty() && flags.output != "-") {
     if (const auto written = io::write_text_file(flags.output, answer); !written) {
       return report(written.error(), flags.global);
     }
   }
-  if (flags.global.json) {
+  if (flags.global.json || flags.output == "-") {
     print(answer);
   } else {
     print(summary(*problem, *result, *bill, seconds, flags));
@@ -338,7 +338,8 @@ void add_shard_command(CLI::App& app, Run& run) {
                     "Place the tables of small modules first");
   command->add_flag("--stats", flags->prints_stats, "Print TorchRec's statistics report");
   command->add_flag("--plan", flags->prints_plan, "Print the plan as TorchRec prints it");
-  command->add_option("-o,--output", flags->output, "Write the answer as JSON to this file");
+  command->add_option("-o,--output", flags->output,
+                      "Write the answer as JSON to this file (-: to stdout, as --json)");
   command->add_option("--load-plan", flags->stored_plan,
                       "Take this stored plan instead of searching; what it records of its inputs "
                       "must agree");

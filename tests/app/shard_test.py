@@ -335,6 +335,11 @@ class Choices(ProgramTest):
                                       code=1, **{variable: value})
             self.assertEqual(answer.error["place"], variable)
 
+    def test_a_dash_is_standard_output(self):
+        asked = self.run_program("shard", "mlperf-dlrm-dcnv2", "--on", "dgx-h100:2", "-o", "-")
+        self.assertEqual(asked.document["status"], "feasible")
+        self.assertFalse((self.folder / "-").exists())
+
     def test_every_bill_adds_up(self):
         answer = self.plan()
         for tier in ("hbm", "ddr", "ssd"):
