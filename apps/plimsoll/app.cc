@@ -65,6 +65,7 @@ int run_unguarded(int argc, const char* const* argv) {
   app.add_flag("--json", wants_json, "With --version: one JSON document");
   Run command;
   add_shard_command(app, command);
+  add_checkpoint_command(app, command);
   add_check_command(app, command);
   add_convert_command(app, command);
   add_data_commands(app, command);

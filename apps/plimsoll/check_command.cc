@@ -4,8 +4,11 @@
 
 #include <memory>
 
+#include "plimsoll/check/checkpoint_check.h"
 #include "plimsoll/check/sharding_check.h"
+#include "plimsoll/checkpoint_flags.h"
 #include "plimsoll/common.h"
+#include "plimsoll/io/checkpoint_policy_json.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/foreign_plan.h"
 #include "plimsoll/io/report_json.h"
@@ -18,7 +21,9 @@ namespace {
 struct CheckFlags {
   GlobalFlags global;
   PlanningFlags planning;
+  CheckpointFlags checkpoint;
   std::string plan;
+  std::string budget;
   bool strict = false;
 };
 
@@ -52,6 +57,64 @@ std::string text_of(const check::CheckReport& report, const CheckFlags& flags) {
   return text + ranks.text();
 }
 
+std::string text_of(const check::CheckpointReport& report, const CheckFlags& flags) {
+  std::string text;
+  const auto add = [&text](const std::string& kind, const auto& finding) {
+    text += fmt::format("{} {}{}{}: {}\n", kind, to_string(finding.code),
+                        finding.fqn.empty() ? "" : ", ", finding.fqn, finding.message);
+  };
+  for (const auto& violation : report.violations) {
+    add(paint("violation", Tone::kBad, flags.global), violation);
+  }
+  for (const auto& hazard : report.hazards) {
+    add(paint("hazard", Tone::kNote, flags.global), hazard);
+  }
+  return text +
+         fmt::format(
+             "{}: {} violation(s), {} hazard(s), peak {} ({} bytes) {}, recompute {:.6g} ms\n",
+             report.is_right() ? paint("right", Tone::kGood, flags.global)
+                               : paint("wrong", Tone::kBad, flags.global),
+             report.violations.size(), report.hazards.size(), format_bytes(report.peak),
+             report.peak,
+             report.binding.empty() ? "at the loss" : "in the backward of " + report.binding,
+             report.recompute_ms);
+}
+
+// The plan says what it was made with; flags win over that.
+Result<check::CheckpointReport> judge_checkpointing(const CheckFlags& flags,
+                                                    std::string_view text) {
+  PLIMSOLL_ASSIGN(const io::CheckpointAnswer answer, io::read_checkpoint_answer(text, flags.plan));
+  if (!answer.policy) {
+    return fail(ErrorCode::kValue, flags.plan, "the answer holds no plan", "plan again");
+  }
+  PLIMSOLL_ASSIGN(const checkpoint::ModuleStats stats, load_module_stats(flags.planning.model));
+  CheckpointFlags filled = flags.checkpoint;
+  std::map<std::string, std::string> recorded;
+  if (answer.provenance) recorded = answer.provenance->options;
+  PLIMSOLL_RETURN_IF_ERROR(fill_from_provenance(recorded, filled));
+  PLIMSOLL_ASSIGN(const checkpoint::CheckpointProblem problem, make_problem(filled, stats));
+  check::CheckpointCheckOptions options =
+      make_check_options(problem, stats, *answer.policy, recorded["search"], filled.in_flight);
+  options.strict = flags.strict;
+  options.budget = answer.budget_bytes;
+  if (!flags.budget.empty()) {
+    PLIMSOLL_ASSIGN(options.budget,
+                    parse_budget(flags.budget, replay(problem, {}).peak, "--budget"));
+  }
+  if (answer.predicted) {
+    options.predicted_peak = answer.predicted->peak_bytes;
+    options.recompute_ms = answer.predicted->recompute_ms;
+  }
+  return check::check_checkpointing(stats, *answer.policy, options);
+}
+
+int run_checkpoint_check(const CheckFlags& flags, std::string_view text) {
+  const auto judged = judge_checkpointing(flags, text);
+  if (!judged) return report(judged.error(), flags.global);
+  print(flags.global.json ? io::write_checkpoint_report(*judged) : text_of(*judged, flags));
+  return judged->is_right() ? kExitOk : kExitViolations;
+}
+
 int run_check(const CheckFlags& flags) {
   // The plan says what it was made with; flags win over that. A first reading, without the model,
   // finds it.
@@ -63,6 +126,12 @@ int run_check(const CheckFlags& flags) {
   }
   auto text = io::read_text_file(flags.plan);
   if (!text) return report(text.error(), flags.global);
+  if (io::is_checkpoint_policy(*text)) return run_checkpoint_check(flags, *text);
+  if (planning.on.empty()) {
+    return report({ErrorCode::kUsage, "--on", "a sharding plan is judged on its hardware",
+                   "name it, such as --on dgx-h100:2", ""},
+                  flags.global);
+  }
   std::map<std::string, std::string> recorded;
   if (const auto own = io::read_plan(*text, flags.plan); own && own->provenance) {
     recorded = own->provenance->options;
@@ -98,12 +167,22 @@ void add_check_command(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand(
       "check", "Judge a plan: cuts, coverage, ranks, memory and rating, computed anew");
   command->footer(examples({"plimsoll check mlperf-dlrm-dcnv2 plan.json --on dgx-h100:2",
-                            "plimsoll check model.json plan.json --on 16x40GiB --strict --json"}));
+                            "plimsoll check model.json plan.json --on 16x40GiB --strict --json",
+                            "plimsoll check stats.json policy.json --budget 1.6GiB"}));
   add_planning_flags(*command, flags->planning);
+  command->get_option("--on")->required(false);
+  command->get_option("MODEL")->description(
+      "A model file, '-' for standard input, or the name of a shipped model; of a checkpointing "
+      "plan the module statistics");
+  add_checkpoint_flags(*command, flags->checkpoint);
+  command->add_option("--budget", flags->budget,
+                      "Peak that a checkpointing plan must hold; the plan's own unless given");
   command
-      ->add_option("PLAN", flags->plan,
-                   "A plan of this program, of TorchRec or of a TorchEasyRec checkpoint; '-' for "
-                   "standard input. What it records of its making is used where a flag is absent")
+      ->add_option(
+          "PLAN", flags->plan,
+          "A sharding plan of this program, of TorchRec or of a TorchEasyRec checkpoint, or a "
+          "checkpointing plan; '-' for standard input. What it records of its making is used where "
+          "a flag is absent")
       ->required();
   command->add_flag("--strict", flags->strict, "Count hazards as violations");
   add_global_flags(*command, flags->global);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -15,6 +16,15 @@
 #include "plimsoll/io/shipped.h"
 
 namespace plimsoll::app {
+namespace {
+
+std::atomic<bool> was_interrupted{false};
+void interrupt(int) {
+  was_interrupted = true;
+  std::signal(SIGINT, SIG_DFL);
+}
+
+}  // namespace
 
 void add_global_flags(CLI::App& command, GlobalFlags& flags) {
   command.add_flag("--json", flags.json, "Print exactly one JSON document");
@@ -88,6 +98,13 @@ Result<embedding::Model> load_model(const std::string& name) {
   PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(name));
   return io::read_model(text, name);
 }
+
+const std::atomic<bool>* watch_interrupts() {
+  std::signal(SIGINT, interrupt);
+  return &was_interrupted;
+}
+
+void stop_watching_interrupts() { std::signal(SIGINT, SIG_DFL); }
 
 std::string examples(std::initializer_list<std::string_view> lines) {
   std::string text = "Examples:\n";

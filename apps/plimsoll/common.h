@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <functional>
 #include <initializer_list>
 #include <string>
@@ -38,6 +39,7 @@ void add_global_flags(CLI::App& command, GlobalFlags& flags);
 // A command registers itself on the application; `run` is set when it was chosen.
 using Run = std::function<int()>;
 void add_shard_command(CLI::App& app, Run& run);
+void add_checkpoint_command(CLI::App& app, Run& run);
 void add_check_command(CLI::App& app, Run& run);
 void add_convert_command(CLI::App& app, Run& run);
 void add_data_commands(CLI::App& app, Run& run);  // hardware, models, schema
@@ -64,6 +66,11 @@ Result<void> check_standard_input(std::initializer_list<std::string_view> names)
 
 // A file or the name of a shipped model.
 Result<embedding::Model> load_model(const std::string& name);
+
+// From here on Ctrl-C sets the flag that is returned, which a search reads between units of effort;
+// a second one ends the program.
+const std::atomic<bool>* watch_interrupts();
+void stop_watching_interrupts();
 
 // Adds "Examples:" below a command's help.
 std::string examples(std::initializer_list<std::string_view> lines);

@@ -22,24 +22,30 @@ struct DataFlags {
 };
 
 int run_models(const DataFlags& flags) {
+  const std::span<const io::ShippedDocument> models = io::shipped_models();
+  const std::span<const io::ShippedDocument> stats = io::shipped_module_stats();
   if (!flags.name.empty()) {
-    for (const io::ShippedModel& model : io::shipped_models()) {
-      if (model.id == flags.name) {
-        print(model.text);
+    for (const auto& documents : {models, stats}) {
+      for (const io::ShippedDocument& document : documents) {
+        if (document.id != flags.name) continue;
+        print(document.text);
         return kExitOk;
       }
     }
     return report(io::load_shipped_model(flags.name).error(), flags.global);
   }
   if (flags.global.json) {
-    print(io::write_model_list(io::shipped_models()));
+    print(io::write_model_list(models, stats));
     return kExitOk;
   }
-  TextTable table({"model", "what it is"});
-  for (const io::ShippedModel& model : io::shipped_models()) {
-    table.add({std::string(model.id), std::string(model.description)});
-  }
-  print(table.text());
+  const auto table_of = [](const char* heading, std::span<const io::ShippedDocument> documents) {
+    TextTable table({heading, "what it is"});
+    for (const io::ShippedDocument& document : documents) {
+      table.add({std::string(document.id), std::string(document.description)});
+    }
+    return table.text();
+  };
+  print(table_of("model", models) + "\n" + table_of("module statistics", stats));
   return kExitOk;
 }
 
@@ -120,8 +126,9 @@ void add(CLI::App& app, Run& run, const std::string& name, const std::string& de
 }  // namespace
 
 void add_data_commands(CLI::App& app, Run& run) {
-  add(app, run, "models", "List the models that come along, or print one", "Print this model",
-      run_models, {"plimsoll models", "plimsoll models mlperf-dlrm-dcnv2 > model.json"});
+  add(app, run, "models", "List the models and module statistics that come along, or print one",
+      "Print this one", run_models,
+      {"plimsoll models", "plimsoll models mlperf-dlrm-dcnv2 > model.json"});
   add(app, run, "hardware", "List nodes, accelerators and planner presets",
       "Only entries whose name contains this", run_hardware,
       {"plimsoll hardware", "plimsoll hardware h100 --json"});

@@ -4,9 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <csignal>
 #include <memory>
 
 #include "plimsoll/common.h"
@@ -43,13 +41,6 @@ struct ShardFlags {
   std::int64_t effort = -1;
   double tolerance = 1e-6;
 };
-
-// Set by Ctrl-C, read by the search between units of effort. A second Ctrl-C kills.
-std::atomic<bool> was_interrupted{false};
-void interrupt(int) {
-  was_interrupted = true;
-  std::signal(SIGINT, SIG_DFL);
-}
 
 std::string ranks_text(const embedding::TableSharding& table) {
   std::string text;
@@ -253,19 +244,18 @@ int run_shard(const ShardFlags& flags) {
   if (!limits) return report(limits.error(), flags.global);
 
   RunContext context = make_run_context(*limits);
-  context.cancel = &was_interrupted;
+  context.cancel = watch_interrupts();
   if (!flags.global.quiet && isatty(STDERR_FILENO) != 0) {
     context.progress = [](const Progress& progress) {
       print_error_text(fmt::format("\rproposal {}: rating {:.6g} ms ", progress.effort,
                                    progress.incumbent.value_or(0)));
     };
   }
-  std::signal(SIGINT, interrupt);
   const auto begin = std::chrono::steady_clock::now();
   auto result = (*search)(*problem, options, *limits, context);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  std::signal(SIGINT, SIG_DFL);
+  stop_watching_interrupts();
   if (context.progress) print_error_text("\r\x1b[K");
   if (!result) return report(with_flag_as_place(result.error()), flags.global);
 

@@ -30,7 +30,8 @@ using Json = nlohmann::ordered_json;
 
 struct Reading {
   std::optional<Error> error;
-  std::set<std::string> unread;  // "table.colour"
+  std::set<std::string> unread;    // "table.colour"
+  const Json* document = nullptr;  // the whole file, for records that name others
 };
 
 // 512 and 512.0 are both whole numbers.
@@ -80,6 +81,11 @@ bool convert(const Json& json, Enum& out) {
   }
   if (found) out = *found;
   return found.has_value();
+}
+template <class T>
+bool convert(const Json& json, std::pair<T, T>& out) {
+  return json.is_array() && json.size() == 2 && convert(json[0], out.first) &&
+         convert(json[1], out.second);
 }
 template <class T>
 bool convert(const Json& json, std::vector<T>& out) {

@@ -86,9 +86,10 @@ void judge_record(const Kind& kind, std::size_t index, const Json& record, const
   }
 }
 
-void replay_record(const Kind& kind, std::size_t index, const Json& record, Replay& replay,
-                   std::set<std::string>& unread) {
+void replay_record(const Kind& kind, std::size_t index, const Json& document, const Json& record,
+                   Replay& replay, std::set<std::string>& unread) {
   Reading reading;
+  reading.document = &document;
   Json answer;
   {
     Fields fields(record, "", fmt::format("{}[{}]", kind.name, index), reading);
@@ -108,6 +109,19 @@ void replay_record(const Kind& kind, std::size_t index, const Json& record, Repl
   ++(agrees ? replay.passed : replay.failed);
 }
 
+// Lists and objects that are of no known kind.
+void find_strangers(const Json& document, std::span<const Kind> kinds, Replay& replay) {
+  for (const auto& [key, value] : document.items()) {
+    if (!value.is_structured()) continue;
+    const bool is_known = std::any_of(kinds.begin(), kinds.end(),
+                                      [&k = key](const Kind& kind) { return kind.name == k; });
+    if (is_known) continue;
+    replay.bad_records.push_back(
+        {ErrorCode::kSchema, key, "holds records of a kind that nothing replays", "", ""});
+    ++replay.failed;
+  }
+}
+
 }  // namespace
 
 Result<Replay> replay_records(const Json& document, std::span<const Kind> kinds) {
@@ -119,13 +133,22 @@ Result<Replay> replay_records(const Json& document, std::span<const Kind> kinds)
     known += fmt::format("{}'{}'", known.empty() ? "" : ", ", kind.name);
     const Json* records = find_field(document, kind.name);
     if (records == nullptr) continue;
-    if (!records->is_array()) return fail(ErrorCode::kSchema, std::string(kind.name), "is no list");
+    if (!records->is_structured()) {
+      return fail(ErrorCode::kSchema, std::string(kind.name), "is no list");
+    }
     has_records = true;
-    for (std::size_t i = 0; i < records->size(); ++i) {
-      replay_record(kind, i, (*records)[i], replay, unread);
+    const std::size_t count = records->is_array() ? records->size() : 1;
+    if (kind.answer == nullptr) {
+      replay.unanswered += static_cast<std::int64_t>(count);
+      continue;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      replay_record(kind, i, document, records->is_array() ? (*records)[i] : *records, replay,
+                    unread);
     }
   }
   if (!has_records) return fail(ErrorCode::kSchema, "", "holds none of the lists " + known);
+  find_strangers(document, kinds, replay);
   replay.unread.assign(unread.begin(), unread.end());
   return replay;
 }

@@ -2,7 +2,9 @@
 // from the recorded one.
 //
 // A golden file is one JSON object that holds lists of records, one list for each kind of record;
-// it need not hold every kind. Numbers are compared bit for bit (2 and 2.0 are one number, 0.0 and
+// it need not hold every kind. Where there is but one record of a kind it may stand without a list
+// around it. A list of a kind that nobody knows is a failure, texts beside the lists are remarks.
+// Numbers are compared bit for bit (2 and 2.0 are one number, 0.0 and
 // -0.0 are two), texts character for character. Of an answer only what the record speaks of is
 // compared.
 #pragma once
@@ -24,8 +26,8 @@ namespace plimsoll::golden {
 // `error_text`. Absent and null are the same for `error` and `exception`. Python's AssertionError
 // agrees with any exception: it says that the input is bad, and nothing else.
 struct Kind {
-  std::string_view name;  // of the list, e.g. "plans"
-  Json (*answer)(Fields& record);
+  std::string_view name;           // of the list, e.g. "plans"
+  Json (*answer)(Fields& record);  // null: known, but nothing answers it; its records are counted
   std::vector<std::string_view> outputs;
 };
 
@@ -40,8 +42,9 @@ struct Difference {
 };
 
 struct Replay {
-  std::int64_t passed = 0;  // records
-  std::int64_t failed = 0;  // records that differ or cannot be read
+  std::int64_t passed = 0;      // records
+  std::int64_t failed = 0;      // records that differ or cannot be read, and lists of no known kind
+  std::int64_t unanswered = 0;  // records of kinds that nothing answers
   std::vector<Difference> differences;
   std::vector<Error> bad_records;  // place "plans[3].tables[0].rows"
   std::vector<std::string>

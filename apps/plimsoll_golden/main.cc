@@ -1,9 +1,10 @@
 // plimsoll-golden: recomputes golden records and says where the answers differ.
 //
 //   plimsoll-golden embedding FILE...
+//   plimsoll-golden checkpointing FILE...
 //
 // Prints one line for each field that differs and a last line "N passed, M failed". Exit code 0
-// only if every record agrees; 1 where one differs or an input cannot be read.
+// only if every record agrees; 1 where one differs, an input cannot be read or nothing reads it.
 
 #include <fmt/format.h>
 
@@ -16,7 +17,9 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpointing_golden.h"
 #include "embedding_golden.h"
+#include "knapsack_golden.h"
 
 namespace plimsoll::golden {
 namespace {
@@ -25,10 +28,13 @@ struct Planner {
   const char* name;
   const char* description;
   std::span<const Kind> (*kinds)();
+  Json (*prepare)(Json document);  // null: a document is read as it is
 };
 
 constexpr std::array kPlanners = {
-    Planner{"embedding", "Replay records of the embedding planner", embedding_kinds},
+    Planner{"embedding", "Replay records of the embedding planner", embedding_kinds, nullptr},
+    Planner{"checkpointing", "Replay records of the checkpointing planner", checkpointing_kinds,
+            name_knapsack_fields},
 };
 
 Result<Json> load(const std::string& path) {
@@ -43,8 +49,10 @@ Result<Json> load(const std::string& path) {
 
 // Adds the counts of one file to the totals; a file that cannot be replayed counts as one failure.
 void replay_file(const Planner& planner, const std::string& path, Replay& totals) {
-  const auto replay = load(path).and_then(
-      [&](const Json& document) { return replay_records(document, planner.kinds()); });
+  const auto replay = load(path).and_then([&](Json document) {
+    if (planner.prepare != nullptr) document = planner.prepare(std::move(document));
+    return replay_records(document, planner.kinds());
+  });
   if (!replay) {
     Error error = replay.error();
     if (error.place.empty()) {
@@ -63,9 +71,11 @@ void replay_file(const Planner& planner, const std::string& path, Replay& totals
   }
   for (const std::string& field : replay->unread) {
     fmt::print(stderr, "plimsoll-golden: {}: nothing reads the field {}\n", path, field);
+    ++totals.failed;
   }
   totals.passed += replay->passed;
   totals.failed += replay->failed;
+  totals.unanswered += replay->unanswered;
 }
 
 int run(int argc, char** argv) {
@@ -89,6 +99,7 @@ int run(int argc, char** argv) {
     if (!app.got_subcommand(planner.name)) continue;
     for (const std::string& file : files) replay_file(planner, file, totals);
   }
+  if (totals.unanswered > 0) fmt::print("{} records without an answer\n", totals.unanswered);
   fmt::print("{} passed, {} failed\n", totals.passed, totals.failed);
   return totals.failed == 0 ? 0 : 1;
 }

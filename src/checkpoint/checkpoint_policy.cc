@@ -12,4 +12,14 @@ std::string_view to_string(UnitKind kind) {
   return "";
 }
 
+std::string_view to_string(RngHandling handling) {
+  switch (handling) {
+    case RngHandling::kRecompute:
+      return "recompute";
+    case RngHandling::kSave:
+      return "save";
+  }
+  return "";
+}
+
 }  // namespace plimsoll::checkpoint

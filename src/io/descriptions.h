@@ -235,6 +235,9 @@ struct CertificateEntry {
   std::optional<double> gap;  // derived; read only to be compared
 };
 
+// A stated gap is that of objective and bound. Error kConflict.
+Result<void> check_gap(const CertificateEntry& entry, std::string_view file);
+
 struct AnswerDocument {
   std::string schema{kPlanSchema};
   ShardingAnswer answer;  // without certificate

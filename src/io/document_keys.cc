@@ -1,5 +1,6 @@
 #include "io/document_keys.h"
 
+#include "io/checkpoint_descriptions.h"
 #include "io/descriptions.h"
 
 namespace plimsoll::io {
@@ -27,6 +28,23 @@ std::vector<TypeKeys> document_keys() {
       {"plan", "warning", keys_of<Warning>()},
       {"plan", "explanation", keys_of<Explanation>()},
       {"plan", "failure", keys_of<PlanFailure>()},
+      {"module_stats", "", keys_of<ModuleStatsDocument>()},
+      {"module_stats", "roofline", keys_of<checkpoint::RecordedRoofline>()},
+      {"module_stats", "notes", keys_of<StatsNotes>()},
+      {"module_stats", "mod_order", keys_of<checkpoint::ModuleOrder>()},
+      {"module_stats", "module", keys_of<ModuleRecord>()},
+      {"module_stats", "sac_stats", keys_of<checkpoint::SACStats>()},
+      {"sac_stats", "", keys_of<SACStatsDocument>()},
+      {"checkpoint_policy", "", keys_of<PolicyDocument>()},
+      {"checkpoint_policy", "predicted", keys_of<CheckpointPrediction>()},
+      {"checkpoint_policy", "unit", keys_of<UnitEntry>()},
+      {"checkpoint_policy", "certificate", keys_of<CertificateEntry>()},
+      {"checkpoint_policy", "provenance", keys_of<Provenance>()},
+      {"checkpoint_policy", "warning", keys_of<Warning>()},
+      {"checkpoint_policy", "explanation", keys_of<Explanation>()},
+      {"checkpoint_policy", "profile", keys_of<ProfileEntry>()},
+      {"checkpoint_policy", "frontier", keys_of<solve::FrontierPoint>()},
+      {"checkpoint_policy", "op", keys_of<checkpoint::OperatorChoice>()},
   };
   for (const char* schema : {"model", "constraints"}) {
     types.push_back({schema, "constraints", keys_of<embedding::ParameterConstraints>()});

@@ -1,24 +1,30 @@
-# cmake -DMODELS=DIR -DSCHEMAS=DIR -DOUTPUT=FILE.cc -P embed_texts.cmake
+# cmake -DMODELS=DIR -DMODULE_STATS=DIR -DSCHEMAS=DIR -DOUTPUT=FILE.cc -P embed_texts.cmake
 #
-# Writes the shipped models and schemas as raw string literals, sorted by name, into one source file
+# Writes the shipped models, module statistics and schemas as raw string literals, sorted by name, into one source file
 # (embedded_texts.h declares what it defines).
 cmake_minimum_required(VERSION 3.22)
 
 set(code "// Generated from data/ by embed_texts.cmake.\n#include \"io/embedded_texts.h\"\n\n")
 string(APPEND code "namespace plimsoll::io {\n\n")
 
-string(APPEND code "const std::vector<ShippedModel>& embedded_models() {\n")
-string(APPEND code "  static const std::vector<ShippedModel> models = {\n")
-file(GLOB models "${MODELS}/*.json")
-list(SORT models)
-foreach(path IN LISTS models)
-  file(READ "${path}" text)
-  string(JSON name GET "${text}" name)
-  string(JSON description GET "${text}" description)
-  string(APPEND code "      {R\"plimsoll(${name})plimsoll\", R\"plimsoll(${description})plimsoll\",\n"
-         "       R\"plimsoll(${text})plimsoll\"},\n")
-endforeach()
-string(APPEND code "  };\n  return models;\n}\n\n")
+# Documents that carry a name and a description.
+function(append_documents function folder)
+  string(APPEND code "const std::vector<ShippedDocument>& ${function}() {\n")
+  string(APPEND code "  static const std::vector<ShippedDocument> documents = {\n")
+  file(GLOB paths "${folder}/*.json")
+  list(SORT paths)
+  foreach(path IN LISTS paths)
+    file(READ "${path}" text)
+    string(JSON name GET "${text}" name)
+    string(JSON description GET "${text}" description)
+    string(APPEND code "      {R\"plimsoll(${name})plimsoll\", R\"plimsoll(${description})plimsoll\",\n"
+           "       R\"plimsoll(${text})plimsoll\"},\n")
+  endforeach()
+  string(APPEND code "  };\n  return documents;\n}\n\n")
+  set(code "${code}" PARENT_SCOPE)
+endfunction()
+append_documents(embedded_models "${MODELS}")
+append_documents(embedded_module_stats "${MODULE_STATS}")
 
 string(APPEND code "const std::vector<Schema>& embedded_schemas() {\n")
 string(APPEND code "  static const std::vector<Schema> schemas = {\n")

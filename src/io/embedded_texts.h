@@ -7,7 +7,8 @@
 
 namespace plimsoll::io {
 
-const std::vector<ShippedModel>& embedded_models();
+const std::vector<ShippedDocument>& embedded_models();
+const std::vector<ShippedDocument>& embedded_module_stats();
 const std::vector<Schema>& embedded_schemas();
 
 }  // namespace plimsoll::io

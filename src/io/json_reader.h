@@ -186,6 +186,17 @@ bool read(const Cursor& cursor, std::vector<T>& out, const Rule& rule) {
   return true;
 }
 
+// A list of two.
+template <class A, class B>
+bool read(const Cursor& cursor, std::pair<A, B>& out, const Rule& rule) {
+  const auto* array = cursor.value.as<JsonValue::Array>();
+  if (array == nullptr || array->size() != 2) return cursor.fail_kind("an array of two");
+  const Place first{&cursor.place, {}, 0};
+  const Place second{&cursor.place, {}, 1};
+  return read(Cursor{(*array)[0], first, cursor.context}, out.first, rule) &&
+         read(Cursor{(*array)[1], second, cursor.context}, out.second, rule);
+}
+
 template <class T, class Less>
 bool read(const Cursor& cursor, std::map<std::string, T, Less>& out, const Rule& rule) {
   const auto* object = cursor.value.as<JsonValue::Object>();

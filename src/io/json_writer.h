@@ -32,6 +32,11 @@ JsonValue to_json(const std::vector<T>& values, const Rule& rule) {
   return {std::move(array)};
 }
 
+template <class A, class B>
+JsonValue to_json(const std::pair<A, B>& value, const Rule& rule) {
+  return {JsonValue::Array{to_json(value.first, rule), to_json(value.second, rule)}};
+}
+
 template <class T, class Less>
 JsonValue to_json(const std::map<std::string, T, Less>& values, const Rule& rule) {
   JsonValue::Object object;

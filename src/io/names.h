@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "plimsoll/checkpoint/checkpoint_policy.h"
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/embedding/types.h"
 #include "plimsoll/topology/topology.h"
@@ -46,6 +47,16 @@ template <>
 struct Values<StopReason> {
   static constexpr StopReason kAll[] = {StopReason::kFinished, StopReason::kEffort,
                                         StopReason::kDeadline, StopReason::kCancelled};
+};
+template <>
+struct Values<checkpoint::UnitKind> {
+  static constexpr checkpoint::UnitKind kAll[] = {checkpoint::UnitKind::kFull,
+                                                  checkpoint::UnitKind::kSelective};
+};
+template <>
+struct Values<checkpoint::RngHandling> {
+  static constexpr checkpoint::RngHandling kAll[] = {checkpoint::RngHandling::kRecompute,
+                                                     checkpoint::RngHandling::kSave};
 };
 
 template <class Enum>

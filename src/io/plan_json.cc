@@ -51,6 +51,8 @@ Result<void> check_plan(const ShardingPlan& plan, std::string_view file, std::st
   return {};
 }
 
+}  // namespace
+
 Result<void> check_gap(const CertificateEntry& entry, std::string_view file) {
   const std::optional<double> gap = entry.certificate.gap();
   constexpr double kTolerance = 1e-9;
@@ -60,8 +62,6 @@ Result<void> check_gap(const CertificateEntry& entry, std::string_view file) {
   return fail(ErrorCode::kConflict, document_place(file, "/certificate/gap"),
               "objective and lower_bound give another gap", "leave the key out");
 }
-
-}  // namespace
 
 Result<ShardingAnswer> read_plan_tree(const JsonValue& root, std::string_view file) {
   PLIMSOLL_RETURN_IF_ERROR(check_schema(root, file, kPlanSchema));

@@ -129,6 +129,33 @@ std::string write_check_report(const check::CheckReport& report) {
   return dump(document);
 }
 
+std::string write_checkpoint_report(const check::CheckpointReport& report) {
+  Json document{{"schema", "plimsoll.checkpoint_check_report/1"},
+                {"is_right", report.is_right()},
+                {"peak_bytes", report.peak}};
+  put(document, "binding", report.binding);
+  document["discarded_bytes"] = report.discarded;
+  document["recompute_ms"] = number(report.recompute_ms);
+  document["violations"] = Json::array();
+  document["hazards"] = Json::array();
+  for (const check::CheckpointViolation& violation : report.violations) {
+    Json entry{{"code", std::string(check::to_string(violation.code))}};
+    put(entry, "fqn", violation.fqn);
+    put(entry, "expected", violation.expected);
+    put(entry, "found", violation.found);
+    entry["message"] = violation.message;
+    document["violations"].push_back(std::move(entry));
+  }
+  for (const check::CheckpointHazard& hazard : report.hazards) {
+    Json entry{{"code", std::string(check::to_string(hazard.code))}};
+    put(entry, "fqn", hazard.fqn);
+    entry["message"] = hazard.message;
+    document["hazards"].push_back(std::move(entry));
+  }
+  document["profile"] = report.profile;
+  return dump(document);
+}
+
 std::string write_error(const Error& error) {
   Json entry{{"code", std::string(to_string(error.code))}};
   put(entry, "kind", error.kind);
@@ -142,13 +169,19 @@ std::string write_version() {
   return dump({{"schema", "plimsoll.version/1"}, {"version", kVersion}});
 }
 
-std::string write_model_list(std::span<const ShippedModel> models) {
-  Json list = Json::array();
-  for (const ShippedModel& model : models) {
-    list.push_back(
-        {{"id", std::string(model.id)}, {"description", std::string(model.description)}});
-  }
-  return dump({{"schema", "plimsoll.model_list/1"}, {"models", std::move(list)}});
+std::string write_model_list(std::span<const ShippedDocument> models,
+                             std::span<const ShippedDocument> module_stats) {
+  const auto list = [](std::span<const ShippedDocument> documents) {
+    Json entries = Json::array();
+    for (const ShippedDocument& document : documents) {
+      entries.push_back(
+          {{"id", std::string(document.id)}, {"description", std::string(document.description)}});
+    }
+    return entries;
+  };
+  return dump({{"schema", "plimsoll.model_list/1"},
+               {"models", list(models)},
+               {"module_stats", list(module_stats)}});
 }
 
 std::string write_hardware(std::string_view filter) {

@@ -9,6 +9,7 @@
 #include "io/embedded_texts.h"
 #include "plimsoll/core/suggest.h"
 #include "plimsoll/io/model_json.h"
+#include "plimsoll/io/module_stats_json.h"
 
 namespace plimsoll::io {
 namespace {
@@ -28,12 +29,20 @@ Result<Entry> find_entry(std::span<const Entry> entries, std::string_view Entry:
 
 }  // namespace
 
-std::span<const ShippedModel> shipped_models() { return embedded_models(); }
+std::span<const ShippedDocument> shipped_models() { return embedded_models(); }
+std::span<const ShippedDocument> shipped_module_stats() { return embedded_module_stats(); }
 
 Result<embedding::Model> load_shipped_model(std::string_view id) {
-  PLIMSOLL_ASSIGN(const ShippedModel model,
-                  find_entry(shipped_models(), &ShippedModel::id, id, "shipped model"));
+  PLIMSOLL_ASSIGN(const ShippedDocument model,
+                  find_entry(shipped_models(), &ShippedDocument::id, id, "shipped model"));
   return read_model(model.text, fmt::format("{}.json", model.id));
+}
+
+Result<checkpoint::ModuleStats> load_shipped_module_stats(std::string_view id) {
+  PLIMSOLL_ASSIGN(
+      const ShippedDocument stats,
+      find_entry(shipped_module_stats(), &ShippedDocument::id, id, "shipped module statistics"));
+  return read_module_stats(stats.text, fmt::format("{}.json", stats.id));
 }
 
 std::span<const Schema> schemas() { return embedded_schemas(); }

@@ -36,7 +36,7 @@ class Bash(ProgramTest):
 
     def test_commands(self):
         self.assertEqual(self.complete("sh"), ["shard"])
-        self.assertEqual(self.complete("c"), ["check", "convert", "completion"])
+        self.assertEqual(self.complete("c"), ["checkpoint", "check", "convert", "completion"])
         self.assertIn("--version", self.complete("--"))
 
     def test_flags_of_the_command(self):

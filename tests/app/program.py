@@ -26,12 +26,14 @@ TIMEOUT_S = 300  # a hang, not a slow machine
 REQUIRED_KEYS = {
     "plimsoll.error/1": {"error"},
     "plimsoll.check_report/1": {"is_right", "rating", "violations", "hazards", "ranks"},
+    "plimsoll.checkpoint_check_report/1": {"is_right", "peak_bytes", "violations", "hazards", "profile"},
     "plimsoll.version/1": {"version"},
     "plimsoll.model_list/1": {"models"},
     "plimsoll.hardware/1": {"accelerators", "nodes", "planner_presets"},
     "plimsoll.schema_list/1": {"schemas"},
 }
-PUBLISHED = {f"plimsoll.{name}/1": name for name in ("constraints", "model", "plan", "topology")}
+PUBLISHED = {f"plimsoll.{name}/1": name for name in ("checkpoint_policy", "constraints", "model", "module_stats", "plan", "sac_stats",
+                                                         "topology")}
 
 
 def environment(**variables):

@@ -8,8 +8,10 @@
 
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <string>
 
+#include "checkpointing_golden.h"
 #include "embedding_golden.h"
 
 namespace plimsoll::golden {
@@ -138,6 +140,106 @@ TEST(Golden, RefusesDocumentsWithoutRecords) {
   }
   const Replay result = replay(Json::parse(R"({"plans": []})"));
   EXPECT_EQ(result.passed + result.failed, 0);
+}
+
+TEST(Golden, TakesAListOfNoKnownKindForAFailure) {
+  Json document = excerpt(load("embedding.json"), "options", {0});
+  document["remark"] = "no record";
+  EXPECT_EQ(replay(document).failed, 0);
+  document["opinions"] = Json::array();
+  const Replay result = replay(document);
+  EXPECT_EQ(result.passed, 1);
+  EXPECT_EQ(result.failed, 1);
+  ASSERT_EQ(result.bad_records.size(), 1u);
+  EXPECT_EQ(result.bad_records[0].place, "opinions");
+}
+
+TEST(Golden, TakesASingleRecordWithoutAListAroundIt) {
+  Json document = excerpt(load("embedding.json"), "options", {0});
+  document["options"] = Json(document["options"][0]);
+  EXPECT_EQ(replay(document).passed, 1);
+}
+
+// What the replay of one record of the checkpointing files says differs, after `change`.
+std::vector<std::string> differing(const std::string& file, const std::string& kind,
+                                   std::size_t index, const std::function<void(Json&)>& change) {
+  const Json all = load(file);
+  Json document;
+  if (all.contains("trees") && kind == "sac_milp") document["trees"] = all["trees"];
+  Json record = all[kind].is_array() ? all[kind][index] : all[kind];
+  change(record);
+  document[kind] = Json::array({record});
+  const auto result = replay_records(document, checkpointing_kinds());
+  EXPECT_TRUE(result.has_value()) << format_error(result.error());
+  std::vector<std::string> fields;
+  for (const Difference& difference : result.value_or(Replay{}).differences) {
+    fields.push_back(difference.field);
+  }
+  for (const Error& error : result.value_or(Replay{}).bad_records) fields.push_back(error.place);
+  return fields;
+}
+
+TEST(CheckpointingGolden, SeesTheSixthDigitOfAnOptimum) {
+  const auto differs = [](const std::function<void(Json&)>& change) {
+    return differing("checkpointing.json", "sac_instances", 0, change);
+  };
+  EXPECT_THAT(differs([](Json&) {}), IsEmpty());
+  EXPECT_THAT(differs([](Json& r) { r["expected"][3]["obj"] = 1.700002; }),
+              ElementsAre("expected[3].obj"));
+  EXPECT_THAT(differs([](Json& r) { r["expected"][3]["obj"] = -1; }),
+              ElementsAre("expected[3].obj"));
+  EXPECT_THAT(differs([](Json& r) { r["expected"][6]["obj"] = 5; }),
+              ElementsAre("expected[6].obj"));
+  EXPECT_THAT(differs([](Json& r) { r["expected"][3]["a_solution"]["R.a"] = 0.65; }),
+              ElementsAre("expected[3].a_solution"));
+  EXPECT_THAT(differs([](Json& r) { r["expected"][3]["a_solution"]["R.c"] = 0.5; }),
+              ElementsAre("expected[3].a_solution"));
+  EXPECT_THAT(differs([](Json& r) { r["nodes"][1]["sac_runtime"] = -4; }).size(), 1u);
+}
+
+TEST(CheckpointingGolden, SeesAnotherOrderCurveOrFit) {
+  const auto differs = [](const std::function<void(Json&)>& change) {
+    return differing("checkpointing-live.json", "greedy_order", 0, change);
+  };
+  EXPECT_THAT(differs([](Json&) {}), IsEmpty());
+  EXPECT_THAT(differs([](Json& r) { r["meta"]["order"][2][0] = 15; }),
+              ElementsAre("meta.order[2][0]"));
+  EXPECT_THAT(differs([](Json& r) { r["meta"]["stored_ops"].push_back(1); }),
+              ElementsAre("meta.stored_ops.length"));
+  EXPECT_THAT(differs([](Json& r) { r["curve"][4][1] = 0.38120699496653010; }),
+              ElementsAre("curve[4][1]"));
+  EXPECT_THAT(differs([](Json& r) { r["slopes"][1] = 1.27; }), ElementsAre("slopes[1]"));
+}
+
+TEST(CheckpointingGolden, JudgesTorchsPlansByTheGap) {
+  const auto differs = [](std::size_t index, const std::function<void(Json&)>& change) {
+    return differing("checkpointing-live.json", "sac_milp", index, change);
+  };
+  EXPECT_THAT(differs(0, [](Json&) {}), IsEmpty());
+  EXPECT_THAT(differs(0, [](Json& r) { r["exact_ms"] = 0.2505; }), ElementsAre("exact_ms"));
+  EXPECT_THAT(differs(0, [](Json& r) { r["recompute_ms"] = 0.24; }),
+              ElementsAre("decisions", "recompute_ms"));
+  EXPECT_THAT(differs(0, [](Json& r) { r["recompute_ms"] = 0.28; }),
+              ElementsAre("decisions", "recompute_ms"));
+  EXPECT_THAT(differs(0, [](Json& r) { r["decisions"]["GPT.blocks.1.mlp"] = 0.35; }),
+              ElementsAre("decisions"));
+  EXPECT_THAT(differs(6, [](Json& r) { r["peak_bytes"] = 5; }), ElementsAre("peak_bytes"));
+  EXPECT_THAT(differs(6, [](Json& r) { r["exact_ms"] = 5; }), ElementsAre("exact_ms"));
+  EXPECT_THAT(differs(0, [](Json& r) { r["tree"] = "none"; }), ElementsAre("sac_milp[0].tree"));
+}
+
+TEST(CheckpointingGolden, SeesAPolicyThatIsNone) {
+  const auto differs = [](const std::function<void(Json&)>& change) {
+    return differing("checkpointing-live.json", "policy", 1, change);
+  };
+  EXPECT_THAT(differs([](Json&) {}), IsEmpty());
+  EXPECT_THAT(differs([](Json& r) { r["exact_saved_runtime"] = 5.5246; }),
+              ElementsAre("exact_saved_runtime"));
+  EXPECT_THAT(differs([](Json& r) { r["bits"] = Json::array(); }),
+              ElementsAre("bits", "saved_runtime"));
+  EXPECT_THAT(differing("checkpointing.json", "per_module_knapsack", 0,
+                        [](Json& r) { r["cases"][2][1][7] = 1; }),
+              ElementsAre("cases[2][1][7]"));
 }
 
 }  // namespace

@@ -3,8 +3,11 @@
 #include <cstdint>
 #include <string_view>
 
+#include "plimsoll/io/aot_partition_json.h"
+#include "plimsoll/io/checkpoint_policy_json.h"
 #include "plimsoll/io/foreign_plan.h"
 #include "plimsoll/io/model_json.h"
+#include "plimsoll/io/module_stats_json.h"
 #include "plimsoll/io/plan_json.h"
 #include "plimsoll/io/topology_json.h"
 
@@ -41,5 +44,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)plimsoll::io::read_constraints(text, "fuzz");
   (void)plimsoll::io::read_topology(text, "fuzz");
   (void)plimsoll::io::read_any_plan(text, "fuzz", context);
+  (void)plimsoll::io::read_module_stats(text, "fuzz");
+  (void)plimsoll::io::read_sac_stats(text, "fuzz");
+  (void)plimsoll::io::read_checkpoint_answer(text, "fuzz");
+  (void)plimsoll::io::read_aot_partition(text, "fuzz");
   return 0;
 }

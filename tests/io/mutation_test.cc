@@ -1,11 +1,16 @@
 // Documents with random damage: every reader must answer with a value or an error.
 #include <gtest/gtest.h>
 
+#include "plimsoll/io/aot_partition_json.h"
+#include "plimsoll/io/checkpoint_policy_json.h"
+#include "plimsoll/io/files.h"
 #include "plimsoll/io/foreign_plan.h"
 #include "plimsoll/io/model_json.h"
+#include "plimsoll/io/module_stats_json.h"
 #include "plimsoll/io/plan_json.h"
 #include "plimsoll/io/shipped.h"
 #include "plimsoll/io/topology_json.h"
+#include "random_checkpoint_documents.h"
 #include "random_documents.h"
 
 namespace plimsoll::io {
@@ -90,7 +95,7 @@ TEST(Readers, AnswerEveryDamagedDocument) {
   ASSERT_TRUE(model.has_value());
   const ForeignPlanContext context{*model, topology, cost_model};
   std::vector<std::string> texts;
-  for (const ShippedModel& shipped : shipped_models()) texts.emplace_back(shipped.text);
+  for (const ShippedDocument& shipped : shipped_models()) texts.emplace_back(shipped.text);
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     Random random(seed);
     texts.push_back(write_model(random_model(random)));
@@ -114,6 +119,34 @@ TEST(Readers, AnswerEveryDamagedDocument) {
   }
   EXPECT_GT(num_documents, 5000);
   EXPECT_GT(num_errors, 3 * num_documents);  // A document is of one kind at most.
+}
+
+TEST(CheckpointReaders, AnswerEveryDamagedDocument) {
+  std::vector<std::string> texts;
+  texts.push_back(
+      read_text_file(PLIMSOLL_TEST_DATA "/checkpointing/min_cut_information.json").value_or(""));
+  ASSERT_FALSE(texts.back().empty());
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    Random random(seed);
+    texts.push_back(write_module_stats(random_module_stats(random)));
+    texts.push_back(write_sac_stats(random_sac_stats(random)));
+    texts.push_back(write_checkpoint_answer(random_checkpoint_answer(random)));
+  }
+  std::int64_t num_documents = 0;
+  std::int64_t num_errors = 0;
+  for (std::uint64_t seed = 0; seed < 80; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    for (const std::string& text : texts) {
+      const std::string damaged = mutate(text, random);
+      expect_placed(read_module_stats(damaged, "f.json"), num_errors);
+      expect_placed(read_sac_stats(damaged, "f.json"), num_errors);
+      expect_placed(read_checkpoint_answer(damaged, "f.json"), num_errors);
+      expect_placed(read_aot_partition(damaged, "f.json"), num_errors);
+      ++num_documents;
+    }
+  }
+  EXPECT_GT(num_errors, 3 * num_documents);
 }
 
 }  // namespace

@@ -20,13 +20,13 @@ double number_of(const JsonValue& value) {
 
 TEST(ShippedModels, AreThirtyTwoAndSorted) {
   EXPECT_EQ(shipped_models().size(), 32u);
-  EXPECT_TRUE(
-      std::is_sorted(shipped_models().begin(), shipped_models().end(),
-                     [](const ShippedModel& a, const ShippedModel& b) { return a.id < b.id; }));
+  EXPECT_TRUE(std::is_sorted(
+      shipped_models().begin(), shipped_models().end(),
+      [](const ShippedDocument& a, const ShippedDocument& b) { return a.id < b.id; }));
 }
 
 TEST(ShippedModels, LoadWithTheTotalsThatTheirFactsState) {
-  for (const ShippedModel& shipped : shipped_models()) {
+  for (const ShippedDocument& shipped : shipped_models()) {
     SCOPED_TRACE(shipped.id);
     EXPECT_FALSE(shipped.description.empty());
     const auto model = load_shipped_model(shipped.id);
@@ -85,16 +85,33 @@ TEST(ShippedModels, KeepSequenceTablesApart) {
   EXPECT_EQ(model->modules[1].kind, embedding::ModuleKind::kEmbeddingCollection);
 }
 
+TEST(ShippedModuleStats, LoadAndAreSorted) {
+  const auto all = shipped_module_stats();
+  EXPECT_EQ(all.size(), 3u);
+  EXPECT_TRUE(std::is_sorted(all.begin(), all.end(),
+                             [](const auto& a, const auto& b) { return a.id < b.id; }));
+  for (const ShippedDocument& shipped : all) {
+    SCOPED_TRACE(shipped.id);
+    const auto stats = load_shipped_module_stats(shipped.id);
+    ASSERT_TRUE(stats.has_value()) << format_error(stats.error());
+    EXPECT_EQ(stats->name, shipped.id);
+    EXPECT_TRUE(stats->total_step_peak.has_value());
+    EXPECT_FALSE(stats->sac_stats.empty());
+  }
+  EXPECT_FALSE(load_shipped_module_stats("llama-3-9b").has_value());
+}
+
 TEST(ShippedModels, AreSuggestedWhereAnUnknownOneIsAsked) {
   expect_error(load_shipped_model("mlperf-dlrm-dcnv3"), ErrorCode::kNotFound, "mlperf-dlrm-dcnv3",
                "did you mean 'mlperf-dlrm-dcnv2'");
 }
 
 TEST(Schemas, AreFoundByName) {
-  for (const char* name : {"constraints", "model", "plan", "topology"}) {
+  for (const char* name : {"checkpoint_policy", "constraints", "model", "module_stats", "plan",
+                           "sac_stats", "topology"}) {
     EXPECT_TRUE(find_schema(name).has_value()) << name;
   }
-  EXPECT_EQ(schemas().size(), 4u);
+  EXPECT_EQ(schemas().size(), 7u);
   expect_error(find_schema("modell"), ErrorCode::kNotFound, "modell", "did you mean 'model'");
 }
 

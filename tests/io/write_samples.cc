@@ -2,11 +2,14 @@
 // <schema>.<what>.json, for validate_schemas.py.
 #include <string>
 
+#include "plimsoll/io/checkpoint_policy_json.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/model_json.h"
+#include "plimsoll/io/module_stats_json.h"
 #include "plimsoll/io/plan_json.h"
 #include "plimsoll/io/shipped.h"
 #include "plimsoll/io/topology_json.h"
+#include "random_checkpoint_documents.h"
 #include "random_documents.h"
 
 int main(int argc, char** argv) {
@@ -18,7 +21,7 @@ int main(int argc, char** argv) {
     is_ok &= write_text_file(directory + "/" + name + ".json", text).has_value();
   };
   for (const Schema& schema : schemas()) write(std::string(schema.name) + ".schema", schema.text);
-  for (const ShippedModel& model : shipped_models()) {
+  for (const ShippedDocument& model : shipped_models()) {
     write("model." + std::string(model.id), model.text);
   }
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
@@ -29,6 +32,9 @@ int main(int argc, char** argv) {
     write("topology." + number, write_topology(random_topology(random)));
     write("plan.bare" + number, write_plan(random_plan(random)));
     write("plan.answer" + number, write_answer(random_answer(random)));
+    write("module_stats." + number, write_module_stats(random_module_stats(random)));
+    write("sac_stats." + number, write_sac_stats(random_sac_stats(random)));
+    write("checkpoint_policy." + number, write_checkpoint_answer(random_checkpoint_answer(random)));
   }
   return is_ok ? 0 : 1;
 }

@@ -18,6 +18,13 @@ enum class UnitKind {
 };
 std::string_view to_string(UnitKind kind);
 
+// What becomes of a unit's random operators.
+enum class RngHandling {
+  kRecompute,  // run again from the stored state of the generator
+  kSave,       // their outputs are kept
+};
+std::string_view to_string(RngHandling handling);
+
 // What to do with one occurrence of an operator in a unit's forward.
 struct OperatorChoice {
   int index = 0;   // place in the module's SACStats
@@ -37,6 +44,7 @@ struct CheckpointUnit {
   double recompute_ms = 0;   // what running the discarded operators again takes
   std::vector<OperatorChoice> ops;     // empty where the statistics have no operator table
   std::vector<CheckpointUnit> nested;  // units inside the recomputed forward, in forward order
+  RngHandling rng = RngHandling::kRecompute;
   bool operator==(const CheckpointUnit&) const = default;
 };
 

@@ -66,9 +66,24 @@ struct ModuleOrder {
   bool operator==(const ModuleOrder&) const = default;
 };
 
+// The machine that the times assume, where they were computed and not measured.
+struct RecordedRoofline {
+  double dram_gb_per_s = 0;              // > 0
+  std::map<std::string, double> tflops;  // by data type, "bfloat16"; > 0
+  bool operator==(const RecordedRoofline&) const = default;
+};
+
 // One model.
 struct ModuleStats {
   std::string name;
+  // For people, as recorded; no planner reads them.
+  std::string description;
+  std::string torch;  // release that made the records, "2.13.0"
+  std::optional<RecordedRoofline> roofline;
+  std::optional<Bytes> baseline_peak_bytes;   // upstream's formula without checkpointing, one rank
+  std::optional<double> baseline_compute_ms;  // forward and backward
+  std::map<std::string, Bytes> tracker_peak;  // by category at the step's peak, optimizer included
+
   ModuleOrder mod_order;
   std::vector<ModuleInfo> mod_stats;        // in order of registration; [0] is the root
   std::vector<SACStats> sac_stats;          // distinct operator tables

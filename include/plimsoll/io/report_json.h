@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "plimsoll/check/checkpoint_check.h"
 #include "plimsoll/check/sharding_check.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/io/shipped.h"
@@ -11,10 +12,14 @@
 
 namespace plimsoll::io {
 
-std::string write_check_report(const check::CheckReport& report);    // plimsoll.check_report/1
-std::string write_error(const Error& error);                         // plimsoll.error/1
-std::string write_version();                                         // plimsoll.version/1
-std::string write_model_list(std::span<const ShippedModel> models);  // plimsoll.model_list/1
+std::string write_check_report(const check::CheckReport& report);  // plimsoll.check_report/1
+// plimsoll.checkpoint_check_report/1
+std::string write_checkpoint_report(const check::CheckpointReport& report);
+std::string write_error(const Error& error);  // plimsoll.error/1
+std::string write_version();                  // plimsoll.version/1
+// plimsoll.model_list/1
+std::string write_model_list(std::span<const ShippedDocument> models,
+                             std::span<const ShippedDocument> module_stats);
 // Accelerators, nodes and planner presets whose id contains `filter` (empty: all).
 // plimsoll.hardware/1
 std::string write_hardware(std::string_view filter);

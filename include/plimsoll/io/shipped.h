@@ -1,27 +1,31 @@
-// Documents that come with the library: public models and the JSON Schemas of our documents.
+// Documents that come with the library: public models, module statistics, and the JSON Schemas of
+// our documents.
 #pragma once
 
 #include <span>
 #include <string_view>
 
+#include "plimsoll/checkpoint/module_stats.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/embedding/model.h"
 
 namespace plimsoll::io {
 
-struct ShippedModel {
+struct ShippedDocument {
   std::string_view id;           // "mlperf-dlrm-dcnv2"
   std::string_view description;  // one line
-  std::string_view text;         // a plimsoll.model/1 document
+  std::string_view text;
 };
 
-std::span<const ShippedModel> shipped_models();  // by id, ascending
+std::span<const ShippedDocument> shipped_models();        // plimsoll.model/1, by id, ascending
+std::span<const ShippedDocument> shipped_module_stats();  // plimsoll.module_stats/1, likewise
 
 // Error kNotFound with a suggestion.
 Result<embedding::Model> load_shipped_model(std::string_view id);
+Result<checkpoint::ModuleStats> load_shipped_module_stats(std::string_view id);
 
 struct Schema {
-  std::string_view name;  // "constraints", "model", "plan", "topology"
+  std::string_view name;  // "model", "plan", "module_stats", ...
   std::string_view text;  // JSON Schema, draft 2020-12
 };
 

@@ -6,6 +6,7 @@
 #include "plimsoll/core/digest.h"
 #include "plimsoll/core/units.h"
 #include "plimsoll/core/version.h"
+#include "plimsoll/solve/milp.h"
 #include "plimsoll/topology/topology.h"
 
 namespace {
@@ -28,6 +29,12 @@ int main() {
                   "nonsense is an error of code kValue");
   // libsodium comes with the package.
   right &= expect(plimsoll::sha256_hex("").substr(0, 8) == "e3b0c442", "SHA-256 of nothing");
+
+  // So does Cbc.
+  plimsoll::solve::MilpProblem problem;
+  problem.add_row(-plimsoll::solve::kInfinity, {{problem.add_binary(-2), 1}}, 1.5);
+  const auto solved = plimsoll::solve::solve_milp(problem);
+  right &= expect(solved && solved->objective == -2, "the cheapest of two points is found");
 
   plimsoll::topology::TopologySpec spec;
   spec.world_size = 16;

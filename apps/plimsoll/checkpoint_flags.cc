@@ -1,0 +1,324 @@
+#include "plimsoll/checkpoint_flags.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+
+#include "plimsoll/common.h"
+#include "plimsoll/core/suggest.h"
+#include "plimsoll/core/units.h"
+#include "plimsoll/io/files.h"
+#include "plimsoll/io/module_stats_json.h"
+#include "plimsoll/io/shipped.h"
+
+namespace plimsoll::app {
+namespace {
+
+using checkpoint::DiscardModel;
+using checkpoint::MemoryModel;
+using checkpoint::PeakModel;
+
+struct Repair {
+  std::string_view name;
+  bool MemoryModel::*is_on;
+  std::string_view help;
+};
+constexpr std::array<Repair, 6> kRepairs{{
+    {"unit_own_backward", &MemoryModel::unit_own_backward,
+     "a unit's own backward finds all of it made again"},
+    {"saved_copies", &MemoryModel::saved_copies, "saved outputs that autograd would not keep"},
+    {"recompute_working_set", &MemoryModel::recompute_working_set,
+     "temporaries of the forward that runs again"},
+    {"forward_peak", &MemoryModel::forward_peak, "the forward's own peaks bind too"},
+    {"keep_stored_operators", &MemoryModel::keep_stored_operators,
+     "what must be stored cannot be discarded"},
+    {"early_stop", &MemoryModel::early_stop,
+     "recomputation ends with the last operator that autograd keeps"},
+}};
+
+std::vector<std::string> repair_names() {
+  std::vector<std::string> names;
+  for (const Repair& repair : kRepairs) names.emplace_back(repair.name);
+  return names;
+}
+
+std::string join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
+  return text;
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> names;
+  std::size_t begin = 0;
+  while (begin <= text.size() && !text.empty()) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    names.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
+template <class Number>
+Result<Number> parse_number(const std::string& text, const std::string& place) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return fail(ErrorCode::kUsage, place, fmt::format("'{}' is not a number", text));
+  }
+  return value;
+}
+
+bool has_totals(const checkpoint::ModuleStats& stats) {
+  if (!stats.total_step_peak) return false;
+  for (const checkpoint::ModuleInfo& module : stats.mod_stats) {
+    if (module.requires_grad && !module.total_peak_bw) return false;
+  }
+  return true;
+}
+
+// The library names an option's field; people gave a flag.
+Error with_flag(Error error) {
+  static const std::map<std::string, std::string> flags{
+      {"world_size", "--world-size"},
+      {"ac_units", "--ac-unit"},
+      {"fsdp_units", "--fsdp-unit"},
+      {"unit_overhead_ms", "--unit-overhead-ms"},
+      {"optimizer_bytes", "--optimizer-bytes"},
+      {"param_dtype_ratio", "--param-dtype-ratio"},
+      {"reduce_dtype_ratio", "--reduce-dtype-ratio"},
+      {"max_segment_length", "--segments"}};
+  const auto found = flags.find(error.place);
+  if (found != flags.end()) error.place = found->second;
+  return error;
+}
+
+}  // namespace
+
+void add_checkpoint_flags(CLI::App& command, CheckpointFlags& flags) {
+  command
+      .add_option("--peak", flags.peak,
+                  "What the budget bounds: step (the peak of the whole step, loss included; the "
+                  "default where the statistics hold its totals) or torch (upstream's sum)")
+      ->check(CLI::IsMember({"step", "torch"}));
+  command
+      .add_option("--costs", flags.costs,
+                  "What discarding costs: operators (the default where the statistics hold "
+                  "operator tables) or fit (upstream's piecewise-linear curve)")
+      ->check(CLI::IsMember({"operators", "fit"}));
+  command
+      .add_option("--world-size", flags.world_size,
+                  "Ranks that parameters and gradients are sharded over")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command.add_option("--ac-unit", flags.ac_units, "Only these modules may be units (repeatable)");
+  command.add_option("--fsdp-unit", flags.fsdp_units,
+                     "FSDP wraps this module: no unit may hold it inside (repeatable)");
+  std::string repairs = "A repair of upstream's memory model (repeatable):";
+  for (const Repair& repair : kRepairs)
+    repairs += fmt::format(" {}: {};", repair.name, repair.help);
+  repairs.back() = '.';
+  command.add_option("--repair", flags.repairs, repairs)->check(CLI::IsMember(repair_names()));
+  command
+      .add_option("--unit-overhead-ms", flags.unit_overhead_ms,
+                  "Time that each unit costs whatever it discards")
+      ->check(CLI::Range(0.0, 1e9));
+  command.add_option("--optimizer-bytes", flags.optimizer_bytes,
+                     "Optimizer state, held all the time and sharded as parameters are (12GiB)");
+  command.add_flag("--fsdp-buffers", flags.fsdp_buffers,
+                   "Count the buffers that FSDP gathers and reduces in");
+  command
+      .add_option("--param-dtype-ratio", flags.param_dtype_ratio,
+                  "Bytes of a gathered parameter to those of a stored one")
+      ->check(CLI::Range(0.0, 64.0));
+  command
+      .add_option("--reduce-dtype-ratio", flags.reduce_dtype_ratio,
+                  "Bytes of a reduced gradient to those of a stored one")
+      ->check(CLI::Range(0.0, 64.0));
+  command
+      .add_option("--segments", flags.max_segment_length,
+                  "Runs of up to this many consecutive children may be one unit")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command
+      .add_option("--in-flight", flags.in_flight,
+                  "Microbatches whose activations a pipeline stage holds")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command.add_flag("--nested", flags.nested_units,
+                   "Inside a unit that discards everything there may be units again");
+}
+
+Result<checkpoint::ModuleStats> load_module_stats(const std::string& name) {
+  if (!is_file_name(name)) return io::load_shipped_module_stats(name);
+  PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(name));
+  return io::read_module_stats(text, name);
+}
+
+Result<MemoryModel> make_memory_model(const CheckpointFlags& flags,
+                                      const checkpoint::ModuleStats& stats) {
+  MemoryModel model;
+  if (flags.peak == "step" && !has_totals(stats)) {
+    return fail(ErrorCode::kUsage, "--peak",
+                "the statistics lack total_step_peak, or a module's total_peak_bw",
+                "record them, or plan with --peak torch");
+  }
+  model.peak = flags.peak == "step" || (flags.peak.empty() && has_totals(stats))
+                   ? PeakModel::kStep
+                   : PeakModel::kTorch;
+  model.costs = flags.costs == "operators" || (flags.costs.empty() && !stats.sac_stats_of.empty())
+                    ? DiscardModel::kOperators
+                    : DiscardModel::kFit;
+  model.world_size = flags.world_size;
+  model.ac_units = flags.ac_units;
+  model.fsdp_units = flags.fsdp_units;
+  for (const std::string& name : flags.repairs) {
+    const auto found = std::find_if(kRepairs.begin(), kRepairs.end(),
+                                    [&name](const Repair& repair) { return repair.name == name; });
+    if (found == kRepairs.end()) {
+      return fail(ErrorCode::kUsage, "--repair", fmt::format("no repair '{}'", name),
+                  suggest(name, repair_names()));
+    }
+    model.*found->is_on = true;
+  }
+  model.unit_overhead_ms = flags.unit_overhead_ms;
+  if (!flags.optimizer_bytes.empty()) {
+    auto bytes = parse_bytes(flags.optimizer_bytes);
+    if (!bytes) {
+      bytes.error().place = "--optimizer-bytes";
+      return tl::unexpected<Error>(std::move(bytes).error());
+    }
+    model.optimizer_bytes = *bytes;
+  }
+  model.fsdp_buffers = flags.fsdp_buffers;
+  model.param_dtype_ratio = flags.param_dtype_ratio;
+  model.reduce_dtype_ratio = flags.reduce_dtype_ratio;
+  model.max_segment_length = flags.max_segment_length;
+  model.nested_units = flags.nested_units;
+  return model;
+}
+
+Result<checkpoint::CheckpointProblem> make_problem(const CheckpointFlags& flags,
+                                                   const checkpoint::ModuleStats& stats) {
+  PLIMSOLL_ASSIGN(const MemoryModel model, make_memory_model(flags, stats));
+  PLIMSOLL_ASSIGN(const checkpoint::ModuleTree tree, checkpoint::make_module_tree(stats));
+  auto problem = make_checkpoint_problem(stats, tree, model);
+  if (!problem) return tl::unexpected<Error>(with_flag(std::move(problem).error()));
+  return problem;
+}
+
+std::map<std::string, std::string> provenance_options(const MemoryModel& model) {
+  const MemoryModel defaults;
+  std::map<std::string, std::string> options{
+      {"peak", model.peak == PeakModel::kStep ? "step" : "torch"},
+      {"costs", model.costs == DiscardModel::kOperators ? "operators" : "fit"}};
+  const auto put = [&options](const char* name, const auto& value, const auto& unless) {
+    if (!(value == unless)) options[name] = fmt::format("{}", value);
+  };
+  put("world_size", model.world_size, defaults.world_size);
+  put("ac_units", join(model.ac_units), std::string());
+  put("fsdp_units", join(model.fsdp_units), std::string());
+  std::vector<std::string> repairs;
+  for (const Repair& repair : kRepairs) {
+    if (model.*repair.is_on) repairs.emplace_back(repair.name);
+  }
+  put("repairs", join(repairs), std::string());
+  put("unit_overhead_ms", model.unit_overhead_ms, defaults.unit_overhead_ms);
+  put("optimizer_bytes", model.optimizer_bytes, defaults.optimizer_bytes);
+  put("fsdp_buffers", model.fsdp_buffers, defaults.fsdp_buffers);
+  put("param_dtype_ratio", model.param_dtype_ratio, defaults.param_dtype_ratio);
+  put("reduce_dtype_ratio", model.reduce_dtype_ratio, defaults.reduce_dtype_ratio);
+  put("max_segment_length", model.max_segment_length, defaults.max_segment_length);
+  put("nested_units", model.nested_units, defaults.nested_units);
+  return options;
+}
+
+Result<void> fill_from_provenance(const std::map<std::string, std::string>& options,
+                                  CheckpointFlags& flags) {
+  const CheckpointFlags defaults;
+  const auto recorded = [&options](const char* name) -> const std::string* {
+    const auto found = options.find(name);
+    return found == options.end() ? nullptr : &found->second;
+  };
+  const auto fill_text = [&recorded](const char* name, std::string& text) {
+    const std::string* value = recorded(name);
+    if (value != nullptr && text.empty()) text = *value;
+  };
+  const auto fill_list = [&recorded](const char* name, std::vector<std::string>& list) {
+    const std::string* value = recorded(name);
+    if (value != nullptr && list.empty()) list = split(*value);
+  };
+  const auto fill_number = [&recorded](const char* name, auto& number,
+                                       auto unless) -> Result<void> {
+    const std::string* value = recorded(name);
+    if (value == nullptr || number != unless) return {};
+    const std::string place = fmt::format("provenance/options/{}", std::string_view(name));
+    PLIMSOLL_ASSIGN(number, parse_number<decltype(unless)>(*value, place));
+    return {};
+  };
+  fill_text("peak", flags.peak);
+  fill_text("costs", flags.costs);
+  fill_text("optimizer_bytes", flags.optimizer_bytes);
+  fill_list("ac_units", flags.ac_units);
+  fill_list("fsdp_units", flags.fsdp_units);
+  fill_list("repairs", flags.repairs);
+  if (recorded("fsdp_buffers") != nullptr) flags.fsdp_buffers = true;
+  if (recorded("nested_units") != nullptr) flags.nested_units = true;
+  PLIMSOLL_RETURN_IF_ERROR(fill_number("world_size", flags.world_size, defaults.world_size));
+  PLIMSOLL_RETURN_IF_ERROR(
+      fill_number("unit_overhead_ms", flags.unit_overhead_ms, defaults.unit_overhead_ms));
+  PLIMSOLL_RETURN_IF_ERROR(
+      fill_number("param_dtype_ratio", flags.param_dtype_ratio, defaults.param_dtype_ratio));
+  PLIMSOLL_RETURN_IF_ERROR(
+      fill_number("reduce_dtype_ratio", flags.reduce_dtype_ratio, defaults.reduce_dtype_ratio));
+  PLIMSOLL_RETURN_IF_ERROR(fill_number("in_flight", flags.in_flight, defaults.in_flight));
+  return fill_number("max_segment_length", flags.max_segment_length, defaults.max_segment_length);
+}
+
+check::CheckpointCheckOptions make_check_options(const checkpoint::CheckpointProblem& problem,
+                                                 const checkpoint::ModuleStats& stats,
+                                                 const checkpoint::CheckpointPolicy& policy,
+                                                 std::string_view search, int in_flight) {
+  const MemoryModel& model = problem.model;
+  check::CheckpointCheckOptions options;
+  const bool is_torch = search == "torch";
+  options.peak = model.peak == PeakModel::kStep && !is_torch ? check::PeakRule::kStep
+                                                             : check::PeakRule::kTorch;
+  options.price = model.costs == DiscardModel::kFit || is_torch ? check::PriceRule::kFit
+                  : model.early_stop                            ? check::PriceRule::kEarlyStop
+                                                                : check::PriceRule::kOperators;
+  options.forward_peak = model.forward_peak;
+  options.unit_room = model.saved_copies && model.recompute_working_set;
+  options.world_size = model.world_size;
+  options.unit_overhead_ms = model.unit_overhead_ms;
+  options.ac_units = model.ac_units;
+  options.fsdp_units = model.fsdp_units;
+  options.constant_bytes = problem.constant;
+  // The other microbatches hold what they keep.
+  Bytes discarded = 0;
+  for (const checkpoint::CheckpointUnit& unit : policy.units) discarded += unit.discarded;
+  options.constant_bytes += (in_flight - 1) * (stats.mod_stats[0].act_total - discarded);
+  return options;
+}
+
+Result<Bytes> parse_budget(const std::string& text, Bytes whole, const std::string& flag) {
+  if (text.ends_with('%')) {
+    auto percent = parse_number<double>(text.substr(0, text.size() - 1), flag);
+    if (!percent || !std::isfinite(*percent) || *percent < 0 || *percent > 1e6) {
+      return fail(ErrorCode::kUsage, flag, fmt::format("'{}' is no share of memory", text),
+                  "give a percentage of at least 0, such as 60%");
+    }
+    return static_cast<Bytes>(std::floor(static_cast<double>(whole) * *percent / 100));
+  }
+  auto bytes = parse_bytes(text);
+  if (!bytes) {
+    bytes.error().place = flag;
+    return tl::unexpected<Error>(std::move(bytes).error());
+  }
+  return bytes;
+}
+
+}  // namespace plimsoll::app

@@ -1,0 +1,63 @@
+// What `checkpoint` and `check` ask of module statistics.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plimsoll/check/checkpoint_check.h"
+#include "plimsoll/checkpoint/checkpoint_problem.h"
+#include "plimsoll/checkpoint/module_stats.h"
+#include "plimsoll/core/result.h"
+
+namespace plimsoll::app {
+
+struct CheckpointFlags {
+  std::string peak;   // torch, step; empty: step where the statistics have its totals
+  std::string costs;  // fit, operators; empty: operators where the statistics have tables
+  int world_size = 1;
+  std::vector<std::string> ac_units;
+  std::vector<std::string> fsdp_units;
+  std::vector<std::string> repairs;
+  double unit_overhead_ms = 0;
+  std::string optimizer_bytes;
+  bool fsdp_buffers = false;
+  double param_dtype_ratio = 1;
+  double reduce_dtype_ratio = 1;
+  int max_segment_length = 1;
+  bool nested_units = false;
+  int in_flight = 1;
+};
+
+void add_checkpoint_flags(CLI::App& command, CheckpointFlags& flags);
+
+// A file ("-": standard input) or the name of shipped statistics.
+Result<checkpoint::ModuleStats> load_module_stats(const std::string& name);
+
+// Defaults that depend on the statistics are filled in. Errors carry the flag as their place.
+Result<checkpoint::MemoryModel> make_memory_model(const CheckpointFlags& flags,
+                                                  const checkpoint::ModuleStats& stats);
+
+// The same, made into a problem. Errors likewise.
+Result<checkpoint::CheckpointProblem> make_problem(const CheckpointFlags& flags,
+                                                   const checkpoint::ModuleStats& stats);
+
+// What was asked as the options of a provenance, what is at its default left out; and back, where
+// `flags` does not say otherwise.
+std::map<std::string, std::string> provenance_options(const checkpoint::MemoryModel& model);
+Result<void> fill_from_provenance(const std::map<std::string, std::string>& options,
+                                  CheckpointFlags& flags);
+
+// The judge's options for a plan of that problem that holds `policy`, made by the search of that
+// name with that many microbatches in flight.
+check::CheckpointCheckOptions make_check_options(const checkpoint::CheckpointProblem& problem,
+                                                 const checkpoint::ModuleStats& stats,
+                                                 const checkpoint::CheckpointPolicy& policy,
+                                                 std::string_view search, int in_flight);
+
+// "1.6GiB", or "60%" of `whole`. Error kUsage at `flag`.
+Result<Bytes> parse_budget(const std::string& text, Bytes whole, const std::string& flag);
+
+}  // namespace plimsoll::app

@@ -1,0 +1,134 @@
+// What makes a checkpointing plan right, judged from outside: module statistics and the plan are
+// all that is seen, and what the plan frees, costs and needs is computed anew by rules of the
+// judge's own, position by position.
+//
+// Violations are plans that cannot be applied, do not do what they say or do not fit. Hazards are
+// legal and pointless, or refused by torch unless it is told otherwise.
+//
+// How far the peak can be trusted, measured against the simulator of whole steps
+// (step_simulator.h). Where each unit's inputs are kept in any case (its first operator keeps them,
+// or who made them does) and nothing that it makes is kept by others but its outputs, the discarded
+// bytes are exact. Then kStep is exact but for what a unit needs while it runs again, and is too
+// low by that; with `unit_room` it is never too low. Operators that stand in a module beside its
+// children are seen only as a part of that module.
+// Source: specification of the checkpointing planner, sections 3.2, 4, 9.2 and 9.7 to 9.9;
+// specification of its Python side, sections 4.2 and 4.3.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plimsoll/checkpoint/checkpoint_policy.h"
+#include "plimsoll/checkpoint/module_stats.h"
+#include "plimsoll/core/result.h"
+
+namespace plimsoll::check {
+
+enum class CheckpointViolationCode {
+  kEmptyUnit,          // a unit that names no module
+  kUnknownModule,      // in the plan, not in the statistics
+  kUnitTwice,          // one module in two units, or twice in one
+  kUnitInsideUnit,     // a unit below another and not among its `nested`
+  kNestedOutside,      // a nested unit that is not strictly inside its own
+  kOrder,              // units or nested units that are not in forward order
+  kLeafUnit,           // a module by itself that has neither a trade-off record nor operators
+  kRepeatedUnit,       // a module that is called more than once
+  kNoGradient,         // a module without a backward
+  kUnitNotAllowed,     // not among `ac_units`
+  kContainsFsdpUnit,   // an FSDP unit strictly inside the unit
+  kNotSiblings,        // a run that is no unbroken run of children of one module
+  kOperatorsMismatch,  // operators that are not those of the tables: length, index, name, nth
+  kMissingOperators,   // a unit that keeps something and does not say which operators
+  kGroupSplit,         // an in-place group, or the random operators, saved in part
+  kSavesView,          // a view-like operator saved: its storage stays, and nobody has counted it
+  kWrongKind,          // `full` with a saved operator
+  kDiscarded,          // discarded bytes that are not those of the operators or of the ratio
+  kRatio,              // a discard ratio outside [0, 1], or not that of the discarded bytes
+  kRecompute,          // recompute time that is not that of the operators or of the fit
+  kOverBudget,         // the peak computed here is above the budget
+  kPeakTooLow,         // the stated peak is below the one computed here
+  kTotalRecompute,     // the stated recompute time is not the sum over the units
+  kHazard,             // a hazard under `strict`
+};
+std::string_view to_string(CheckpointViolationCode code);
+
+enum class CheckpointHazardCode {
+  kDiscardsNothing,    // a unit that frees nothing costs time and memory
+  kSavesInPlaceGroup,  // needs allow_cache_entry_mutation, else torch refuses the backward
+  kSavesLastOperator,  // cached and never asked for: recomputation stops before it
+  kChangesInputTwice,  // runs an operator again that changes a tensor from outside the unit
+};
+std::string_view to_string(CheckpointHazardCode code);
+
+struct CheckpointViolation {
+  CheckpointViolationCode code = CheckpointViolationCode::kUnknownModule;
+  std::string fqn;  // of the unit's first module; of the binding position; may be empty
+  std::string expected;
+  std::string found;
+  std::string message;  // one sentence
+  bool operator==(const CheckpointViolation&) const = default;
+};
+
+struct CheckpointHazard {
+  CheckpointHazardCode code = CheckpointHazardCode::kDiscardsNothing;
+  std::string fqn;
+  std::string message;
+  bool operator==(const CheckpointHazard&) const = default;
+};
+
+// How much memory a position of the backward needs before anything is discarded.
+enum class PeakRule {
+  kTorch,  // act_total + act_grad + (parameters + grad_total) / world_size
+  kStep,   // total_peak_bw, and total_step_peak less every discard; parts of parameters and
+           // gradients that other ranks hold are taken off
+};
+
+// What a unit's discarded bytes and time follow from.
+enum class PriceRule {
+  kOperators,     // the saved operators; the one that makes the output is never run again
+  kEarlyStop,     // likewise, and nothing after the last operator that autograd keeps runs again
+  kAllOperators,  // the saved operators; all others are run again, the output's maker too
+  kFit,           // the discard ratio and the piecewise-linear fit
+};
+
+struct CheckpointCheckOptions {
+  bool strict = false;  // hazards are violations too
+  PeakRule peak = PeakRule::kStep;
+  PriceRule price = PriceRule::kOperators;
+  bool forward_peak = false;  // the forward's own peaks bind too (needs total_peak_fw)
+  // A unit must find room for what it keeps and autograd would not, as long as its backward lasts,
+  // and for its forward running again, all that it keeps still there (needs total_pre_bw,
+  // total_peak_fw and total_post_fw).
+  bool unit_room = false;
+  int world_size = 1;                 // >= 1
+  double unit_overhead_ms = 0;        // >= 0; in the recompute time of each unit
+  Bytes constant_bytes = 0;           // >= 0; resident beside: optimizer state, buffers of FSDP
+  std::vector<std::string> ac_units;  // empty: every module may be a unit
+  std::vector<std::string> fsdp_units;
+  // What the plan promises; compared where given.
+  std::optional<Bytes> budget;
+  std::optional<Bytes> predicted_peak;
+  std::optional<double> recompute_ms;
+};
+
+struct CheckpointReport {
+  std::vector<CheckpointViolation> violations;
+  std::vector<CheckpointHazard> hazards;
+  Bytes peak = 0;       // the largest of `profile` and the end of the step
+  std::string binding;  // the first module in forward post-order that needs it; empty: the step
+  std::vector<Bytes> profile;  // [modules] bytes needed, by position in forward post-order
+  Bytes discarded = 0;         // of all outer units
+  double recompute_ms = 0;     // of all units, by the rule
+  bool is_right() const { return violations.empty(); }
+};
+
+// Errors are bad arguments only: statistics that are not valid or not a tree, kStep without the
+// totals it needs, an option out of its range. Everything wrong with the plan is a violation; a
+// unit whose modules cannot be placed frees nothing. O(modules x units + operators).
+Result<CheckpointReport> check_checkpointing(const checkpoint::ModuleStats& stats,
+                                             const checkpoint::CheckpointPolicy& policy,
+                                             const CheckpointCheckOptions& options = {});
+
+}  // namespace plimsoll::check

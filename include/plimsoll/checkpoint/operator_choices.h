@@ -1,0 +1,64 @@
+// Which operators of a unit to keep: every choice that is worth having, by operator tables.
+//
+// Problem. A checkpointing unit keeps the outputs of some of its operators and runs the rest again.
+// Find all choices for which no other keeps fewer bytes and recomputes no longer.
+// Method. Operators that must be treated alike form groups: an in-place operator with what it
+// changes, and all random ones. Groups are added one at a time to the set of undominated (kept
+// bytes, saved time) pairs.
+// Cost. O(g p) time for g groups and p points of the answer at most at any stage; of a transformer
+// block about a dozen groups and 20 points.
+// Promises. Every point has a bit for each operator; the points are a function of the table alone.
+// They are all the undominated ones unless these come to more than `max_options` after some group:
+// then choices go that save hardly more time than one that keeps fewer bytes, and `is_complete` is
+// false.
+// Departures from the reference's policy, each needed by a plan that really runs: the operator that
+// makes the module's output is never saved and costs nothing to recompute (recomputation stops
+// before it); in-place groups are never saved (a cached tensor must not be changed afterwards); an
+// operator that changes a tensor from outside the module is saved, because running it again would
+// change it twice.
+// Source: specification of the checkpointing planner, sections 2.2, 2.3, 4 and 9.7; notes on
+// checkpointing in PyTorch, section 4.2.
+#pragma once
+
+#include <vector>
+
+#include "plimsoll/checkpoint/checkpoint_policy.h"
+#include "plimsoll/checkpoint/module_stats.h"
+
+namespace plimsoll::checkpoint {
+
+struct OperatorOption {
+  Bytes kept = 0;           // memory of the saved operators
+  Bytes kept_extra = 0;     // of these, what autograd would not have saved
+  double recompute_ms = 0;  // of the operators that run again
+  std::vector<char> save;   // [n] 1 = save
+  bool operator==(const OperatorOption&) const = default;
+};
+
+struct OperatorRules {
+  // Recomputation ends with the last operator that autograd saves: what follows is free. Off: all
+  // that is not saved runs again, but for the operator that makes the output.
+  bool early_stop = false;
+  // Beyond this many choices some are left out. >= 2
+  std::size_t max_options = 256;
+};
+
+struct OperatorOptions {
+  std::vector<OperatorOption> options;  // by kept bytes, ascending; recompute_ms descends
+  bool is_complete = true;              // every undominated choice is there
+  // A choice left out recomputes at most this much less than one that is there and keeps no more.
+  double loss_ms = 0;
+};
+
+// `stats` is valid and may be empty (one option).
+OperatorOptions operator_options(const SACStats& stats, const OperatorRules& rules = {});
+
+// One choice for each operator of the table, occurrences of a name counted. `save` is [n].
+std::vector<OperatorChoice> make_operator_choices(const SACStats& stats,
+                                                  const std::vector<int>& save);
+
+// The operator whose output is the module's, -1 without one: the last that is neither view-like
+// nor in-place. The tables charge no memory for it.
+int output_operator(const SACStats& stats);
+
+}  // namespace plimsoll::checkpoint

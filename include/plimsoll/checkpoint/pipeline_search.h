@@ -1,0 +1,36 @@
+// One pipeline stage that holds several microbatches: the exact plan for a budget.
+//
+// Problem. N microbatches are in flight and one of them is in backward. The other N - 1 hold what
+// they keep, A - T each, T being all that the plan discards of one microbatch. So beside
+// checkpoint_problem.h a node needs (N - 1)(A - T) more, and discarding late helps early positions.
+// Method. Guess T: with T within [a, b] the plan starts from the slack
+// budget - (N - 1)(A - b) at best and must have discarded a at the end, which is a plain problem
+// and gives a bound. Best-first branching on the interval, at what the relaxed plan discards. Cost.
+// One search of frontier_search.h a node; few nodes unless fixed prices are many. Promises. The
+// returned plan fits with what it really discards. Optimal within 1e-9 relative, or kFeasible with
+// its bound after max_nodes. Source: specification of the checkpointing planner, section 10.
+#pragma once
+
+#include "plimsoll/checkpoint/frontier_search.h"
+
+namespace plimsoll::checkpoint {
+
+struct PipelineOptions {
+  int in_flight = 1;  // >= 1 microbatches whose activations the stage holds
+  int max_nodes = 10'000;
+  FrontierOptions search;
+};
+
+struct PipelinePlan {
+  CheckpointPlan plan;      // its figures are of one microbatch alone
+  Bytes peak = 0;           // with all that are in flight
+  double recompute_ms = 0;  // of one microbatch
+};
+
+// kInfeasible is proved; the explanation then names no smallest budget. Errors as
+// frontier_search.h, and kValue where nothing is in flight.
+Result<Outcome<PipelinePlan>> plan_pipeline_stage(const CheckpointProblem& problem, Bytes budget,
+                                                  const PipelineOptions& options = {},
+                                                  const RunContext& context = {});
+
+}  // namespace plimsoll::checkpoint

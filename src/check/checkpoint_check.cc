@@ -1,0 +1,218 @@
+// The judge of checkpointing plans.
+//
+// Problem. Say whether a plan, whoever made it, can be applied to a model, frees and costs what it
+// says, and fits its budget.
+// Method. Units are placed in the module tree (checkpoint_placement.cc), each is priced by its
+// operators (checkpoint_unit.cc), and then every position of the backward is taken by itself: the
+// units that end before it are looked up one by one and their discards taken off. A position inside
+// a unit sees the discards before that unit, and of the units nested in it those that end before.
+// Promises. No search and no sum of the planner is used; findings come in plan order, those of the
+// peak last. Nothing in the plan is trusted.
+// Source: specification of the checkpointing planner, sections 3.2 and 9.2; specification of its
+// Python side, section 4.3.
+
+#include "plimsoll/check/checkpoint_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "check/checkpoint_rules.h"
+
+namespace plimsoll::check {
+namespace {
+
+using checkpoint::ModuleInfo;
+using Code = CheckpointViolationCode;
+
+Result<void> check_options(const checkpoint::ModuleStats& stats,
+                           const CheckpointCheckOptions& options) {
+  if (options.world_size < 1) {
+    return fail(ErrorCode::kValue, "world_size", "there is no rank", "give at least 1");
+  }
+  if (options.constant_bytes < 0) {
+    return fail(ErrorCode::kValue, "constant_bytes", "a size is not negative", "give at least 0");
+  }
+  if (!std::isfinite(options.unit_overhead_ms) || options.unit_overhead_ms < 0) {
+    return fail(ErrorCode::kValue, "unit_overhead_ms", "a time is not negative", "give at least 0");
+  }
+  const auto absent = [](const std::string& place, std::string_view field) {
+    return fail(ErrorCode::kSchema, place, std::string(field) + " is absent",
+                "record the totals of each phase, or judge by upstream's peak");
+  };
+  if (options.peak == PeakRule::kStep && !stats.total_step_peak) {
+    return absent(stats.name, "total_step_peak");
+  }
+  for (const ModuleInfo& module : stats.mod_stats) {
+    const bool is_root = &module == stats.mod_stats.data();
+    if (options.peak == PeakRule::kStep && module.requires_grad && !is_root &&
+        !module.total_peak_bw) {
+      return absent(module.fqn, "total_peak_bw");
+    }
+    if ((options.forward_peak || options.unit_room) && !module.total_peak_fw) {
+      return absent(module.fqn, "total_peak_fw");
+    }
+    if (options.unit_room && module.requires_grad &&
+        !(module.total_pre_bw && module.total_post_fw)) {
+      return absent(module.fqn, "total_pre_bw or total_post_fw");
+    }
+  }
+  return {};
+}
+
+Bytes share_of(Bytes bytes, int world_size) {
+  return bytes / world_size + (bytes % world_size == 0 ? 0 : 1);
+}
+
+// What a position needs before anything is discarded.
+Bytes need_of(const CheckpointCase& given, int node) {
+  const CheckpointCheckOptions& options = *given.options;
+  const ModuleInfo& module = given.info(node);
+  const Bytes parameters = given.info(0).param_per_module;
+  const Bytes state = parameters + module.grad_total;
+  const Bytes held = share_of(state, options.world_size);
+  Bytes need = 0;
+  if (options.peak == PeakRule::kTorch) {
+    need = module.act_total + module.act_grad_per_module + held;
+  } else if (node != 0 && module.requires_grad) {
+    need = module.total_peak_bw.value_or(0) - state + held;
+  }
+  if (options.forward_peak) {
+    need = std::max(need, module.total_peak_fw.value_or(0) - parameters +
+                              share_of(parameters, options.world_size));
+  }
+  return need + options.constant_bytes;
+}
+
+// What is gone when the backward reaches the position.
+Bytes discarded_before(const std::vector<PlacedUnit>& units, int position) {
+  Bytes bytes = 0;
+  for (const PlacedUnit& unit : units) {
+    if (unit.covers(position)) {
+      bytes += discarded_before(unit.nested, position);
+    } else if (unit.last < position) {
+      bytes += unit.unit->discarded;
+    }
+  }
+  return bytes;
+}
+
+// What units that hold the position keep beyond what autograd would.
+Bytes copies_at(const CheckpointCase& given, const std::vector<PlacedUnit>& units, int position) {
+  Bytes bytes = 0;
+  for (const PlacedUnit& unit : units) {
+    if (!unit.covers(position)) continue;
+    bytes += kept_bytes(given, unit).copies + copies_at(given, unit.nested, position);
+  }
+  return bytes;
+}
+
+// What running the unit's forward again needs: what was there before, and what its forward added
+// at its height, and all that it keeps.
+Bytes room_of(const CheckpointCase& given, const PlacedUnit& unit) {
+  const ModuleInfo& tail = given.info(unit.nodes.back());
+  const Bytes state = given.info(0).param_per_module + tail.grad_total;
+  Bytes forward_peak = 0;
+  for (int node : unit.nodes) {
+    forward_peak = std::max(forward_peak, given.info(node).total_peak_fw.value_or(0));
+  }
+  return tail.total_pre_bw.value_or(0) - state + share_of(state, given.options->world_size) +
+         forward_peak - tail.total_post_fw.value_or(0) + tail.output_per_module +
+         kept_bytes(given, unit).kept + given.options->constant_bytes;
+}
+
+// The backward enters a unit at its last position.
+void add_rooms(const CheckpointCase& given, const std::vector<PlacedUnit>& all,
+               const std::vector<PlacedUnit>& units, std::vector<Bytes>& profile) {
+  for (const PlacedUnit& unit : units) {
+    const Bytes need = room_of(given, unit) - discarded_before(all, unit.first);
+    profile[unit.last] = std::max(profile[unit.last], need);
+    add_rooms(given, all, unit.nested, profile);
+  }
+}
+
+double check_units(const CheckpointCase& given, const std::vector<PlacedUnit>& units,
+                   CheckpointFindings& findings) {
+  double ms = 0;
+  for (const PlacedUnit& unit : units) {
+    ms += check_unit(given, unit, findings);
+    ms += check_units(given, unit.nested, findings);
+  }
+  return ms;
+}
+
+void measure_peak(const CheckpointCase& given, const std::vector<PlacedUnit>& units,
+                  CheckpointReport& report) {
+  for (const PlacedUnit& unit : units) report.discarded += unit.unit->discarded;
+  const int num_modules = given.tree->num_modules();
+  for (int position = 0; position < num_modules; ++position) {
+    Bytes need = need_of(given, given.tree->post_order[position]);
+    if (given.options->unit_room) need += copies_at(given, units, position);
+    report.profile.push_back(need - discarded_before(units, position));
+  }
+  if (given.options->unit_room) add_rooms(given, units, units, report.profile);
+  const auto largest = std::max_element(report.profile.begin(), report.profile.end());
+  report.peak = *largest;
+  report.binding = given.info(given.tree->post_order[largest - report.profile.begin()]).fqn;
+  if (given.options->peak == PeakRule::kTorch) return;
+  const Bytes state = given.info(0).param_per_module + given.info(0).grad_total;
+  const Bytes end = given.stats->total_step_peak.value_or(0) - state +
+                    share_of(state, given.options->world_size) + given.options->constant_bytes -
+                    report.discarded;
+  if (end > report.peak) {
+    report.peak = end;
+    report.binding.clear();
+  }
+}
+
+void check_promises(const CheckpointCheckOptions& options, const CheckpointReport& report,
+                    CheckpointFindings& findings) {
+  const auto bytes = [](Bytes count) { return fmt::format("{} bytes", count); };
+  if (options.budget && report.peak > *options.budget) {
+    findings.add(Code::kOverBudget, report.binding, "at most " + bytes(*options.budget),
+                 bytes(report.peak), "the step does not fit the budget");
+  }
+  if (options.predicted_peak && *options.predicted_peak < report.peak) {
+    findings.add(Code::kPeakTooLow, report.binding, "at least " + bytes(report.peak),
+                 bytes(*options.predicted_peak), "the step needs more than the plan says");
+  }
+  if (options.recompute_ms) {
+    const double difference = std::abs(*options.recompute_ms - report.recompute_ms);
+    if (!(difference <= kTimeTolerance * std::max(1.0, report.recompute_ms))) {
+      findings.add(Code::kTotalRecompute, "", fmt::format("{} ms", report.recompute_ms),
+                   fmt::format("{} ms", *options.recompute_ms),
+                   "the stated recompute time is not the sum over the units");
+    }
+  }
+}
+
+}  // namespace
+
+Result<CheckpointReport> check_checkpointing(const checkpoint::ModuleStats& stats,
+                                             const checkpoint::CheckpointPolicy& policy,
+                                             const CheckpointCheckOptions& options) {
+  PLIMSOLL_RETURN_IF_ERROR(checkpoint::validate(stats));
+  PLIMSOLL_RETURN_IF_ERROR(check_options(stats, options));
+  PLIMSOLL_ASSIGN(const checkpoint::ModuleTree tree, checkpoint::make_module_tree(stats));
+  CheckpointCase given{&stats, &tree, &options, {}};
+  for (int node = 0; node < tree.num_modules(); ++node) given.node_of[given.info(node).fqn] = node;
+
+  CheckpointFindings findings;
+  CheckpointReport report;
+  const std::vector<PlacedUnit> units = place_units(given, policy, findings);
+  report.recompute_ms = check_units(given, units, findings);
+  measure_peak(given, units, report);
+  check_promises(options, report, findings);
+  if (options.strict) {
+    for (const CheckpointHazard& hazard : findings.hazards) {
+      findings.add(Code::kHazard, hazard.fqn, "no hazard", std::string(to_string(hazard.code)),
+                   hazard.message);
+    }
+  }
+  report.violations = std::move(findings.violations);
+  report.hazards = std::move(findings.hazards);
+  return report;
+}
+
+}  // namespace plimsoll::check

@@ -1,0 +1,71 @@
+// The rules of the checkpointing judge: what they look at and where their findings go.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plimsoll/check/checkpoint_check.h"
+#include "plimsoll/checkpoint/module_tree.h"
+
+namespace plimsoll::check {
+
+// Relative, of times: a fitted price ends its pieces at whole bytes, which moves it by as much as a
+// byte or two cost.
+inline constexpr double kTimeTolerance = 1e-7;
+
+struct CheckpointFindings {
+  std::vector<CheckpointViolation> violations;
+  std::vector<CheckpointHazard> hazards;
+
+  void add(CheckpointViolationCode code, std::string fqn, std::string expected, std::string found,
+           std::string message) {
+    violations.push_back(
+        {code, std::move(fqn), std::move(expected), std::move(found), std::move(message)});
+  }
+  void warn(CheckpointHazardCode code, std::string fqn, std::string message) {
+    hazards.push_back({code, std::move(fqn), std::move(message)});
+  }
+};
+
+// What every rule sees.
+struct CheckpointCase {
+  const checkpoint::ModuleStats* stats = nullptr;
+  const checkpoint::ModuleTree* tree = nullptr;
+  const CheckpointCheckOptions* options = nullptr;
+  std::map<std::string, int> node_of;
+
+  const checkpoint::ModuleInfo& info(int node) const { return stats->mod_stats[node]; }
+  const checkpoint::SACStats* table_of(int node) const;
+  bool is_below(int node, int above) const;  // strictly
+};
+
+// A unit of the plan beside its modules.
+struct PlacedUnit {
+  const checkpoint::CheckpointUnit* unit = nullptr;
+  std::string fqn;           // of its first module
+  std::vector<int> nodes;    // empty where a module is unknown
+  int first = 0, last = -1;  // positions that it covers
+  std::vector<PlacedUnit> nested;
+  bool covers(int position) const { return first <= position && position <= last; }
+};
+
+// placement of units: names, order, nesting, runs, permission.
+std::vector<PlacedUnit> place_units(const CheckpointCase& given,
+                                    const checkpoint::CheckpointPolicy& policy,
+                                    CheckpointFindings& findings);
+
+// One unit's operators, bytes and time; the time that its rule asks for.
+double check_unit(const CheckpointCase& given, const PlacedUnit& unit,
+                  CheckpointFindings& findings);
+
+// What a unit's saved operators keep, and how much of that autograd would not have kept. Both are 0
+// where the unit lists other operators than its modules have.
+struct KeptBytes {
+  Bytes kept = 0;
+  Bytes copies = 0;
+};
+KeptBytes kept_bytes(const CheckpointCase& given, const PlacedUnit& unit);
+
+}  // namespace plimsoll::check

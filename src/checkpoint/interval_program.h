@@ -1,0 +1,85 @@
+// The sweeps over positions that frontier_search.h describes, and the walk that reads a plan off
+// them. Private to the searches.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "plimsoll/checkpoint/frontier_search.h"
+#include "plimsoll/solve/convex_function.h"
+
+namespace plimsoll::checkpoint {
+
+// Functions by boundary: [p] stands before position p. Absent ones are not needed.
+using Boundaries = std::vector<std::shared_ptr<const solve::PiecewiseLinear>>;
+
+// Error kConflict where units are no runs of positions.
+Result<void> check_nested(const CheckpointProblem& problem);
+
+enum class SweepEnd { kDone, kTooLarge, kStopped };
+
+class IntervalProgram {
+ public:
+  IntervalProgram(const CheckpointProblem& problem, const FrontierOptions& options,
+                  const RunContext& context, SearchWork& work);
+
+  // How making the functions of nested units ended; unless done, no sweep will be.
+  SweepEnd insides() const { return insides_; }
+
+  // The least slack on entry that any plan can live with.
+  Bytes smallest_slack() const { return least_slack_; }
+
+  // V_0 for slacks of at least `floor`. With `kept`, every boundary's function is kept there. With
+  // `entry`, lower bounds on the price of reaching a slack by boundary (mirrored: of -slack), what
+  // costs more than `ceiling` in total is dropped.
+  SweepEnd sweep(Bytes floor, solve::PiecewiseLinear& out, Boundaries* kept = nullptr,
+                 const Boundaries* entry = nullptr, double ceiling = 0);
+
+  // Functions good enough to read the plan for `budget` off, and its exact time at first(budget).
+  // `budget` is at least smallest_slack().
+  SweepEnd solve(Bytes budget, Boundaries& kept, solve::PiecewiseLinear& first);
+
+  // A convex function below V_0.
+  solve::PiecewiseLinear convex_sweep(Bytes floor) const;
+
+  // Lower bounds on the price of entering each boundary, from slack `budget`.
+  Boundaries forward_sweep(Bytes budget) const;
+
+  // The decisions behind V_0(budget), from kept functions.
+  std::vector<UnitDecision> recover(const Boundaries& kept, Bytes budget);
+
+ private:
+  // Positions [first, end) and the units inside, but for `outer`.
+  struct Range {
+    int first = 0;
+    int end = 0;
+    int outer = -1;
+  };
+
+  Range whole() const { return {0, problem_.num_modules(), -1}; }
+  bool is_inside(int unit, const Range& range) const;
+  Bytes range_slack(const Range& range) const;
+  solve::PiecewiseLinear terminal(const Range& range, Bytes floor) const;
+  solve::PiecewiseLinear priced(int unit, const solve::PiecewiseLinear& after) const;
+  // What discarding all of the unit costs, with units inside it; nothing without nested units.
+  solve::PiecewiseLinear priced_nested(int unit, const solve::PiecewiseLinear& after) const;
+  SweepEnd sweep_range(const Range& range, Bytes floor, solve::PiecewiseLinear& out,
+                       Boundaries* kept, const Boundaries* entry, double ceiling);
+  std::vector<UnitDecision> recover_range(const Range& range, const Boundaries& kept, Bytes slack);
+  UnitDecision decide(int unit, const solve::PiecewiseLinear& after, Bytes slack, double allowed,
+                      double& cost);
+
+  const CheckpointProblem& problem_;
+  const FrontierOptions& options_;
+  const RunContext& context_;
+  SearchWork& work_;
+  std::vector<std::vector<int>> starting_at_;     // [n] units by first position, inner before outer
+  std::vector<Bytes> entry_need_;                 // by unit: the least slack at which it may start
+  std::vector<solve::ConvexHullOfPoints> hulls_;  // by unit: a convex price below its own
+  std::vector<solve::PiecewiseLinear> inside_;    // by unit: V of its inside, with nested units
+  SweepEnd insides_ = SweepEnd::kDone;
+  Bytes least_slack_ = 0;
+  Bytes least_base_ = 0;
+};
+
+}  // namespace plimsoll::checkpoint

@@ -1,0 +1,209 @@
+#include "plimsoll/checkpoint/operator_choices.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace plimsoll::checkpoint {
+namespace {
+
+enum class Fate {
+  kFree,     // kept or recomputed
+  kSave,     // always kept
+  kDiscard,  // always recomputed
+};
+
+struct Group {
+  std::vector<int> operators;
+  Fate fate = Fate::kFree;
+  Bytes memory = 0;
+  Bytes extra = 0;
+  double runtime = 0;
+};
+
+// Classes of operators that share a fate, by union-find over in-place parents and random operators.
+class Classes {
+ public:
+  explicit Classes(int n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), 0); }
+  int find(int i) {
+    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
+    return i;
+  }
+  void unite(int a, int b) {
+    const int x = find(a), y = find(b);
+    parent_[std::max(x, y)] = std::min(x, y);
+  }
+
+ private:
+  std::vector<int> parent_;
+};
+
+std::vector<Group> make_groups(const SACStats& stats, const OperatorRules& rules) {
+  const int n = static_cast<int>(stats.func_names.size());
+  std::vector<char> is_view(n, 0), is_saved_anyway(n, 0), is_changed(n, 0), must_save(n, 0);
+  for (int op : stats.view_like_ops) is_view[op] = 1;
+  for (int op : stats.saved_autograd_ops) is_saved_anyway[op] = 1;
+  Classes classes(n);
+  for (const auto& [op, parent] : stats.inplace_ops) {
+    if (op == parent) {
+      must_save[op] = 1;
+    } else {
+      classes.unite(op, parent);
+      is_changed[op] = is_changed[parent] = 1;
+    }
+  }
+  for (int op : stats.rand_ops) {
+    if (stats.force_store_random) {
+      must_save[op] = 1;
+    } else {
+      classes.unite(op, stats.rand_ops.front());
+    }
+  }
+  const int output = output_operator(stats);
+  const int last_needed =
+      rules.early_stop && !stats.saved_autograd_ops.empty() ? stats.saved_autograd_ops.back() : n;
+
+  std::vector<Group> groups;
+  std::vector<int> group_of(n, -1);
+  for (int op = 0; op < n; ++op) {
+    const int root = classes.find(op);
+    if (group_of[root] < 0) {
+      group_of[root] = static_cast<int>(groups.size());
+      groups.emplace_back();
+    }
+    Group& group = groups[group_of[root]];
+    group.operators.push_back(op);
+    group.memory += stats.memory[op];
+    if (is_saved_anyway[op] == 0) group.extra += stats.memory[op];
+    if (op != output && op <= last_needed) group.runtime += stats.runtimes[op];
+    if (is_view[op] != 0 || op == output || is_changed[op] != 0) {
+      group.fate = Fate::kDiscard;
+    } else if (must_save[op] != 0 && group.fate == Fate::kFree) {
+      group.fate = Fate::kSave;
+    }
+  }
+  return groups;
+}
+
+// An undominated choice over the groups seen so far; the one before it is `previous`, and `group`
+// was saved last.
+struct Choice {
+  Bytes kept = 0;
+  double saved_ms = 0;
+  int previous = -1;
+  int group = -1;
+};
+
+// Adds "save this group as well" to every choice of the front; keeps what is undominated.
+void add_group(const Group& group, int index, std::vector<Choice>& arena, std::vector<int>& front) {
+  std::vector<int> merged;
+  merged.reserve(2 * front.size());
+  double best = -1;
+  std::size_t i = 0, j = 0;  // without and with the group
+  while (i < front.size() || j < front.size()) {
+    const Bytes with = j < front.size() ? arena[front[j]].kept + group.memory : 0;
+    const double with_ms = j < front.size() ? arena[front[j]].saved_ms + group.runtime : 0;
+    const bool take_without =
+        j == front.size() ||
+        (i < front.size() &&
+         (arena[front[i]].kept < with ||
+          (arena[front[i]].kept == with && arena[front[i]].saved_ms >= with_ms)));
+    if (take_without) {
+      if (arena[front[i]].saved_ms > best) {
+        best = arena[front[i]].saved_ms;
+        merged.push_back(front[i]);
+      }
+      ++i;
+    } else {
+      if (with_ms > best) {
+        best = with_ms;
+        arena.push_back({with, with_ms, front[j], index});
+        merged.push_back(static_cast<int>(arena.size()) - 1);
+      }
+      ++j;
+    }
+  }
+  front = std::move(merged);
+}
+
+// Leaves out choices that save less than a `count`-th part of all savings more than one before
+// them, which keeps fewer bytes. Returns that part.
+double thin(const std::vector<Choice>& arena, std::vector<int>& front, std::size_t count) {
+  const double step = arena[front.back()].saved_ms / static_cast<double>(count - 1);
+  std::vector<int> thinned{front.front()};
+  for (std::size_t k = 1; k < front.size(); ++k) {
+    if (arena[front[k]].saved_ms >= arena[thinned.back()].saved_ms + step) {
+      thinned.push_back(front[k]);
+    }
+  }
+  front = std::move(thinned);
+  return step;
+}
+
+}  // namespace
+
+int output_operator(const SACStats& stats) {
+  std::vector<char> is_skipped(stats.func_names.size(), 0);
+  for (int op : stats.view_like_ops) is_skipped[op] = 1;
+  for (const auto& [op, parent] : stats.inplace_ops) is_skipped[op] = 1;
+  for (int op = static_cast<int>(is_skipped.size()) - 1; op >= 0; --op) {
+    if (is_skipped[op] == 0) return op;
+  }
+  return -1;
+}
+
+OperatorOptions operator_options(const SACStats& stats, const OperatorRules& rules) {
+  OperatorOptions out;
+  const std::vector<Group> groups = make_groups(stats, rules);
+  Bytes always_kept = 0;
+  double total_ms = 0;
+  std::vector<Choice> arena{{}};
+  std::vector<int> front{0};
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const Group& group = groups[g];
+    if (group.fate == Fate::kSave) {
+      always_kept += group.memory;
+      continue;
+    }
+    total_ms += group.runtime;
+    if (group.fate == Fate::kDiscard || group.runtime == 0) continue;
+    add_group(group, static_cast<int>(g), arena, front);
+    if (front.size() > rules.max_options) {
+      out.loss_ms += thin(arena, front, rules.max_options);
+      out.is_complete = false;
+    }
+  }
+
+  out.options.reserve(front.size());
+  for (int choice : front) {
+    OperatorOption option;
+    option.kept = always_kept + arena[choice].kept;
+    option.recompute_ms = std::max(0.0, total_ms - arena[choice].saved_ms);
+    option.save.assign(stats.func_names.size(), 0);
+    const auto save = [&](const Group& group) {
+      for (int op : group.operators) option.save[op] = 1;
+      option.kept_extra += group.extra;
+    };
+    for (const Group& group : groups) {
+      if (group.fate == Fate::kSave) save(group);
+    }
+    for (int at = choice; arena[at].group >= 0; at = arena[at].previous) {
+      save(groups[arena[at].group]);
+    }
+    out.options.push_back(std::move(option));
+  }
+  return out;
+}
+
+std::vector<OperatorChoice> make_operator_choices(const SACStats& stats,
+                                                  const std::vector<int>& save) {
+  std::vector<OperatorChoice> choices;
+  std::map<std::string, int> seen;
+  for (std::size_t op = 0; op < save.size(); ++op) {
+    const std::string& name = stats.func_names[op];
+    choices.push_back({static_cast<int>(op), name, seen[name]++, save[op] != 0});
+  }
+  return choices;
+}
+
+}  // namespace plimsoll::checkpoint

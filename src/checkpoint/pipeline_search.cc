@@ -1,0 +1,173 @@
+#include "plimsoll/checkpoint/pipeline_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <queue>
+
+#include "checkpoint/interval_program.h"
+
+namespace plimsoll::checkpoint {
+namespace {
+
+// Plans that discard between `low` and `high` bytes; none of them is cheaper than `bound`.
+struct Node {
+  double bound = 0;
+  Bytes low = 0;
+  Bytes high = 0;
+  std::vector<UnitDecision> decisions;  // of the relaxed problem, which `bound` is the time of
+};
+
+struct ByBound {
+  bool operator()(const Node& a, const Node& b) const {
+    return a.bound != b.bound ? a.bound > b.bound : a.low > b.low;
+  }
+};
+
+Bytes discarded(const std::vector<UnitDecision>& decisions) {
+  Bytes total = 0;
+  for (const UnitDecision& decision : decisions) total += decision.discarded;
+  return total;
+}
+
+// The most that any plan discards: the longest path along positions.
+Bytes most_discarded(const CheckpointProblem& problem) {
+  std::vector<Bytes> most(problem.num_modules() + 1, 0);
+  int position = 0;
+  const auto advance_to = [&](int to) {
+    for (; position < to; ++position)
+      most[position + 1] = std::max(most[position + 1], most[position]);
+  };
+  for (const CandidateUnit& unit : problem.units) {
+    advance_to(unit.first);
+    Bytes bytes = unit.price.capacity();
+    for (const solve::CostPoint& point : unit.points) bytes = std::max(bytes, point.bytes);
+    most[unit.last + 1] = std::max(most[unit.last + 1], most[unit.first] + bytes);
+  }
+  advance_to(problem.num_modules());
+  return most.back();
+}
+
+class StageSearch {
+ public:
+  StageSearch(const CheckpointProblem& problem, Bytes budget, const PipelineOptions& options,
+              const RunContext& context)
+      : problem_(problem),
+        relaxed_(problem),
+        budget_(budget),
+        options_(options),
+        context_(context) {}
+
+  Result<Outcome<PipelinePlan>> run() {
+    PLIMSOLL_RETURN_IF_ERROR(open(0, most_discarded(problem_)));
+    int nodes = 0;
+    while (!queue_.empty() && !is_stopped_ && nodes < options_.max_nodes) {
+      const Node node = queue_.top();
+      if (best_ && node.bound >= best_->recompute_ms * (1 - 1e-9)) break;
+      queue_.pop();
+      ++nodes;
+      // A relaxed plan that does not fit discards less than `high`.
+      const Bytes middle = std::min(discarded(node.decisions), node.high - 1);
+      PLIMSOLL_RETURN_IF_ERROR(open(node.low, middle));
+      PLIMSOLL_RETURN_IF_ERROR(open(middle + 1, node.high));
+    }
+    return outcome();
+  }
+
+ private:
+  Bytes in_flight_need(Bytes gone) const {
+    return (options_.in_flight - 1) * (problem_.total_activations - gone);
+  }
+
+  // Bounds plans that discard between low and high; keeps the relaxed plan if it fits.
+  Result<void> open(Bytes low, Bytes high) {
+    if (low > high || is_stopped_) return {};
+    const Bytes slack = budget_ - in_flight_need(high);
+    relaxed_.end_base = std::max(problem_.end_base.value_or(slack + low), slack + low);
+    SearchWork work;
+    IntervalProgram program(relaxed_, options_.search, context_, work);
+    if (slack < program.smallest_slack()) return {};
+    Boundaries kept;
+    solve::PiecewiseLinear first;
+    switch (program.solve(slack, kept, first)) {
+      case SweepEnd::kStopped:
+        is_stopped_ = true;
+        return {};
+      case SweepEnd::kTooLarge:
+        return fail(ErrorCode::kOverflow, "max_segments", "the search made too large a function",
+                    "allow more, or allow fewer units by ac_units");
+      case SweepEnd::kDone:
+        break;
+    }
+    Node node{value_at(first, slack), low, high, program.recover(kept, slack)};
+    const PlanFigures figures = replay(problem_, node.decisions);
+    const Bytes peak = figures.peak + in_flight_need(discarded(node.decisions));
+    if (peak > budget_) {
+      queue_.push(std::move(node));
+      return {};
+    }
+    // Nothing else in the interval is cheaper.
+    closed_ = std::min(closed_.value_or(node.bound), node.bound);
+    if (!best_ || figures.recompute_ms < best_->recompute_ms) {
+      best_.emplace();
+      best_->plan.decisions = node.decisions;
+      best_->plan.policy = make_policy(problem_, node.decisions);
+      best_->plan.figures = figures;
+      best_->plan.price_ms_per_gib =
+          -solve::find_segment(first, slack)->slope * static_cast<double>(kGiB);
+      best_->peak = peak;
+      best_->recompute_ms = figures.recompute_ms;
+    }
+    return {};
+  }
+
+  Outcome<PipelinePlan> outcome() {
+    Outcome<PipelinePlan> out;
+    if (is_stopped_) {
+      out.stop = context_.is_cancelled() ? StopReason::kCancelled : StopReason::kDeadline;
+    }
+    std::optional<double> bound = closed_;
+    if (!queue_.empty()) bound = std::min(bound.value_or(queue_.top().bound), queue_.top().bound);
+    if (!best_) {
+      out.certificate.objective = std::nan("");
+      const bool is_proved = queue_.empty() && !is_stopped_;
+      out.status = is_proved ? SolveStatus::kInfeasible : SolveStatus::kLimit;
+      if (is_proved) out.certificate.proof = "every range of discarded bytes is infeasible";
+      return out;
+    }
+    out.certificate.objective = best_->recompute_ms;
+    if (!is_stopped_ && problem_.thinned.empty()) {
+      out.certificate.lower_bound = std::min(*bound, best_->recompute_ms);
+      out.certificate.proof = "branching on the bytes discarded, each range bounded exactly";
+    }
+    const auto gap = out.certificate.gap();
+    out.status = gap && *gap <= 1e-6 ? SolveStatus::kOptimal : SolveStatus::kFeasible;
+    out.plan = std::move(best_);
+    return out;
+  }
+
+  const CheckpointProblem& problem_;
+  CheckpointProblem relaxed_;
+  const Bytes budget_;
+  const PipelineOptions& options_;
+  const RunContext& context_;
+  std::priority_queue<Node, std::vector<Node>, ByBound> queue_;
+  std::optional<PipelinePlan> best_;
+  std::optional<double> closed_;  // least bound of the intervals that are done
+  bool is_stopped_ = false;
+};
+
+}  // namespace
+
+Result<Outcome<PipelinePlan>> plan_pipeline_stage(const CheckpointProblem& problem, Bytes budget,
+                                                  const PipelineOptions& options,
+                                                  const RunContext& context) {
+  PLIMSOLL_RETURN_IF_ERROR(check_nested(problem));
+  if (options.in_flight < 1) {
+    return fail(ErrorCode::kValue, "in_flight", "a stage at work holds a microbatch",
+                "give at least 1");
+  }
+  return StageSearch(problem, budget, options, context).run();
+}
+
+}  // namespace plimsoll::checkpoint

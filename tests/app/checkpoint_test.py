@@ -1,0 +1,218 @@
+"""plimsoll checkpoint, and plimsoll check of its plans: questions, searches, streams, exit codes, bad input."""
+
+import json
+import pathlib
+
+import program
+from program import ProgramTest
+
+DATA = pathlib.Path(__file__).resolve().parents[1] / "data" / "checkpointing"
+GIB = 1 << 30
+
+
+def stats_path(name):
+    return str(DATA / f"{name}.json")
+
+
+def tiny(**changes):
+    """Six modules that can be worked out by hand: R over R.a, R.b (each over a leaf x) and R.c."""
+    mib = 1 << 20
+
+    def module(fqn, is_leaf, kept, total, grads, grad_total, param, sac_memory=0, runtime=0, slopes=(), intercepts=()):
+        return {"fqn": fqn, "is_leaf": is_leaf, "act_fw_per_module": kept * mib, "act_total": total * mib,
+                "act_grad_per_module": grads * mib, "grad_total": grad_total * mib, "param_per_module": param * mib,
+                "fw_runtime_per_module": runtime, "bw_runtime_per_module": 2 * runtime, "sac_memory": sac_memory * mib,
+                "sac_runtime": runtime, "n_segments": len(slopes), "slopes": list(slopes),
+                "intercepts": list(intercepts)}
+
+    half = {"sac_memory": 1024, "slopes": (.4, 1.6), "intercepts": (0, -.6)}
+    stats = {
+        "name": "tiny6",
+        "mod_order": {"fw_pre_order": ["R", "R.a", "R.a.x", "R.b", "R.b.x", "R.c"],
+                      "fw_post_order": ["R.a.x", "R.a", "R.b.x", "R.b", "R.c", "R"]},
+        "mod_stats": [
+            module("R", False, 1700, 2048, 256, 0, 400, 2000, 11, (.5, 2), (0, -.9)),
+            module("R.a", False, 768, 832, 192, 300, 100, runtime=4, **half),
+            module("R.a.x", True, 700, 800, 150, 320, 80),
+            module("R.b", False, 768, 1664, 192, 200, 100, runtime=6, **half),
+            module("R.b.x", True, 700, 1632, 150, 220, 80),
+            module("R.c", True, 100, 2048, 128, 0, 200)]}
+    return stats | changes
+
+
+class Checkpoint(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.write("tiny.json", tiny())
+
+    def plan(self, *arguments, code=0):
+        return self.run_program("checkpoint", *arguments, "--json", code=code).document
+
+    def test_one_budget(self):
+        answer = self.plan("tiny.json", "--budget", "2.6GiB")
+        self.assertEqual(answer["status"], "optimal")
+        self.assertEqual([unit["fqn"] for unit in answer["units"]], ["R.a"])
+        self.assertAlmostEqual(answer["units"][0]["discard_ratio"], .290625, places=6)
+        self.assertAlmostEqual(answer["predicted"]["recompute_ms"], .465, places=6)
+        self.assertLessEqual(answer["predicted"]["peak_bytes"], int(2.6 * GIB))
+        self.assertEqual(answer["predicted"]["binding"], "R")
+        self.assertAlmostEqual(answer["predicted"]["price_ms_per_gib"], 1.6, places=6)
+        self.assertEqual([entry["fqn"] for entry in answer["profile"]], tiny()["mod_order"]["fw_post_order"])
+        self.assertEqual(answer["certificate"]["gap"], 0)
+        self.assertEqual(len(answer["input_hash"]), 64)
+
+    def test_text_says_the_same(self):
+        answer = self.run_program("checkpoint", "tiny.json", "--budget", "2.6GiB", "--profile")
+        for part in ("tiny6: 6 modules", "optimal", "0.465", "R.a ", "in the backward of R\n", "backward of"):
+            self.assertIn(part, answer.out)
+        self.assertEqual(answer.err, "")
+
+    def test_a_share_is_of_the_peak_without_checkpointing(self):
+        whole = self.plan("tiny.json", "--budget", "100%")
+        self.assertEqual(whole["units"], [])
+        self.assertEqual(whole["budget_bytes"], 2704 << 20)
+        self.assertEqual(self.plan("tiny.json", "--budget", "75%")["budget_bytes"], 2028 << 20)
+
+    def test_the_whole_frontier(self):
+        points = self.plan("tiny.json", "--frontier")["frontier"]
+        self.assertEqual(points, self.plan("tiny.json")["frontier"])
+        self.assertAlmostEqual(points[0]["bytes"] / GIB, 1.683594, places=5)
+        self.assertAlmostEqual(points[0]["ms"], 4.95625, places=5)
+        self.assertAlmostEqual(points[0]["ms_per_byte"] * GIB, -6.4, places=4)
+        self.assertEqual((points[-1]["bytes"], points[-1]["ms"]), (2704 << 20, 0))
+        self.assertIn("budget", self.run_program("checkpoint", "tiny.json").out)
+
+    def test_an_overhead_a_knee_and_ranks(self):
+        cheap = self.plan("tiny.json", "--overhead", "1.7")
+        self.assertAlmostEqual(cheap["predicted"]["peak_bytes"] / GIB, 2.25, places=4)
+        share = self.plan("tiny.json", "--overhead", f"{100 * 1.7 / 33}%")
+        self.assertAlmostEqual(share["predicted"]["recompute_ms"], 1.7, places=6)
+        knee = self.plan("tiny.json", "--knee")
+        self.assertEqual(knee["status"], "optimal")
+        four = self.plan("tiny.json", "--budget", "1.25GiB", "--world-size", "4")
+        self.assertAlmostEqual(four["predicted"]["recompute_ms"], 6.1375, places=6)
+        self.assertEqual(four["world_size"], 4)
+
+    def test_every_search_finds_the_same_time(self):
+        for fraction, ms in (("80%", 4.403809), ("60%", 27.495305)):
+            asked = ("checkpoint", stats_path("gpt-native-12l"), "--budget", fraction, "--costs", "fit", "--json")
+            exact = self.run_program(*asked).document
+            milp = self.run_program(*asked, "--search", "milp").document
+            self.assertAlmostEqual(exact["predicted"]["recompute_ms"], ms, places=5)
+            self.assertAlmostEqual(milp["predicted"]["recompute_ms"], ms, places=4)
+            for variant in ("reference", "torch-2.13"):
+                torch = self.run_program(*asked, "--search", "torch", "--variant", variant).document
+                self.assertLessEqual(torch["predicted"]["recompute_ms"], ms / .95)
+                self.assertGreaterEqual(torch["predicted"]["recompute_ms"], ms * (1 - 2e-3))  # its tolerances
+
+    def test_plans_pass_the_judge_whatever_was_asked(self):
+        models = ("llama-3-8b", "dlrm-deep-towers", stats_path("gpt-native-12l"), stats_path("resnet-50"))
+        flags = (("--peak", "torch"), ("--costs", "fit"), ("--segments", "2"), ("--nested",), ("--world-size", "8"),
+                 ("--optimizer-bytes", "1GiB"), ("--repair", "early_stop", "--unit-overhead-ms", "0.1"))
+        for model in models:
+            for extra in flags:
+                with self.subTest(model=model, extra=extra):
+                    self.run_program("checkpoint", model, "--budget", "75%", *extra, "-q", "-o", "p.json")
+                    report = self.run_program("check", model, "p.json", "--json").document
+                    self.assertEqual((report["violations"], report["hazards"]), ([], []))
+                    self.assertLessEqual(report["peak_bytes"], json.loads(self.read("p.json"))["budget_bytes"])
+
+    def test_plans_of_torchs_search_and_of_pipelines_pass_too(self):
+        model = stats_path("gpt-native-12l")
+        self.run_program("checkpoint", model, "--budget", "60%", "--search", "torch", "-o", "p.json")
+        room = str(json.loads(self.read("p.json"))["budget_bytes"] + 1024)  # for the tolerances of torch's solver
+        report = self.run_program("check", model, "p.json", "--budget", room, "--json").document
+        self.assertEqual(report["violations"], [])
+        self.run_program("checkpoint", model, "--budget", "20GiB", "--in-flight", "4", "-o", "p.json")
+        self.assertEqual(self.run_program("check", model, "p.json", "--json").document["violations"], [])
+
+    def test_the_judge_finds_what_is_wrong(self):
+        self.run_program("checkpoint", "tiny.json", "--budget", "2GiB", "-o", "p.json")
+        self.assertIn("right", self.run_program("check", "tiny.json", "p.json").out)
+        answer = self.run_program("check", "tiny.json", "p.json", "--budget", "1.9GiB", code=5)
+        self.assertIn("violation over_budget", answer.out)
+        plan = json.loads(self.read("p.json"))
+        plan["units"][0]["fqn"] = "R.z"
+        self.write("p.json", plan)
+        report = self.run_program("check", "tiny.json", "p.json", "--json", code=5).document
+        self.assertIn("unknown_module", [violation["code"] for violation in report["violations"]])
+
+    def test_operators_are_listed_one_by_one(self):
+        answer = self.plan(stats_path("gpt-native-12l"), "--budget", "70%")
+        self.assertEqual(answer["provenance"]["options"]["costs"], "operators")
+        for unit in answer["units"]:
+            self.assertEqual([op["i"] for op in unit["ops"]], list(range(len(unit["ops"]))))
+            seen = {}
+            for op in unit["ops"]:
+                self.assertEqual(op["nth"], seen.get(op["op"], 0))
+                seen[op["op"]] = op["nth"] + 1
+
+    def test_2_where_nothing_fits(self):
+        answer = self.run_program("checkpoint", "tiny.json", "--budget", "1.5GiB", code=2)
+        self.assertIn("the smallest feasible budget is", answer.err)
+        document = self.plan("tiny.json", "--budget", "0", code=2)
+        self.assertEqual(document["status"], "infeasible")
+        self.assertNotIn("units", document)
+        self.assertEqual(document["explanation"]["missing"], 1724 << 20)
+        self.assertEqual(document["explanation"]["binding"], "R.a")
+        torch = self.plan("tiny.json", "--budget", "1.5GiB", "--search", "torch", code=2)
+        self.assertEqual(torch["status"], "infeasible")
+
+    def test_models_whose_orders_disagree_go_to_the_milp(self):
+        order = {"fw_pre_order": ["R", "R.a", "R.a.x", "R.b", "R.b.x", "R.c"],
+                 "fw_post_order": ["R.a.x", "R.b.x", "R.a", "R.b", "R.c", "R"]}
+        self.write("odd.json", tiny(mod_order=order))
+        answer = self.plan("odd.json", "--budget", "2.5GiB")
+        self.assertEqual(answer["status"], "optimal")
+        self.assertEqual([warning["code"] for warning in answer["warnings"]], ["order_of_return"])
+        self.assertLessEqual(answer["predicted"]["peak_bytes"], answer["budget_bytes"])
+        refused = self.run_program("checkpoint", "odd.json", "--json", code=1)
+        self.assertEqual(refused.error["code"], "conflict")
+
+    def test_bad_questions(self):
+        for arguments, place in ((("--budget", "-1"), "--budget"), (("--budget", "nan"), "--budget"),
+                                 (("--budget", "inf"), "--budget"), (("--budget", "-5%"), "--budget"),
+                                 (("--budget", "x%"), "--budget"), (("--overhead", "-1"), "--overhead"),
+                                 (("--overhead", "nan%"), "--overhead"), (("--budget", "1", "--knee"), "--budget"),
+                                 (("--search", "milp"), "--search"), (("--in-flight", "2"), "--in-flight"),
+                                 (("--peak", "step"), "--peak"), (("--time-limit", "0"), "--time-limit"),
+                                 (("--budget", "1", "--optimizer-bytes", "x"), "--optimizer-bytes")):
+            with self.subTest(arguments):
+                answer = self.run_program("checkpoint", "tiny.json", *arguments, "--json", code=1)
+                self.assertEqual(answer.error["place"], place)
+        unknown = self.run_program("checkpoint", "tiny.json", "--ac-unit", "R.zz", "--json", code=1)
+        self.assertEqual(unknown.error["code"], "not_found")
+        missing = self.run_program("checkpoint", "llama-3-9b", "--json", code=1)
+        self.assertIn("llama-3-8b", missing.error["remedy"])
+
+    def test_bad_statistics(self):
+        stats = tiny()
+        stats["mod_stats"][1]["act_fw_per_module"] = -1
+        self.write("bad.json", stats)
+        answer = self.run_program("checkpoint", "bad.json", "--json", code=1)
+        self.assertEqual(answer.error["place"], "bad.json#/mod_stats/1/act_fw_per_module")
+        stats = tiny()
+        stats["mod_stats"][1]["act_fw_per_modul"] = stats["mod_stats"][1].pop("act_fw_per_module")
+        self.write("bad.json", stats)
+        answer = self.run_program("checkpoint", "bad.json", "--json", code=1)
+        self.assertIn("act_fw_per_module", answer.error["remedy"])
+
+
+class RealModels(ProgramTest):
+    def test_every_recorded_optimum(self):
+        rows = json.loads((DATA / "optima.json").read_text())["rows"]
+        self.assertGreaterEqual(len(rows), 26)
+        for name, fraction, expected in rows:
+            with self.subTest(name=name, fraction=fraction):
+                baseline = json.loads(pathlib.Path(stats_path(name)).read_text())["baseline_peak_bytes"]
+                asked = ("checkpoint", stats_path(name), "--costs", "fit", "--budget",
+                         str(int(baseline * fraction)), "--json")
+                if expected is None:
+                    self.run_program(*asked, code=2)
+                    continue
+                found = self.run_program(*asked).document["predicted"]["recompute_ms"]
+                self.assertLessEqual(abs(found - expected), 1e-6 * expected)
+
+
+if __name__ == "__main__":
+    program.main()
