@@ -45,9 +45,10 @@ bench: install-deps  ## build and run the benchmarks, in build/bench
 	cmake --build --preset bench --parallel $(JOBS)
 	set -e; for bench in build/bench/bin/*_bench; do "$$bench"; done
 
-bench-peers: build  ## TorchRec's own planner and ours in one run (installs TorchRec from PyPI into build/peers)
+bench-peers: build  ## the peers' own planners and ours in one run (installs them from PyPI into build/peers)
 	scripts/make_peer_environment.sh build/peers
 	build/peers/bin/python bench/embedding/torchrec_peer.py build/bin/plimsoll
+	build/peers/bin/python bench/checkpoint/torch_peer.py build/bin/plimsoll
 
 format: install-deps  ## format the C++ sources in place
 	@clang-format-14 -i $(SOURCES)

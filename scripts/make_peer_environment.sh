@@ -12,4 +12,5 @@ pip="$folder/bin/python -m pip install --quiet --disable-pip-version-check"
 $pip torch==2.13.0
 # torchrec asks for fbgemm-gpu, the CUDA build; the CPU build is another distribution of the same import name.
 $pip --no-deps torchrec==1.8.0 fbgemm-gpu-cpu==1.8.0
+$pip pulp==3.3.2  # with the Cbc that torch's sac_milp calls
 $pip tensordict torchmetrics==1.0.3 tqdm pyre-extensions numpy scipy psutil pandas

@@ -283,7 +283,7 @@ std::string summary(const Case& made, const CheckpointAnswer& answer, double sec
     if (answer.budget_bytes) text += fmt::format("budget {}, ", format_bytes(*answer.budget_bytes));
     text +=
         fmt::format("peak {} ({} bytes)", format_bytes(predicted.peak_bytes), predicted.peak_bytes);
-    if (answer.profile.size() > 0) {
+    if (!answer.profile.empty()) {
       text += predicted.binding.empty() ? " at the loss"
                                         : fmt::format(" in the backward of {}", predicted.binding);
     }
