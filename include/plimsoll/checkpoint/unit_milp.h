@@ -39,8 +39,8 @@ struct CostPiece {
 struct DiscardCost {
   double capacity = 0;  // bytes, >= 0: the most that can be discarded
   std::vector<CostPiece> pieces;
-  std::vector<std::pair<double, double>> points;  // (bytes in [0, capacity], ms >= 0)
-  double at(double discarded) const;              // of pieces
+  std::vector<std::pair<double, double>> points = {};  // (bytes in [0, capacity], ms >= 0)
+  double at(double discarded) const;                   // of pieces
   bool operator==(const DiscardCost&) const = default;
 };
 
