@@ -2,6 +2,7 @@
 //
 //   plimsoll-golden embedding FILE...
 //   plimsoll-golden checkpointing FILE...
+//   plimsoll-golden graph-partition FILE...
 //
 // Prints one line for each field that differs and a last line "N passed, M failed". Exit code 0
 // only if every record agrees; 1 where one differs, an input cannot be read or nothing reads it.
@@ -15,10 +16,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "checkpointing_golden.h"
 #include "embedding_golden.h"
+#include "graph_partition_golden.h"
 #include "knapsack_golden.h"
 
 namespace plimsoll::golden {
@@ -35,6 +38,8 @@ constexpr std::array kPlanners = {
     Planner{"embedding", "Replay records of the embedding planner", embedding_kinds, nullptr},
     Planner{"checkpointing", "Replay records of the checkpointing planner", checkpointing_kinds,
             name_knapsack_fields},
+    Planner{"graph-partition", "Replay records of graph partitioning", graph_partition_kinds,
+            prepare_graph_partition},
 };
 
 Result<Json> load(const std::string& path) {

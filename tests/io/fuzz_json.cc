@@ -5,6 +5,7 @@
 
 #include "plimsoll/io/aot_partition_json.h"
 #include "plimsoll/io/checkpoint_policy_json.h"
+#include "plimsoll/io/dnn_partitioning_json.h"
 #include "plimsoll/io/foreign_plan.h"
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/module_stats_json.h"
@@ -43,6 +44,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)plimsoll::io::read_model(text, "fuzz");
   (void)plimsoll::io::read_constraints(text, "fuzz");
   (void)plimsoll::io::read_topology(text, "fuzz");
+  if (const auto input = plimsoll::io::read_dnn_partitioning(text, "fuzz")) {
+    (void)plimsoll::io::read_dnn_partitioning_split(text, "fuzz", *input);
+  }
   (void)plimsoll::io::read_any_plan(text, "fuzz", context);
   (void)plimsoll::io::read_module_stats(text, "fuzz");
   (void)plimsoll::io::read_sac_stats(text, "fuzz");

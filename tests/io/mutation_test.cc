@@ -3,6 +3,7 @@
 
 #include "plimsoll/io/aot_partition_json.h"
 #include "plimsoll/io/checkpoint_policy_json.h"
+#include "plimsoll/io/dnn_partitioning_json.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/foreign_plan.h"
 #include "plimsoll/io/model_json.h"
@@ -83,6 +84,7 @@ void read_all(const std::string& text, const ForeignPlanContext& context,
   expect_placed(read_constraints(text, "f.json"), num_errors);
   expect_placed(read_topology(text, "f.json"), num_errors);
   expect_placed(read_any_plan(text, "f.json", context), num_errors);
+  expect_placed(read_dnn_partitioning(text, "f.json"), num_errors);
 }
 
 TEST(Readers, AnswerEveryDamagedDocument) {
@@ -106,6 +108,7 @@ TEST(Readers, AnswerEveryDamagedDocument) {
     texts.push_back(write_plan(plan));
     texts.push_back(write_torchrec_plan(plan));
     texts.push_back(write_easyrec_plan(plan));
+    texts.push_back(write_dnn_partitioning(random_dnn_partitioning(random)).value());
   }
   std::int64_t num_documents = 0;
   std::int64_t num_errors = 0;
@@ -118,7 +121,7 @@ TEST(Readers, AnswerEveryDamagedDocument) {
     }
   }
   EXPECT_GT(num_documents, 5000);
-  EXPECT_GT(num_errors, 3 * num_documents);  // A document is of one kind at most.
+  EXPECT_GT(num_errors, 4 * num_documents);  // A document is of one kind at most.
 }
 
 TEST(CheckpointReaders, AnswerEveryDamagedDocument) {

@@ -9,6 +9,7 @@
 
 #include "plimsoll/embedding/model.h"
 #include "plimsoll/embedding/sharding_plan.h"
+#include "plimsoll/io/dnn_partitioning_json.h"
 #include "plimsoll/io/plan_json.h"
 #include "plimsoll/topology/topology.h"
 
@@ -301,6 +302,30 @@ inline ShardingAnswer random_answer(Random& random) {
     return Explanation{random.name(), random.size(), {random.name(), random.name()}};
   });
   return answer;
+}
+
+// Edges go from earlier to later nodes.
+inline DnnPartitioningInput random_dnn_partitioning(Random& random) {
+  DnnPartitioningInput input;
+  partition::CostGraph& graph = input.graph;
+  graph.classes = {{"accelerator", static_cast<int>(random.below(9)), random.size(), 1},
+                   {"cpu", 1 + static_cast<int>(random.below(9)), {}, partition::kUnlimited}};
+  const int num_nodes = static_cast<int>(random.below(6));
+  for (int i = 0; i < num_nodes; ++i) {
+    input.ids.push_back(6 * random.below(1 << 20) + i);
+    partition::CostNode& node = graph.nodes.emplace_back();
+    node.name = random.name();
+    node.time_ms = {random.coin() ? partition::kUnlimited : random.number(), random.number()};
+    node.memory = random.size() >> 3;
+    node.colour = random.maybe([&] { return random.below(9); });
+    node.is_backward = 2 * i > num_nodes;
+    partition::Net net{i, {}, random.number()};
+    for (int k = i + 1; k < num_nodes; ++k) {
+      if (random.coin()) net.consumers.push_back(k);
+    }
+    if (!net.consumers.empty()) graph.nets.push_back(net);
+  }
+  return input;
 }
 
 }  // namespace plimsoll::io

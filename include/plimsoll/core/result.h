@@ -18,9 +18,9 @@ enum class ErrorCode {
   kValue,         // the right type with a value out of range
   kConflict,      // two places that contradict each other
   kOverflow,      // a size that does not fit in 63 bits
-  kRuntime,       // what the reference raises as RuntimeError
+  kRuntime,       // what the reference raises because of its input; `kind` as below
   kZeroDivision,  // what the reference raises as ZeroDivisionError
-  kPlanner,       // what the reference raises as PlannerError; `kind` holds its type
+  kPlanner,       // the reference finds no plan; `kind` as below
   kInternal,      // our fault
 };
 
@@ -34,8 +34,8 @@ struct Error {
   std::string place;
   std::string message;
   std::string remedy;
-  std::string kind;  // for kPlanner: "insufficient_storage", "strict_constraints", "partition",
-                     // ...; else empty
+  std::string kind;  // kPlanner of TorchRec: its type ("insufficient_storage", "partition", ...);
+                     // kPlanner and kRuntime of graph partitioning: Python's class; else empty
 
   bool operator==(const Error&) const = default;
 };

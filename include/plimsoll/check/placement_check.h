@@ -1,0 +1,67 @@
+// What makes an assignment of operators to devices right, and what it costs, judged from outside:
+// only the cost graph's data are shared with the searches.
+//
+// A device's load is the time of its nodes plus, for every net of which it holds a part but not
+// all, the net's amount over its link rate: an input that comes from outside is moved once however
+// many nodes of the device read it, an output once however many devices read it, a forward net and
+// a backward net alike. Contiguity is asked of the pipeline order: forward nodes, and colours
+// without forward nodes by their backward nets reversed. Source: specification of graph
+// partitioning, section 5.2.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plimsoll/core/result.h"
+#include "plimsoll/partition/cost_graph.h"
+#include "plimsoll/partition/device_assignment.h"
+
+namespace plimsoll::check {
+
+enum class PlacementViolationCode {
+  kUnknownDevice,    // a node on a device that does not exist; it counts as on none
+  kNotSupported,     // the device's class cannot run the node
+  kPinBroken,        // not on the device that the node is pinned to
+  kForbiddenDevice,  // on a device that the node forbids
+  kColourSplit,      // two nodes of one colour on two devices
+  kOverMemory,       // bytes above the device's cap; one for each device
+  kNotContiguous,    // a path leaves the device and comes back; one for each device
+  kNoLineOfDevices,  // each device may be contiguous, but some wait for each other in a circle
+  kLoadMismatch,     // the stated largest load is not the one computed here
+};
+std::string_view to_string(PlacementViolationCode code);
+
+struct PlacementViolation {
+  PlacementViolationCode code = PlacementViolationCode::kUnknownDevice;
+  std::optional<int> node;
+  std::optional<int> device;
+  std::string message;  // one sentence
+  bool operator==(const PlacementViolation&) const = default;
+};
+
+struct PlacementCheckOptions {
+  bool requires_contiguity = true;  // else the last two findings about order are no violations
+  std::optional<double> stated_max_load;  // compared at 1e-9 relative
+};
+
+struct PlacementReport {
+  std::vector<PlacementViolation> violations;
+  std::vector<double> compute_ms;   // [num_devices]
+  std::vector<double> transfer_ms;  // [num_devices]
+  std::vector<double> load_ms;      // [num_devices] the sum of both
+  std::vector<Bytes> memory;        // [num_devices]
+  std::vector<bool> is_contiguous;  // [num_devices] no path leaves the device and comes back
+  bool is_line = true;              // the devices can stand in a line
+  double max_load = 0;              // largest of load_ms
+  bool is_right() const { return violations.empty(); }
+};
+
+// Errors are bad arguments only: a graph that is not valid, an assignment of another length.
+// O(devices * (nodes + pins)).
+Result<PlacementReport> check_placement(const partition::CostGraph& graph,
+                                        const partition::DeviceAssignment& assignment,
+                                        const PlacementCheckOptions& options = {});
+
+}  // namespace plimsoll::check

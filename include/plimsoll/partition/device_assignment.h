@@ -1,0 +1,13 @@
+// The decision of our own searches: which device runs each node of a cost graph.
+#pragma once
+
+#include <vector>
+
+namespace plimsoll::partition {
+
+struct DeviceAssignment {
+  std::vector<int> device;  // [num_nodes] in [0, num_devices)
+  bool operator==(const DeviceAssignment&) const = default;
+};
+
+}  // namespace plimsoll::partition

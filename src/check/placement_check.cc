@@ -1,0 +1,251 @@
+#include "plimsoll/check/placement_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+namespace plimsoll::check {
+namespace {
+
+using partition::CostGraph;
+using partition::CostNode;
+using partition::DeviceAssignment;
+using partition::Net;
+using Code = PlacementViolationCode;
+
+class Judge {
+ public:
+  Judge(const CostGraph& graph, const DeviceAssignment& assignment,
+        const PlacementCheckOptions& options)
+      : graph_(graph), device_(assignment.device), options_(options) {
+    for (std::size_t c = 0; c < graph.classes.size(); ++c) {
+      for (int i = 0; i < graph.classes[c].count; ++i) class_of_.push_back(c);
+    }
+  }
+
+  PlacementReport judge() {
+    const std::size_t num_devices = class_of_.size();
+    report_.compute_ms.resize(num_devices);
+    report_.transfer_ms.resize(num_devices);
+    report_.memory.resize(num_devices);
+    report_.is_contiguous.assign(num_devices, true);
+    for (int node = 0; node < graph_.num_nodes(); ++node) judge_node(node);
+    judge_colours();
+    for (std::size_t d = 0; d < num_devices; ++d) judge_device(static_cast<int>(d));
+    judge_order();
+    judge_stated_load();
+    return std::move(report_);
+  }
+
+ private:
+  void find(Code code, std::optional<int> node, std::optional<int> device, std::string message) {
+    report_.violations.push_back({code, node, device, std::move(message)});
+  }
+  bool is_known(int device) const {
+    return device >= 0 && device < static_cast<int>(class_of_.size());
+  }
+
+  void judge_node(int index) {
+    const CostNode& node = graph_.nodes[index];
+    const int device = device_[index];
+    if (!is_known(device)) {
+      find(Code::kUnknownDevice, index, {}, "there is no device " + std::to_string(device));
+      return;
+    }
+    const double time = node.time_ms[class_of_[device]];
+    if (std::isinf(time)) {
+      find(Code::kNotSupported, index, device, "the device cannot run the node");
+    }
+    if (node.pinned_device && *node.pinned_device != device) {
+      find(Code::kPinBroken, index, device,
+           "the node is pinned to device " + std::to_string(*node.pinned_device));
+    }
+    for (const int forbidden : node.forbidden_devices) {
+      if (forbidden == device) {
+        find(Code::kForbiddenDevice, index, device, "the node forbids the device");
+      }
+    }
+    report_.compute_ms[device] += time;
+    report_.memory[device] += node.memory;
+  }
+
+  void judge_colours() {
+    std::map<std::int64_t, int> first;
+    for (int node = 0; node < graph_.num_nodes(); ++node) {
+      if (!graph_.nodes[node].colour) continue;
+      const int mate = first.emplace(*graph_.nodes[node].colour, node).first->second;
+      if (device_[mate] != device_[node]) {
+        find(Code::kColourSplit, node, device_[node],
+             "node " + std::to_string(mate) + " of the same colour is on device " +
+                 std::to_string(device_[mate]));
+      }
+    }
+  }
+
+  void judge_device(int device) {
+    for (const Net& net : graph_.nets) {
+      bool has_inside = device_[net.producer] == device;
+      bool has_outside = !has_inside;
+      for (const int consumer : net.consumers) {
+        (device_[consumer] == device ? has_inside : has_outside) = true;
+      }
+      if (has_inside && has_outside) {
+        report_.transfer_ms[device] += net.amount / graph_.classes[class_of_[device]].link_rate;
+      }
+    }
+    report_.load_ms.push_back(report_.compute_ms[device] + report_.transfer_ms[device]);
+    report_.max_load = std::max(report_.max_load, report_.load_ms.back());
+    const auto& cap = graph_.classes[class_of_[device]].memory_cap;
+    if (cap && report_.memory[device] > *cap) {
+      find(
+          Code::kOverMemory, {}, device,
+          std::to_string(report_.memory[device]) + " bytes on a device of " + std::to_string(*cap));
+    }
+  }
+
+  // Colours are walked as wholes: what one node of a colour reaches, all of them reach.
+  void judge_order() {
+    std::map<std::int64_t, int> first;
+    std::vector<int> unit(graph_.nodes.size());  // its colour's first node
+    std::map<std::int64_t, bool> has_forward;
+    for (int node = 0; node < graph_.num_nodes(); ++node) {
+      const CostNode& n = graph_.nodes[node];
+      unit[node] = n.colour ? first.emplace(*n.colour, node).first->second : node;
+      if (n.colour && !n.is_backward) has_forward[*n.colour] = true;
+    }
+    const auto is_orphan = [&](int node) {
+      const CostNode& n = graph_.nodes[node];
+      return n.is_backward && !(n.colour && has_forward.count(*n.colour) != 0);
+    };
+    std::vector<std::vector<int>> next(graph_.nodes.size());
+    for (const Net& net : graph_.nets) {
+      for (const int consumer : net.consumers) {
+        const bool from_backward = graph_.nodes[net.producer].is_backward;
+        const bool to_backward = graph_.nodes[consumer].is_backward;
+        if (!from_backward && !to_backward) {
+          next[unit[net.producer]].push_back(unit[consumer]);
+        } else if (from_backward && to_backward &&
+                   (is_orphan(net.producer) || is_orphan(consumer))) {
+          next[unit[consumer]].push_back(unit[net.producer]);
+        }
+      }
+    }
+    for (int d = 0; d < static_cast<int>(class_of_.size()); ++d) {
+      if (!returns_to(d, next)) continue;
+      report_.is_contiguous[d] = false;
+      if (options_.requires_contiguity) {
+        find(Code::kNotContiguous, {}, d, "a path leaves the device and comes back to it");
+      }
+    }
+    report_.is_line = can_stand_in_a_line(next);
+    const bool is_explained =
+        std::count(report_.is_contiguous.begin(), report_.is_contiguous.end(), false) != 0;
+    if (!report_.is_line && !is_explained && options_.requires_contiguity) {
+      find(Code::kNoLineOfDevices, {}, {}, "some devices wait for each other in a circle");
+    }
+  }
+
+  // Does a path from the device's units through others come back?
+  bool returns_to(int device, const std::vector<std::vector<int>>& next) const {
+    std::vector<bool> is_seen(next.size());
+    std::vector<int> open;
+    for (std::size_t unit = 0; unit < next.size(); ++unit) {
+      if (device_[unit] != device) continue;
+      for (const int other : next[unit]) {
+        if (device_[other] != device && !is_seen[other]) {
+          is_seen[other] = true;
+          open.push_back(other);
+        }
+      }
+    }
+    while (!open.empty()) {
+      const int unit = open.back();
+      open.pop_back();
+      for (const int other : next[unit]) {
+        if (device_[other] == device) return true;
+        if (is_seen[other]) continue;
+        is_seen[other] = true;
+        open.push_back(other);
+      }
+    }
+    return false;
+  }
+
+  // Takes devices away that wait for no other, as long as there are any.
+  bool can_stand_in_a_line(const std::vector<std::vector<int>>& next) const {
+    std::vector<std::pair<int, int>> edges;
+    for (std::size_t unit = 0; unit < next.size(); ++unit) {
+      for (const int other : next[unit]) {
+        if (device_[unit] != device_[other]) edges.emplace_back(device_[unit], device_[other]);
+      }
+    }
+    while (!edges.empty()) {
+      const std::size_t before = edges.size();
+      const std::vector<std::pair<int, int>> old = edges;
+      edges.erase(std::remove_if(edges.begin(), edges.end(),
+                                 [&](const auto& edge) {
+                                   return std::none_of(old.begin(), old.end(), [&](const auto& e) {
+                                     return e.second == edge.first;
+                                   });
+                                 }),
+                  edges.end());
+      if (edges.size() == before) return false;
+    }
+    return true;
+  }
+
+  void judge_stated_load() {
+    if (!options_.stated_max_load) return;
+    const double stated = *options_.stated_max_load;
+    if (std::abs(stated - report_.max_load) <= 1e-9 * std::abs(report_.max_load)) return;
+    find(Code::kLoadMismatch, {}, {},
+         "stated " + std::to_string(stated) + ", found " + std::to_string(report_.max_load));
+  }
+
+  const CostGraph& graph_;
+  const std::vector<int>& device_;
+  const PlacementCheckOptions& options_;
+  std::vector<std::size_t> class_of_;  // [num_devices]
+  PlacementReport report_;
+};
+
+}  // namespace
+
+std::string_view to_string(PlacementViolationCode code) {
+  switch (code) {
+    case Code::kUnknownDevice:
+      return "unknown_device";
+    case Code::kNotSupported:
+      return "not_supported";
+    case Code::kPinBroken:
+      return "pin_broken";
+    case Code::kForbiddenDevice:
+      return "forbidden_device";
+    case Code::kColourSplit:
+      return "colour_split";
+    case Code::kOverMemory:
+      return "over_memory";
+    case Code::kNotContiguous:
+      return "not_contiguous";
+    case Code::kNoLineOfDevices:
+      return "no_line_of_devices";
+    case Code::kLoadMismatch:
+      return "load_mismatch";
+  }
+  return "";
+}
+
+Result<PlacementReport> check_placement(const CostGraph& graph, const DeviceAssignment& assignment,
+                                        const PlacementCheckOptions& options) {
+  PLIMSOLL_RETURN_IF_ERROR(partition::validate(graph));
+  if (assignment.device.size() != graph.nodes.size()) {
+    return fail(ErrorCode::kSchema, "assignment",
+                std::to_string(assignment.device.size()) + " devices for " +
+                    std::to_string(graph.nodes.size()) + " nodes",
+                "give one device for each node");
+  }
+  return Judge(graph, assignment, options).judge();
+}
+
+}  // namespace plimsoll::check

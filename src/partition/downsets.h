@@ -1,0 +1,86 @@
+// Sets of groups that contain all predecessors of what they contain: what a pipeline may have done
+// after some of its stages.
+//
+// Kept as bit sets with the sums that a stage between two of them needs: its time on a kind of
+// device, its bytes and its work are differences of sums; what it moves follows from the nets that
+// the two sets cut (cut_between). Sums are taken in the order of groups, so a subset's sum never
+// exceeds its superset's, in floating point too.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "partition/group_graph.h"
+#include "plimsoll/core/run_context.h"
+
+namespace plimsoll::partition {
+
+class Downsets {
+ public:
+  explicit Downsets(const GroupGraph& groups);
+
+  // `holds[g] != 0`: group g is in. Precondition: a downset.
+  void add(const std::vector<char>& holds);
+  // Sorts by work, then by number of groups, drops repetitions, and finds the cut nets. To be
+  // called once, after the last add(). The first set is then the empty one and the last is full.
+  // False: the clock or a cancel came first, and nothing may be asked.
+  bool finish(const RunContext& context = {});
+
+  int size() const { return static_cast<int>(work_.size()); }
+  double work(int set) const { return work_[set]; }
+  Bytes memory(int set) const { return memory_[set]; }
+  double time_ms(int kind, int set) const { return time_[kind][set]; }
+  // Groups that the kind may not run.
+  int num_barred(int kind, int set) const { return barred_[kind][set]; }
+  bool contains(int set, int group) const {
+    return (bits(set)[group / 64] >> (group % 64) & 1U) != 0;
+  }
+  bool is_subset(int a, int b) const {
+    const std::uint64_t* x = bits(a);
+    const std::uint64_t* y = bits(b);
+    for (std::size_t w = 0; w < words_; ++w) {
+      if ((x[w] & ~y[w]) != 0) return false;
+    }
+    return true;
+  }
+  // Amount of the nets that set b \ a holds a part of, not all. Precondition: a is a subset of b.
+  double cut_between(int a, int b) const;
+  // Never more than that.
+  double cut_at_least(int a, int b) const;
+
+ private:
+  // A net with groups both in and out of a set.
+  struct CutNet {
+    int net;
+    int num_inside;
+  };
+  const std::uint64_t* bits(int set) const {
+    return bits_.data() + words_ * static_cast<std::size_t>(set);
+  }
+  bool find_cuts(const RunContext& context);
+
+  const GroupGraph& groups_;
+  std::size_t words_;
+  std::vector<std::uint64_t> bits_;        // [size * words]
+  std::vector<double> work_;               // [size]
+  std::vector<Bytes> memory_;              // [size]
+  std::vector<std::vector<double>> time_;  // [num_kinds][size] over the groups it may run
+  std::vector<std::vector<int>> barred_;   // [num_kinds][size]
+  std::vector<std::int64_t> first_cut_;    // [size + 1]
+  std::vector<CutNet> cuts_;               // ascending nets for each set
+  std::vector<double> cut_amount_;         // [size]
+};
+
+// A group's time on the kind that is fastest for it: what no device can undercut.
+std::vector<double> work_of_groups(const GroupGraph& groups);
+
+// The next downset in descending lexicographic order, starting from the full one, ending with the
+// empty one; false after that one. O(edges) a step.
+bool next_downset(const GroupGraph& groups, std::vector<char>& holds);
+
+// The groups in an order in which predecessors come first: of those that are ready the one with the
+// smallest key, the later ready one first among equals (so equal keys go depth first).
+std::vector<int> topological_order(const GroupGraph& groups, std::span<const std::uint64_t> keys);
+
+}  // namespace plimsoll::partition

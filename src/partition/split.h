@@ -1,0 +1,20 @@
+// What remains of a graph when every partition has become one call.
+//
+// Source: specification of graph partitioning, sections 2.11 and 2.12.
+#pragma once
+
+#include "plimsoll/core/result.h"
+#include "plimsoll/partition/dialect.h"
+#include "plimsoll/partition/graph.h"
+#include "plimsoll/partition/placement.h"
+
+namespace plimsoll::partition {
+
+// Splits by `node_to_partition` and describes each call by the partition of that index. Errors:
+// kRuntime of kind "KeyError" (an operator without a partition) or "IndexError" (an id that is no
+// index); kPlanner (partitions that need each other, or a partition whose values nobody reads where
+// the dialect refuses it).
+Result<SplitGraph> split_graph(const Graph& graph, const Placement& placement,
+                               const Dialect& dialect);
+
+}  // namespace plimsoll::partition

@@ -1,0 +1,235 @@
+#include "partition/stage_chain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace plimsoll::partition {
+namespace {
+
+constexpr double kRounding = 1e-9;  // relative; how far sums of one set may differ
+constexpr std::int64_t kMaxEntries = std::int64_t{1} << 26;  // 1 GiB of them
+
+// Devices used of each kind, in mixed radix: state + stride of a kind uses one more of it.
+class States {
+ public:
+  explicit States(const GroupGraph& groups) {
+    for (const DeviceKind& kind : groups.kinds) {
+      counts_.push_back(static_cast<int>(kind.devices.size()));
+      strides_.push_back(size_);
+      size_ *= counts_.back() + 1;
+    }
+  }
+  int size() const { return size_; }
+  int num_kinds() const { return static_cast<int>(counts_.size()); }
+  int used(int state, int kind) const { return state / strides_[kind] % (counts_[kind] + 1); }
+  int left(int state, int kind) const { return counts_[kind] - used(state, kind); }
+  int without(int state, int kind) const { return state - strides_[kind]; }
+
+ private:
+  std::vector<int> counts_, strides_;
+  int size_ = 1;
+};
+
+struct Entry {
+  double load = kUnlimited;
+  int begin = -1;  // where its last stage begins; -1: unreached, or the device stays idle
+  int kind = -1;   // of its last device
+};
+
+// What is known in one state, for the downsets [first, first + entries).
+struct Row {
+  int first = 0;
+  std::vector<Entry> entries;
+  std::vector<int> alive;  // downsets reached, ascending
+
+  int end() const { return first + static_cast<int>(entries.size()); }
+  double load(int set) const {
+    return set < first || set >= end() ? kUnlimited : entries[set - first].load;
+  }
+};
+
+class Search {
+ public:
+  Search(const GroupGraph& groups, const Downsets& downsets, const ChainSearch& search,
+         const RunContext& context)
+      : groups_(groups),
+        downsets_(downsets),
+        search_(search),
+        context_(context),
+        states_(groups),
+        slowness_(slowness_of_kinds(groups)),
+        limit_(search.limit * (1 + kRounding)),
+        rows_(static_cast<std::size_t>(states_.size())) {}
+
+  ChainAnswer run() {
+    rows_[0].entries.push_back({0, -1, -1});
+    rows_[0].alive.push_back(0);
+    for (int state = 1; state < states_.size(); ++state) {
+      fill(state);
+      if (stop_ != ChainStop::kFinished) return {std::nullopt, stop_};
+    }
+    return {read_off(), ChainStop::kFinished};
+  }
+
+ private:
+  // A safe range of downsets by work; the bytes are looked at one by one.
+  void open_window(int state) {
+    Row& row = rows_[state];
+    int end = downsets_.size();
+    if (search_.uses_windows && std::isfinite(limit_)) {
+      const double total = downsets_.work(downsets_.size() - 1);
+      double capacity = 0;
+      double rest = 0;
+      for (int k = 0; k < states_.num_kinds(); ++k) {
+        capacity += states_.used(state, k) * (limit_ / slowness_[k]);
+        rest += states_.left(state, k) * (limit_ / slowness_[k]);
+      }
+      row.first = first_with_work(total * (1 - kRounding) - rest);
+      end = first_with_work(std::nextafter(capacity, kUnlimited));
+    }
+    num_entries_ += std::max(0, end - row.first);
+    if (num_entries_ > kMaxEntries) {
+      stop_ = ChainStop::kEffort;
+      return;
+    }
+    row.entries.resize(static_cast<std::size_t>(std::max(0, end - row.first)));
+  }
+
+  int first_with_work(double work) const {
+    int low = 0;
+    for (int high = downsets_.size(); low < high;) {
+      const int middle = low + (high - low) / 2;
+      if (downsets_.work(middle) < work) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+
+  // Do the bytes fit the devices used, and the other bytes the other devices?
+  bool has_room(int state, int set) const {
+    Int128 used = 0;
+    Int128 left = 0;
+    for (int k = 0; k < states_.num_kinds(); ++k) {
+      const auto& cap = groups_.kinds[k].memory_cap;
+      const Bytes total = downsets_.memory(downsets_.size() - 1);
+      used += Int128{states_.used(state, k)} * cap.value_or(total);
+      left += Int128{states_.left(state, k)} * cap.value_or(total);
+    }
+    return downsets_.memory(set) <= used &&
+           downsets_.memory(downsets_.size() - 1) - downsets_.memory(set) <= left;
+  }
+
+  void fill(int state) {
+    open_window(state);
+    if (stop_ != ChainStop::kFinished) return;
+    Row& row = rows_[state];
+    for (int set = row.first; set < row.end(); ++set) {
+      if (search_.uses_windows && !has_room(state, set)) continue;
+      Entry best{std::nextafter(limit_, kUnlimited), -1, -1};
+      for (int k = 0; k < states_.num_kinds(); ++k) {
+        if (states_.used(state, k) == 0) continue;
+        const double load = rows_[states_.without(state, k)].load(set);
+        if (load < best.load) best = {load, -1, k};
+      }
+      for (int k = 0; k < states_.num_kinds(); ++k) {
+        if (states_.used(state, k) > 0) try_stages(rows_[states_.without(state, k)], k, set, best);
+      }
+      if (best.kind >= 0) {
+        row.entries[set - row.first] = best;
+        row.alive.push_back(set);
+      }
+      if (must_stop()) return;
+    }
+  }
+
+  // Last stages on a device of kind k that end at `end`.
+  void try_stages(const Row& before, int k, int end, Entry& best) {
+    const DeviceKind& kind = groups_.kinds[k];
+    auto next = std::lower_bound(before.alive.begin(), before.alive.end(), end);
+    while (next != before.alive.begin() && best.load > search_.floor) {
+      const int begin = *--next;
+      ++pairs_;
+      if ((downsets_.work(end) - downsets_.work(begin)) * slowness_[k] >=
+          best.load * (1 + kRounding)) {
+        return;
+      }
+      const double reached = before.load(begin);
+      if (reached >= best.load || !downsets_.is_subset(begin, end)) continue;
+      if (downsets_.num_barred(k, begin) != downsets_.num_barred(k, end)) continue;
+      if (kind.memory_cap && downsets_.memory(end) - downsets_.memory(begin) > *kind.memory_cap) {
+        continue;
+      }
+      const double time = downsets_.time_ms(k, end) - downsets_.time_ms(k, begin);
+      if (time + downsets_.cut_at_least(begin, end) / kind.link_rate >= best.load) continue;
+      const double load = time + downsets_.cut_between(begin, end) / kind.link_rate;
+      if (load < best.load) best = {std::max(load, reached), begin, k};
+    }
+  }
+
+  bool must_stop() {
+    if (search_.pairs_left != nullptr) {
+      *search_.pairs_left -= pairs_;
+      pairs_ = 0;
+      if (*search_.pairs_left < 0) stop_ = ChainStop::kEffort;
+    }
+    if (context_.is_cancelled()) stop_ = ChainStop::kCancelled;
+    if (context_.is_past_deadline()) stop_ = ChainStop::kDeadline;
+    return stop_ != ChainStop::kFinished;
+  }
+
+  std::optional<StageChain> read_off() const {
+    int set = downsets_.size() - 1;
+    int state = states_.size() - 1;
+    StageChain chain;
+    chain.largest_load = rows_[state].load(set);
+    if (!(chain.largest_load < kUnlimited)) return std::nullopt;
+    while (state > 0) {
+      const Entry& entry = rows_[state].entries[set - rows_[state].first];
+      if (entry.begin >= 0) {
+        chain.stages.push_back({entry.kind, entry.begin, set});
+        set = entry.begin;
+      }
+      state = states_.without(state, entry.kind);
+    }
+    std::reverse(chain.stages.begin(), chain.stages.end());
+    return chain;
+  }
+
+  const GroupGraph& groups_;
+  const Downsets& downsets_;
+  const ChainSearch& search_;
+  const RunContext& context_;
+  const States states_;
+  const std::vector<double> slowness_;
+  const double limit_;
+  std::vector<Row> rows_;  // [num_states]
+  std::int64_t pairs_ = 0;
+  std::int64_t num_entries_ = 0;
+  ChainStop stop_ = ChainStop::kFinished;
+};
+
+}  // namespace
+
+std::vector<double> slowness_of_kinds(const GroupGraph& groups) {
+  const std::vector<double> work = work_of_groups(groups);
+  std::vector<double> slowness;
+  for (const auto& times : groups.time_ms) {
+    double least = kUnlimited;  // a kind that can do no work at all
+    for (std::size_t g = 0; g < work.size(); ++g) {
+      if (work[g] > 0) least = std::min(least, times[g] / work[g]);
+    }
+    slowness.push_back(least);
+  }
+  return slowness;
+}
+
+ChainAnswer find_best_chain(const GroupGraph& groups, const Downsets& downsets,
+                            const ChainSearch& search, const RunContext& context) {
+  return Search(groups, downsets, search, context).run();
+}
+
+}  // namespace plimsoll::partition
