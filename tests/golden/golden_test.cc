@@ -242,78 +242,80 @@ TEST(CheckpointingGolden, SeesAPolicyThatIsNone) {
   EXPECT_THAT(differing("checkpointing.json", "per_module_knapsack", 0,
                         [](Json& r) { r["cases"][2][1][7] = 1; }),
               ElementsAre("cases[2][1][7]"));
-  Replay replay_graphs(const Json& document) {
-    const auto result = replay_records(prepare_graph_partition(document), graph_partition_kinds());
-    EXPECT_TRUE(result.has_value()) << format_error(result.error());
-    return result.value_or(Replay{});
-  }
+}
 
-  // The cases of these ids, alone in a document.
-  Json graph_cases(const Json& document, const std::set<std::string>& ids) {
-    Json result;
-    result["cases"] = Json::array();
-    for (const Json& record : document["cases"]) {
-      if (ids.contains(record["id"].get<std::string>())) result["cases"].push_back(record);
-    }
-    return result;
-  }
+Replay replay_graphs(const Json& document) {
+  const auto result = replay_records(prepare_graph_partition(document), graph_partition_kinds());
+  EXPECT_TRUE(result.has_value()) << format_error(result.error());
+  return result.value_or(Replay{});
+}
 
-  TEST(GraphPartitionGolden, JudgesBothReleases) {
-    Json document =
-        graph_cases(load("graph-partition.json"), {"edge-26-dead_branch", "upstream-cost_aware"});
-    EXPECT_EQ(replay_graphs(document).passed, 2);
-
-    document["cases"][0]["expected"]["partitions"][2]["nodes"][0] = "nobody";
-    document["cases"][1]["expected"]["error"] = "IndexError: another text";
-    const Replay result = replay_graphs(document);
-    EXPECT_EQ(result.failed, 2);
-    ASSERT_EQ(result.differences.size(), 3u);  // the first record speaks for both releases
-    EXPECT_EQ(result.differences[0].field, "expected.partitions[2].nodes[0]");
-    EXPECT_EQ(result.differences[1].field, "expected_torch_2_13.partitions[2].nodes[0]");
-    EXPECT_EQ(result.differences[2].field, "expected.error");
+// The cases of these ids, alone in a document.
+Json graph_cases(const Json& document, const std::set<std::string>& ids) {
+  Json result;
+  result["cases"] = Json::array();
+  for (const Json& record : document["cases"]) {
+    if (ids.contains(record["id"].get<std::string>())) result["cases"].push_back(record);
   }
+  return result;
+}
 
-  TEST(GraphPartitionGolden, SeesTheLastBitOfALatency) {
-    Json document = graph_cases(load("graph-partition.json"), {"upstream-kl_dead_test"});
-    Json& value = document["cases"][0]["expected"]["critical_path_latency"];
-    value = std::nextafter(value.get<double>(), 1e300);
-    EXPECT_EQ(replay_graphs(document).failed, 1);
-  }
+TEST(GraphPartitionGolden, JudgesBothReleases) {
+  Json document =
+      graph_cases(load("graph-partition.json"), {"edge-26-dead_branch", "upstream-cost_aware"});
+  EXPECT_EQ(replay_graphs(document).passed, 2);
 
-  TEST(GraphPartitionGolden, ReplaysLargeCasesWithTheirInputs) {
-    Json document = load("graph-partition-large.json");
-    Json first = document["cases"][0];
-    document["cases"] = Json::array({first, first, first, Json{{"mode", "size_based"}}});
-    document["cases"][1]["critical_path"] = 1;
-    document["cases"][2]["graph"] = "ring";
-    const Replay result = replay_graphs(document);
-    EXPECT_EQ(result.passed, 1);
-    EXPECT_EQ(result.failed, 3);  // another path, an input that is missing, a case of no kind
-    ASSERT_EQ(result.differences.size(), 1u);
-    EXPECT_EQ(result.differences[0].field, "critical_path");
-    EXPECT_EQ(result.bad_records.size(), 2u);
-  }
+  document["cases"][0]["expected"]["partitions"][2]["nodes"][0] = "nobody";
+  document["cases"][1]["expected"]["error"] = "IndexError: another text";
+  const Replay result = replay_graphs(document);
+  EXPECT_EQ(result.failed, 2);
+  ASSERT_EQ(result.differences.size(), 3u);  // the first record speaks for both releases
+  EXPECT_EQ(result.differences[0].field, "expected.partitions[2].nodes[0]");
+  EXPECT_EQ(result.differences[1].field, "expected_torch_2_13.partitions[2].nodes[0]");
+  EXPECT_EQ(result.differences[2].field, "expected.error");
+}
 
-  TEST(GraphPartitionGolden, NamesInputsThatItCannotRead) {
-    const Json document = graph_cases(load("graph-partition.json"), {"upstream-aot"});
-    const auto is_bad = [&document](const std::function<void(Json&)>& change) {
-      Json changed = document;
-      change(changed["cases"][0]["input"]);
-      const Replay result = replay_graphs(changed);
-      return result.bad_records.size() == 1 && result.failed == 1;
-    };
-    EXPECT_FALSE(is_bad([](Json&) {}));
-    EXPECT_TRUE(is_bad([](Json& input) { input["mode"] = "magic"; }));
-    EXPECT_TRUE(is_bad([](Json& input) { input["nodes"][0]["op"] = "call"; }));
-    EXPECT_TRUE(is_bad([](Json& input) { input["nodes"][2]["args"][0] = "nobody"; }));
-    EXPECT_TRUE(is_bad([](Json& input) { input["nodes"][2]["name"] = "a"; }));
-    EXPECT_TRUE(is_bad([](Json& input) { input["nodes"][2].erase("name"); }));
-    EXPECT_TRUE(is_bad([](Json& input) { input.erase("devices"); }));
-    EXPECT_TRUE(is_bad([](Json& input) { input["devices"][0]["mem"] = "much"; }));
-    EXPECT_TRUE(is_bad([](Json& input) { input["node_to_partition"]["nobody"] = 1; }));
-    EXPECT_TRUE(is_bad([](Json& input) { input["partition_to_devices"]["first"] = {0}; }));
-    EXPECT_TRUE(is_bad([](Json& input) { input["latency"]["add"] = {1, 2, 3}; }));
-  }
+TEST(GraphPartitionGolden, SeesTheLastBitOfALatency) {
+  Json document = graph_cases(load("graph-partition.json"), {"upstream-kl_dead_test"});
+  Json& value = document["cases"][0]["expected"]["critical_path_latency"];
+  value = std::nextafter(value.get<double>(), 1e300);
+  EXPECT_EQ(replay_graphs(document).failed, 1);
+}
+
+TEST(GraphPartitionGolden, ReplaysLargeCasesWithTheirInputs) {
+  Json document = load("graph-partition-large.json");
+  Json first = document["cases"][0];
+  document["cases"] = Json::array({first, first, first, Json{{"mode", "size_based"}}});
+  document["cases"][1]["critical_path"] = 1;
+  document["cases"][2]["graph"] = "ring";
+  const Replay result = replay_graphs(document);
+  EXPECT_EQ(result.passed, 1);
+  EXPECT_EQ(result.failed, 3);  // another path, an input that is missing, a case of no kind
+  ASSERT_EQ(result.differences.size(), 1u);
+  EXPECT_EQ(result.differences[0].field, "critical_path");
+  EXPECT_EQ(result.bad_records.size(), 2u);
+}
+
+TEST(GraphPartitionGolden, NamesInputsThatItCannotRead) {
+  const Json document = graph_cases(load("graph-partition.json"), {"upstream-aot"});
+  const auto is_bad = [&document](const std::function<void(Json&)>& change) {
+    Json changed = document;
+    change(changed["cases"][0]["input"]);
+    const Replay result = replay_graphs(changed);
+    return result.bad_records.size() == 1 && result.failed == 1;
+  };
+  EXPECT_FALSE(is_bad([](Json&) {}));
+  EXPECT_TRUE(is_bad([](Json& input) { input["mode"] = "magic"; }));
+  EXPECT_TRUE(is_bad([](Json& input) { input["nodes"][0]["op"] = "call"; }));
+  EXPECT_TRUE(is_bad([](Json& input) { input["nodes"][2]["args"][0] = "nobody"; }));
+  EXPECT_TRUE(is_bad([](Json& input) { input["nodes"][2]["name"] = "a"; }));
+  EXPECT_TRUE(is_bad([](Json& input) { input["nodes"][2].erase("name"); }));
+  EXPECT_TRUE(is_bad([](Json& input) { input.erase("devices"); }));
+  EXPECT_TRUE(is_bad([](Json& input) { input["devices"][0]["mem"] = "much"; }));
+  EXPECT_TRUE(is_bad([](Json& input) { input["node_to_partition"]["nobody"] = 1; }));
+  EXPECT_TRUE(is_bad([](Json& input) { input["partition_to_devices"]["first"] = {0}; }));
+  EXPECT_TRUE(is_bad([](Json& input) { input["latency"]["add"] = {1, 2, 3}; }));
+}
 
 }  // namespace
 }  // namespace plimsoll::golden
