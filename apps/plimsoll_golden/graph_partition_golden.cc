@@ -291,6 +291,7 @@ Json prepare_graph_partition(Json document) {
       cases.push_back(Json::object());  // of no kind: fails for want of an input
     }
   }
+  document.erase("inputs");  // each stands in its cases now
   document["cases"] = std::move(cases);
   document["large_cases"] = std::move(large_cases);
   return document;
