@@ -321,21 +321,6 @@ std::string summary(const Case& made, const CheckpointAnswer& answer, double sec
   return text;
 }
 
-int exit_code(const CheckpointAnswer& answer) {
-  switch (*answer.status) {
-    case SolveStatus::kOptimal:
-    case SolveStatus::kFeasible:
-      return answer.stop == StopReason::kDeadline || answer.stop == StopReason::kCancelled
-                 ? kExitCut
-                 : kExitOk;
-    case SolveStatus::kInfeasible:
-      return kExitInfeasible;
-    case SolveStatus::kLimit:
-      return kExitNoPlan;
-  }
-  return kExitInternal;
-}
-
 Result<void> check_flags(const Flags& flags) {
   const int num_questions = (flags.budget.empty() ? 0 : 1) + (flags.overhead.empty() ? 0 : 1) +
                             (flags.is_knee ? 1 : 0) + (flags.is_frontier ? 1 : 0);
@@ -358,16 +343,9 @@ Result<void> check_flags(const Flags& flags) {
 int run_checkpoint(const Flags& flags) {
   if (const auto sound = check_flags(flags); !sound) return report(sound.error(), flags.global);
   SearchOptions limits;
-  if (!flags.time_limit.empty()) {
-    auto seconds = parse_seconds(flags.time_limit);
-    if (!seconds || !(*seconds > 0)) {
-      return report({ErrorCode::kUsage, "--time-limit",
-                     fmt::format("'{}' is no time above 0", flags.time_limit),
-                     "give seconds, such as 5s or 200ms", ""},
-                    flags.global);
-    }
-    limits.time_limit_s = *seconds;
-  }
+  auto time_limit = parse_time_limit(flags.time_limit);
+  if (!time_limit) return report(time_limit.error(), flags.global);
+  limits.time_limit_s = *time_limit;
   const auto made = load_case(flags);
   if (!made) return report(made.error(), flags.global);
   RunContext context = make_run_context(limits);
@@ -400,7 +378,7 @@ int run_checkpoint(const Flags& flags) {
           line));
     }
   }
-  return exit_code(*answer);
+  return exit_code(*answer->status, *answer->stop);
 }
 
 }  // namespace

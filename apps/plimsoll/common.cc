@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "plimsoll/core/units.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/report_json.h"
@@ -97,6 +98,29 @@ Result<embedding::Model> load_model(const std::string& name) {
   if (!is_file_name(name)) return io::load_shipped_model(name);
   PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(name));
   return io::read_model(text, name);
+}
+
+int exit_code(SolveStatus status, StopReason stop) {
+  switch (status) {
+    case SolveStatus::kOptimal:
+    case SolveStatus::kFeasible:
+      return stop == StopReason::kDeadline || stop == StopReason::kCancelled ? kExitCut : kExitOk;
+    case SolveStatus::kInfeasible:
+      return kExitInfeasible;
+    case SolveStatus::kLimit:
+      return kExitNoPlan;
+  }
+  return kExitInternal;
+}
+
+Result<std::optional<double>> parse_time_limit(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const auto seconds = parse_seconds(text);
+  if (!seconds || !(*seconds > 0)) {
+    return fail(ErrorCode::kUsage, "--time-limit", fmt::format("'{}' is no time above 0", text),
+                "give seconds, such as 5s or 200ms");
+  }
+  return *seconds;
 }
 
 const std::atomic<bool>* watch_interrupts() {

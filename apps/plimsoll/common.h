@@ -5,9 +5,11 @@
 #include <atomic>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/embedding/model.h"
 
@@ -66,6 +68,12 @@ Result<void> check_standard_input(std::initializer_list<std::string_view> names)
 
 // A file or the name of a shipped model.
 Result<embedding::Model> load_model(const std::string& name);
+
+// How a search ended as the program's exit code.
+int exit_code(SolveStatus status, StopReason stop);
+
+// Seconds of --time-limit; nothing where it is not given. Error kUsage.
+Result<std::optional<double>> parse_time_limit(const std::string& text);
 
 // From here on Ctrl-C sets the flag that is returned, which a search reads between units of effort;
 // a second one ends the program.

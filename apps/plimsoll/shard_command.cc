@@ -149,22 +149,6 @@ io::ShardingAnswer make_answer(const PlanningResult& result, const Bill& bill,
   return answer;
 }
 
-int exit_code(const PlanningResult& result) {
-  const auto& outcome = result.outcome;
-  switch (outcome.status) {
-    case SolveStatus::kOptimal:
-    case SolveStatus::kFeasible:
-      return outcome.stop == StopReason::kDeadline || outcome.stop == StopReason::kCancelled
-                 ? kExitCut
-                 : kExitOk;
-    case SolveStatus::kInfeasible:
-      return kExitInfeasible;
-    case SolveStatus::kLimit:
-      return kExitNoPlan;
-  }
-  return kExitInternal;
-}
-
 Result<SearchOptions> search_options(const ShardFlags& flags) {
   SearchOptions options;
   options.effort = flags.effort;
@@ -175,15 +159,7 @@ Result<SearchOptions> search_options(const ShardFlags& flags) {
   }
   options.seed = flags.global.seed;
   options.threads = flags.global.threads;
-  if (!flags.time_limit.empty()) {
-    auto seconds = parse_seconds(flags.time_limit);
-    if (!seconds || !(*seconds > 0)) {
-      return fail(ErrorCode::kUsage, "--time-limit",
-                  fmt::format("'{}' is no time above 0", flags.time_limit),
-                  "give seconds, such as 5s or 200ms");
-    }
-    options.time_limit_s = *seconds;
-  }
+  PLIMSOLL_ASSIGN(options.time_limit_s, parse_time_limit(flags.time_limit));
   return options;
 }
 
@@ -298,7 +274,7 @@ int run_shard(const ShardFlags& flags) {
           result->outcome.status == SolveStatus::kInfeasible ? "proved infeasible" : "note", line));
     }
   }
-  return exit_code(*result);
+  return exit_code(result->outcome.status, result->outcome.stop);
 }
 
 }  // namespace
