@@ -12,6 +12,7 @@ using partition::CostGraph;
 using partition::CostNode;
 using partition::DeviceAssignment;
 using partition::Net;
+using partition::Weight;
 using Code = PlacementViolationCode;
 
 class Judge {
@@ -90,8 +91,12 @@ class Judge {
       for (const int consumer : net.consumers) {
         (device_[consumer] == device ? has_inside : has_outside) = true;
       }
-      if (has_inside && has_outside) {
-        report_.transfer_ms[device] += net.amount / graph_.classes[class_of_[device]].link_rate;
+      if (has_inside && has_outside) report_.transfer_ms[device] += transfer_ms(net, device);
+    }
+    for (const Weight& weight : graph_.weights) {
+      if (std::any_of(weight.readers.begin(), weight.readers.end(),
+                      [&](int reader) { return device_[reader] == device; })) {
+        report_.memory[device] += weight.bytes;
       }
     }
     report_.load_ms.push_back(report_.compute_ms[device] + report_.transfer_ms[device]);
@@ -102,6 +107,23 @@ class Judge {
           Code::kOverMemory, {}, device,
           std::to_string(report_.memory[device]) + " bytes on a device of " + std::to_string(*cap));
     }
+  }
+
+  // In or out, at the slowest of the links that the device uses for it.
+  double transfer_ms(const Net& net, int device) const {
+    double slowest = graph_.classes[class_of_[device]].link_rate;
+    const auto talk_to = [&](int other) {
+      if (!graph_.pair_rates.empty() && other != device && is_known(other)) {
+        slowest = std::min(slowest, graph_.pair_rates[device][other]);
+      }
+    };
+    const int source = device_[net.producer];
+    if (source != device) {
+      talk_to(source);
+    } else {
+      for (const int consumer : net.consumers) talk_to(device_[consumer]);
+    }
+    return net.amount / slowest;
   }
 
   // Colours are walked as wholes: what one node of a colour reaches, all of them reach.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 #include <unordered_set>
+#include <utility>
 
 namespace plimsoll::partition {
 namespace {
@@ -104,6 +105,47 @@ Result<void> check_net(const CostGraph& graph, std::size_t index) {
   return {};
 }
 
+Result<void> check_weight(const CostGraph& graph, std::size_t index) {
+  const Weight& weight = graph.weights[index];
+  const std::string place = "weight " + std::to_string(index);
+  if (weight.bytes < 0) {
+    return fail(ErrorCode::kValue, place, "negative bytes", "give at least 0");
+  }
+  const auto exists = [&](int node) { return node >= 0 && node < graph.num_nodes(); };
+  if (!std::all_of(weight.readers.begin(), weight.readers.end(), exists)) {
+    return fail(ErrorCode::kValue, place, "names a node that does not exist",
+                "give nodes below " + std::to_string(graph.num_nodes()));
+  }
+  if (has_duplicates(weight.readers)) {
+    return fail(ErrorCode::kConflict, place, "a reader occurs twice", "name it once");
+  }
+  return {};
+}
+
+Result<void> check_pair_rates(const CostGraph& graph) {
+  if (graph.pair_rates.empty()) return {};
+  const auto num_devices = static_cast<std::size_t>(graph.num_devices());
+  const auto has_width = [&](const std::vector<double>& row) { return row.size() == num_devices; };
+  if (!(graph.pair_rates.size() == num_devices &&
+        std::all_of(graph.pair_rates.begin(), graph.pair_rates.end(), has_width))) {
+    return fail(ErrorCode::kSchema, "pair_rates",
+                "not a row and a column for each of " + std::to_string(num_devices) + " devices",
+                "give a rate for each pair of devices, or leave pair rates out");
+  }
+  for (std::size_t a = 0; a < num_devices; ++a) {
+    for (std::size_t b = 0; b < num_devices; ++b) {
+      if (a != b &&
+          !(graph.pair_rates[a][b] > 0 && graph.pair_rates[a][b] == graph.pair_rates[b][a])) {
+        return fail(ErrorCode::kValue, "pair_rates",
+                    "the rate between devices " + std::to_string(a) + " and " + std::to_string(b) +
+                        " is not above 0, or differs by direction",
+                    "give one rate above 0 for both directions");
+      }
+    }
+  }
+  return {};
+}
+
 // Kahn's order; what is left over waits for itself.
 Result<void> check_acyclic(const CostGraph& graph) {
   std::vector<std::vector<int>> readers(graph.nodes.size());
@@ -164,9 +206,18 @@ Result<void> validate(const CostGraph& graph) {
                   "the memory of all nodes together leaves 63 bits", "give smaller sizes");
     }
   }
+  for (std::size_t w = 0; w < graph.weights.size(); ++w) {
+    PLIMSOLL_RETURN_IF_ERROR(check_weight(graph, w));
+    if (__builtin_add_overflow(total, graph.weights[w].bytes, &total)) {
+      return fail(ErrorCode::kOverflow, "weight " + std::to_string(w),
+                  "the memory of all nodes and weights together leaves 63 bits",
+                  "give smaller sizes");
+    }
+  }
   for (std::size_t net = 0; net < graph.nets.size(); ++net) {
     PLIMSOLL_RETURN_IF_ERROR(check_net(graph, net));
   }
+  PLIMSOLL_RETURN_IF_ERROR(check_pair_rates(graph));
   return check_acyclic(graph);
 }
 
@@ -190,11 +241,36 @@ std::vector<double> device_loads(const CostGraph& graph, const DeviceAssignment&
     std::sort(holders.begin(), holders.end());
     holders.erase(std::unique(holders.begin(), holders.end()), holders.end());
     if (holders.size() == 1) continue;
+    const int source = assignment.device[net.producer];
     for (const int device : holders) {
-      loads[device] += net.amount / graph.classes[class_of[device]].link_rate;
+      double rate = graph.classes[class_of[device]].link_rate;
+      if (!graph.pair_rates.empty()) {
+        for (const int other : holders) {
+          const bool talks = other != device && (device == source || other == source);
+          if (talks) rate = std::min(rate, graph.pair_rates[device][other]);
+        }
+      }
+      loads[device] += net.amount / rate;
     }
   }
   return loads;
+}
+
+std::vector<Bytes> device_memory(const CostGraph& graph, const DeviceAssignment& assignment) {
+  std::vector<Bytes> memory(static_cast<std::size_t>(graph.num_devices()));
+  for (int node = 0; node < graph.num_nodes(); ++node) {
+    memory[assignment.device[node]] += graph.nodes[node].memory;
+  }
+  std::vector<int> last_weight(memory.size(), -1);  // that the device was charged for
+  for (std::size_t w = 0; w < graph.weights.size(); ++w) {
+    for (const int reader : graph.weights[w].readers) {
+      const int device = assignment.device[reader];
+      if (std::exchange(last_weight[device], static_cast<int>(w)) != static_cast<int>(w)) {
+        memory[device] += graph.weights[w].bytes;
+      }
+    }
+  }
+  return memory;
 }
 
 std::vector<std::pair<int, int>> pipeline_order(const CostGraph& graph) {

@@ -60,6 +60,21 @@ TEST(PlacementCheck, DividesByTheLinkRate) {
   EXPECT_THAT(judge(graph, {0, 0, 1, 3}).transfer_ms, ElementsAre(0.75, 0.5, 0, 0));
 }
 
+TEST(PlacementCheck, ChargesAWeightOnceToEachDeviceThatReadsIt) {
+  CostGraph graph = fork();
+  graph.weights = {{"tied", 16, {0, 1, 2}}, {"unread", 32, {}}};
+  const PlacementReport report = judge(graph, {0, 0, 1, 3});
+  EXPECT_THAT(report.memory, ElementsAre(3 + 16, 4 + 16, 0, 8));
+  EXPECT_THAT(codes(report), ElementsAre(Code::kOverMemory, Code::kOverMemory));
+}
+
+// Device 0 sends net 0 to 1 and 2: at its slowest link. Both receive it at their link to 0 alone.
+TEST(PlacementCheck, TakesTheSlowestOfTheLinksInUse) {
+  CostGraph graph = fork();
+  graph.pair_rates = {{9, 0.5, 0.25, 1}, {0.5, 9, 0.125, 1}, {0.25, 0.125, 9, 1}, {1, 1, 1, 9}};
+  EXPECT_THAT(judge(graph, {0, 1, 1, 2}).transfer_ms, ElementsAre(4, 2, 4, 0));
+}
+
 TEST(PlacementCheck, NamesWhatIsNotAllowed) {
   CostGraph graph = fork();
   graph.nodes[0].pinned_device = 1;

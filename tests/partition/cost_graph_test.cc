@@ -52,6 +52,19 @@ TEST(CostGraph, ChargesANetOnceToEachDeviceItTouches) {
   EXPECT_EQ(device_loads(graph, {{0, 1, 1}}), (std::vector<double>{1.25, 5.25, 0}));
 }
 
+TEST(CostGraph, MovesANetAtTheSlowestLinkInUse) {
+  CostGraph graph = chain();
+  graph.pair_rates = {{0, 0.5, 0.25}, {0.5, 0, 8}, {0.25, 8, 0}};
+  EXPECT_EQ(device_loads(graph, {{0, 1, 2}}), (std::vector<double>{3, 7, 32.5}));
+}
+
+TEST(CostGraph, HoldsOneCopyOfAWeightOnEachDeviceThatReadsIt) {
+  CostGraph graph = chain();
+  graph.nodes[1].memory = 1;
+  graph.weights = {{"a", 10, {0, 1}}, {"b", 100, {0, 1, 2}}, {"c", 1000, {}}};
+  EXPECT_EQ(device_memory(graph, {{0, 0, 1}}), (std::vector<Bytes>{111, 100, 0}));
+}
+
 //   f0 → f1      forward; b0, b1 are their backward mates, o has none.
 //   b0 ← b1 ← o  backward nets
 TEST(CostGraph, OrdersForwardNodesAndOrphans) {
@@ -107,6 +120,19 @@ TEST(CostGraph, RefusesWhatMakesNoSense) {
   expect(ErrorCode::kConflict, "net 0", [](G& g) { g.nets[0].consumers = {0}; });
   expect(ErrorCode::kConflict, "net 0", [](G& g) { g.nodes[0].is_backward = true; });
   expect(ErrorCode::kConflict, "node 1", [](G& g) { g.nets.push_back({2, {1}, 1}); });
+  expect(ErrorCode::kValue, "weight 0", [](G& g) { g.weights = {{"w", -1, {0}}}; });
+  expect(ErrorCode::kValue, "weight 0", [](G& g) { g.weights = {{"w", 1, {3}}}; });
+  expect(ErrorCode::kConflict, "weight 0", [](G& g) { g.weights = {{"w", 1, {1, 1}}}; });
+  expect(ErrorCode::kOverflow, "weight 1", [](G& g) {
+    g.weights = {{"v", INT64_MAX, {}}, {"w", 1, {}}};
+  });
+  expect(ErrorCode::kSchema, "pair_rates", [](G& g) { g.pair_rates = {{1, 1}, {1, 1}}; });
+  expect(ErrorCode::kValue, "pair_rates", [](G& g) {
+    g.pair_rates = {{1, 1, 1}, {1, 1, 1}, {1, 2, 1}};
+  });
+  expect(ErrorCode::kValue, "pair_rates", [](G& g) {
+    g.pair_rates = {{1, 1, 0}, {1, 1, 1}, {0, 1, 1}};
+  });
 }
 
 }  // namespace

@@ -4,9 +4,10 @@
 // A device's load is the time of its nodes plus, for every net of which it holds a part but not
 // all, the net's amount over its link rate: an input that comes from outside is moved once however
 // many nodes of the device read it, an output once however many devices read it, a forward net and
-// a backward net alike. Contiguity is asked of the pipeline order: forward nodes, and colours
-// without forward nodes by their backward nets reversed. Source: specification of graph
-// partitioning, section 5.2.
+// a backward net alike. With pair rates the slowest link in use counts. A device holds the bytes of
+// its nodes and one copy of every weight that one of them reads. Contiguity is asked of the
+// pipeline order: forward nodes, and colours without forward nodes by their backward nets reversed.
+// Source: specification of graph partitioning, section 5.2.
 #pragma once
 
 #include <optional>

@@ -6,6 +6,9 @@
 // its own link rate. The load of a device is the time of its nodes there plus what it moves. What
 // orders the nodes is the same nets: a producer comes before its consumers.
 //
+// A parameter is no node but a weight: every device that runs one of its readers holds a copy of
+// it, once however many of them it runs, and nothing travels for it.
+//
 // In a training graph every backward node is colour mate of its forward node. Order then means the
 // order of forward nodes; the backward pass runs the same pipeline the other way. A colour without
 // forward nodes is ordered by its backward nets, reversed. Source: specification of graph
@@ -54,10 +57,21 @@ struct Net {
   bool operator==(const Net&) const = default;
 };
 
+struct Weight {
+  std::string name;          // for people: may be empty or occur twice
+  Bytes bytes = 0;           // >= 0
+  std::vector<int> readers;  // distinct; may be empty: then nobody holds it
+  bool operator==(const Weight&) const = default;
+};
+
 struct CostGraph {
   std::vector<DeviceClass> classes;
   std::vector<CostNode> nodes;
   std::vector<Net> nets;
+  std::vector<Weight> weights;
+  // [num_devices][num_devices] > 0, symmetric, the diagonal is not looked at: how fast two devices
+  // talk, where that is less than both link rates say. Empty: link rates alone decide.
+  std::vector<std::vector<double>> pair_rates;
 
   int num_nodes() const { return static_cast<int>(nodes.size()); }
   int num_devices() const;
@@ -67,19 +81,26 @@ struct CostGraph {
   bool operator==(const CostGraph&) const = default;
 };
 
-// Errors, at "class 0", "node 3 'conv'" or "net 7". kValue: a count, time, memory, rate or amount
-// outside its range or no number, a node or device that does not exist, no device at all; kSchema:
-// times for another number of classes; kConflict: a class name, consumer or forbidden device twice,
-// a net that feeds its own producer, a forward node that reads a backward one, nodes that wait for
-// each other in a cycle.
+// Errors, at "class 0", "node 3 'conv'", "net 7", "weight 2" or "pair_rates". kValue: a count,
+// time, memory, rate or amount outside its range or no number, a node or device that does not
+// exist, no device at all, pair rates that differ by direction; kSchema: times for another number
+// of classes, pair rates of another shape; kOverflow: all bytes together leave 63 bits; kConflict:
+// a class name, consumer, reader or forbidden device twice, a net that feeds its own producer, a
+// forward node that reads a backward one, nodes that wait for each other in a cycle.
 Result<void> validate(const CostGraph& graph);
 
 // "node 3 'conv'", or "node 3" where it has no name.
 std::string place_of(const CostGraph& graph, int node);
 
-// The load of every device in ms: times in node order, then moved nets in net order.
+// The load of every device in ms: times in node order, then moved nets in net order. With pair
+// rates a device moves a net at the slowest of its own link rate and, for the producer's device,
+// its rates to the readers' devices, for a reader's device its rate to the producer's.
 // [num_devices]. Precondition: a valid graph, an assignment of its length to devices that exist.
 std::vector<double> device_loads(const CostGraph& graph, const DeviceAssignment& assignment);
+
+// Bytes that every device holds: its nodes' memory and its copies of weights. [num_devices].
+// Precondition as above.
+std::vector<Bytes> device_memory(const CostGraph& graph, const DeviceAssignment& assignment);
 
 // What must not come later: (a, b) means that node a's device stands no later than b's in a
 // contiguous split. Forward node to forward reader; and from backward reader back to its backward
