@@ -59,7 +59,8 @@ PiecewiseLinear follow_valleys(const std::vector<Valley>& valleys, Bytes start, 
   return out;
 }
 
-PiecewiseLinear convolve_piece(const PiecewiseLinear& w, const CostPiece& piece) {
+PiecewiseLinear convolve_piece(const PiecewiseLinear& w, const CostPiece& piece,
+                               std::int64_t& made) {
   PiecewiseLinear right = shifted(w, piece.length, piece.slope * static_cast<double>(piece.length));
   if (piece.slope == 0) return right;  // free bytes: buy them all
   PiecewiseLinear ends, out;
@@ -67,21 +68,8 @@ PiecewiseLinear convolve_piece(const PiecewiseLinear& w, const CostPiece& piece)
   lower_envelope(
       ends, follow_valleys(find_valleys(w, piece.slope), w.front().x, piece.length, piece.slope),
       out);
+  made += static_cast<std::int64_t>(right.size() + ends.size() + out.size());
   return out;
-}
-
-// The minimum of many functions, merged in pairs.
-PiecewiseLinear envelope_of(std::vector<PiecewiseLinear> functions) {
-  if (functions.empty()) return {};
-  for (; functions.size() > 1; functions.resize((functions.size() + 1) / 2)) {
-    for (std::size_t k = 0; 2 * k + 1 < functions.size(); ++k) {
-      PiecewiseLinear merged;
-      lower_envelope(functions[2 * k], functions[2 * k + 1], merged);
-      functions[k] = std::move(merged);
-    }
-    if (functions.size() % 2 == 1) functions[functions.size() / 2] = std::move(functions.back());
-  }
-  return std::move(functions.front());
 }
 
 }  // namespace
@@ -143,11 +131,13 @@ ConvexCost convex_cost(std::vector<Line> lines, Bytes capacity) {
   return cost;
 }
 
-PiecewiseLinear convolve(const PiecewiseLinear& w, const ConvexCost& cost) {
+PiecewiseLinear convolve(const PiecewiseLinear& w, const ConvexCost& cost, std::int64_t* made) {
   PiecewiseLinear out = w;
   if (w.empty()) return out;
-  for (const CostPiece& piece : cost.pieces) out = convolve_piece(out, piece);
+  std::int64_t pieces = 0;
+  for (const CostPiece& piece : cost.pieces) out = convolve_piece(out, piece, pieces);
   for (Segment& segment : out) segment.y += cost.fixed;
+  if (made != nullptr) *made += pieces;
   return out;
 }
 
@@ -158,10 +148,11 @@ PiecewiseLinear convolve(const PiecewiseLinear& w, const std::vector<CostPoint>&
     copies.push_back(shifted(w, point.bytes, point.price));
     clip_below(copies.back(), point.needs);
   }
-  return envelope_of(std::move(copies));
+  return lower_envelope(std::move(copies));
 }
 
-PiecewiseLinear convolve_by_copies(const PiecewiseLinear& w, const ConvexCost& cost) {
+PiecewiseLinear convolve_by_copies(const PiecewiseLinear& w, const ConvexCost& cost,
+                                   std::int64_t* made) {
   std::vector<PiecewiseLinear> copies;
   Bytes bytes = 0;
   double price = cost.fixed;
@@ -183,7 +174,7 @@ PiecewiseLinear convolve_by_copies(const PiecewiseLinear& w, const ConvexCost& c
     mirrored.push_back({x, y, 0});
     copies.push_back(std::move(mirrored));
   }
-  return envelope_of(std::move(copies));
+  return lower_envelope(std::move(copies), made);
 }
 
 }  // namespace plimsoll::solve

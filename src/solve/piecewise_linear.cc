@@ -108,6 +108,20 @@ void lower_envelope(const PiecewiseLinear& a, const PiecewiseLinear& b, Piecewis
   }
 }
 
+PiecewiseLinear lower_envelope(std::vector<PiecewiseLinear> functions, std::int64_t* made) {
+  if (functions.empty()) return {};
+  for (; functions.size() > 1; functions.resize((functions.size() + 1) / 2)) {
+    for (std::size_t k = 0; 2 * k + 1 < functions.size(); ++k) {
+      PiecewiseLinear merged;
+      lower_envelope(functions[2 * k], functions[2 * k + 1], merged);
+      if (made != nullptr) *made += static_cast<std::int64_t>(merged.size());
+      functions[k] = std::move(merged);
+    }
+    if (functions.size() % 2 == 1) functions[functions.size() / 2] = std::move(functions.back());
+  }
+  return std::move(functions.front());
+}
+
 PiecewiseLinear sum(const PiecewiseLinear& a, const PiecewiseLinear& b) {
   PiecewiseLinear out;
   if (a.empty() || b.empty()) return out;

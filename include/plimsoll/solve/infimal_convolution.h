@@ -12,6 +12,7 @@
 // section 9.2, for the slow method that the tests compare with.
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -52,11 +53,14 @@ struct Line {
 };
 ConvexCost convex_cost(std::vector<Line> lines, Bytes capacity);
 
-PiecewiseLinear convolve(const PiecewiseLinear& w, const ConvexCost& cost);
+// `made`, here and below: the pieces of all functions on the way are added to it.
+PiecewiseLinear convolve(const PiecewiseLinear& w, const ConvexCost& cost,
+                         std::int64_t* made = nullptr);
 PiecewiseLinear convolve(const PiecewiseLinear& w, const std::vector<CostPoint>& points);
 
 // The same by the minimum over shifted copies of W and mirrored copies of the price, merged in
 // pairs: O(n q log n). For comparison.
-PiecewiseLinear convolve_by_copies(const PiecewiseLinear& w, const ConvexCost& cost);
+PiecewiseLinear convolve_by_copies(const PiecewiseLinear& w, const ConvexCost& cost,
+                                   std::int64_t* made = nullptr);
 
 }  // namespace plimsoll::solve

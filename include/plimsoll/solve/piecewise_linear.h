@@ -15,6 +15,7 @@
 // Source: notes on checkpointing frontiers at scale, sections A.2 and A.3.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "plimsoll/core/units.h"
@@ -52,6 +53,11 @@ PiecewiseLinear shifted(const PiecewiseLinear& f, Bytes by, double raise);
 
 // Pointwise minimum. `out` is neither operand; its old pieces are dropped.
 void lower_envelope(const PiecewiseLinear& a, const PiecewiseLinear& b, PiecewiseLinear& out);
+
+// The minimum of many, merged in pairs: O(n log k) for k functions of n pieces in all. The pieces
+// of all minima on the way are added to `made`.
+PiecewiseLinear lower_envelope(std::vector<PiecewiseLinear> functions,
+                               std::int64_t* made = nullptr);
 
 // Pointwise sum, +infinity where either is.
 PiecewiseLinear sum(const PiecewiseLinear& a, const PiecewiseLinear& b);
