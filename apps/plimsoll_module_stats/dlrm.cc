@@ -18,8 +18,8 @@ constexpr int kCrossLayers = 3;
 
 class Dlrm {
  public:
-  Dlrm(const DlrmShape& shape, Bytes batch)
-      : shape_(shape), rows_(batch), ops_("dlrm-deep-towers", kBf16) {}
+  Dlrm(const DlrmShape& shape, Bytes batch, const checkpoint::Variant& variant)
+      : shape_(shape), rows_(batch), ops_("dlrm-deep-towers", kBf16, variant) {}
 
   checkpoint::StepProgram build() {
     const int dense = step().input(bytes(13));
@@ -119,8 +119,9 @@ class Dlrm {
 
 }  // namespace
 
-checkpoint::StepProgram dlrm_deep_towers(const DlrmShape& shape, Bytes batch) {
-  return Dlrm(shape, batch).build();
+checkpoint::StepProgram dlrm_deep_towers(const DlrmShape& shape, Bytes batch,
+                                         const checkpoint::Variant& variant) {
+  return Dlrm(shape, batch, variant).build();
 }
 
 }  // namespace plimsoll::module_stats

@@ -13,12 +13,12 @@ constexpr Bytes kIndex = 8;
 
 class Gpt {
  public:
-  Gpt(const GptShape& shape, Bytes batch, Bytes sequence)
+  Gpt(const GptShape& shape, Bytes batch, Bytes sequence, const checkpoint::Variant& variant)
       : shape_(shape),
         batch_(batch),
         sequence_(sequence),
         rows_(batch * sequence),
-        ops_("gpt", kFloat) {}
+        ops_("gpt", kFloat, variant) {}
 
   checkpoint::StepProgram build() {
     const int tokens = step().input(rows_ * kIndex);
@@ -133,8 +133,9 @@ class Gpt {
 
 }  // namespace
 
-checkpoint::StepProgram gpt(const GptShape& shape, Bytes batch, Bytes sequence) {
-  return Gpt(shape, batch, sequence).build();
+checkpoint::StepProgram gpt(const GptShape& shape, Bytes batch, Bytes sequence,
+                            const checkpoint::Variant& variant) {
+  return Gpt(shape, batch, sequence, variant).build();
 }
 
 }  // namespace plimsoll::module_stats

@@ -14,13 +14,13 @@ constexpr Bytes kIndex = 8;
 
 class Llama {
  public:
-  Llama(const LlamaShape& shape, Bytes batch, Bytes sequence)
+  Llama(const LlamaShape& shape, Bytes batch, Bytes sequence, const checkpoint::Variant& variant)
       : shape_(shape),
         batch_(batch),
         sequence_(sequence),
         rows_(batch * sequence),
         head_(shape.hidden / shape.heads),
-        ops_(shape.name, kBf16) {}
+        ops_(shape.name, kBf16, variant) {}
 
   checkpoint::StepProgram build() {
     const int tokens = step().input(rows_ * kIndex);
@@ -200,8 +200,9 @@ class Llama {
 LlamaShape llama_3_8b() { return {"llama-3-8b", 32, 4096, 32, 8, 14336}; }
 LlamaShape llama_3_70b() { return {"llama-3-70b", 80, 8192, 64, 8, 28672}; }
 
-checkpoint::StepProgram llama(const LlamaShape& shape, Bytes batch, Bytes sequence) {
-  return Llama(shape, batch, sequence).build();
+checkpoint::StepProgram llama(const LlamaShape& shape, Bytes batch, Bytes sequence,
+                              const checkpoint::Variant& variant) {
+  return Llama(shape, batch, sequence, variant).build();
 }
 
 }  // namespace plimsoll::module_stats

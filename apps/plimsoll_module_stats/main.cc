@@ -29,17 +29,18 @@ struct Settings {
   Bytes sequence = 4096;
   DlrmShape dlrm;
   bool all_leaves = false;
+  std::string variant = std::string(checkpoint::default_variant().name);
 };
 
-checkpoint::StepProgram build(const Settings& settings) {
+checkpoint::StepProgram build(const Settings& settings, const checkpoint::Variant& variant) {
   if (settings.model == "llama-3-8b") {
-    return llama(llama_3_8b(), settings.batch, settings.sequence);
+    return llama(llama_3_8b(), settings.batch, settings.sequence, variant);
   }
   if (settings.model == "llama-3-70b") {
-    return llama(llama_3_70b(), settings.batch, settings.sequence);
+    return llama(llama_3_70b(), settings.batch, settings.sequence, variant);
   }
-  if (settings.model == "gpt") return gpt({}, settings.batch, settings.sequence);
-  return dlrm_deep_towers(settings.dlrm, settings.batch);
+  if (settings.model == "gpt") return gpt({}, settings.batch, settings.sequence, variant);
+  return dlrm_deep_towers(settings.dlrm, settings.batch, variant);
 }
 
 std::string description(const Settings& settings) {
@@ -62,7 +63,9 @@ Result<std::string> write(const Settings& settings) {
   } else {
     PLIMSOLL_ASSIGN(roofline, checkpoint::find_roofline(settings.hardware));
   }
-  PLIMSOLL_ASSIGN(checkpoint::ModuleStats stats, checkpoint::trace_step(build(settings), roofline));
+  PLIMSOLL_ASSIGN(const checkpoint::Variant variant, checkpoint::find_variant(settings.variant));
+  PLIMSOLL_ASSIGN(checkpoint::ModuleStats stats,
+                  checkpoint::trace_step(build(settings, variant), roofline));
   if (!settings.all_leaves) drop_inner_leaves(stats);
   drop_long_tables(stats, kMaxOperators);
   stats.description = description(settings);
@@ -98,6 +101,9 @@ int run(int argc, char** argv) {
   app.add_option("--depth", settings.dlrm.depth, "Layers of one tower (8)")
       ->check(CLI::Range(1, 256));
   app.add_option("--width", settings.dlrm.width, "Width of a tower's layers (2048)")->check(size);
+  app.add_option("--variant", settings.variant,
+                 "Release of torch whose count of moved bytes the times follow: reference or "
+                 "torch-2.13 (the default)");
   app.add_flag("--all-leaves", settings.all_leaves, "Keep leaves beside which no unit can stand");
   try {
     app.parse(argc, argv);

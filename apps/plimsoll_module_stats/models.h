@@ -1,9 +1,11 @@
-// Published models as step programs.
+// Published models as step programs. The variant says how the bytes that operators move are
+// counted.
 #pragma once
 
 #include <string>
 
 #include "plimsoll/checkpoint/step_program.h"
+#include "plimsoll/checkpoint/variant.h"
 
 namespace plimsoll::module_stats {
 
@@ -22,7 +24,8 @@ LlamaShape llama_3_70b();
 
 // One training step of `batch` sequences of `sequence` tokens. Operators as transformers runs them,
 // attention by the flash kernel with the causal mask inside it; cross-entropy outside the model.
-checkpoint::StepProgram llama(const LlamaShape& shape, Bytes batch, Bytes sequence);
+checkpoint::StepProgram llama(const LlamaShape& shape, Bytes batch, Bytes sequence,
+                              const checkpoint::Variant& variant = checkpoint::default_variant());
 
 // The dense side of MLPerf's DLRM-DCNv2 (bottom MLP 13-512-256-128, 26 pooled embeddings of 128, a
 // low-rank cross network of 3 layers and rank 512, top MLP 1024-1024-512-256-1), between whose
@@ -33,7 +36,9 @@ struct DlrmShape {
   int depth = 8;
   Bytes width = 2048;
 };
-checkpoint::StepProgram dlrm_deep_towers(const DlrmShape& shape, Bytes batch);
+checkpoint::StepProgram dlrm_deep_towers(
+    const DlrmShape& shape, Bytes batch,
+    const checkpoint::Variant& variant = checkpoint::default_variant());
 
 // The GPT of torch's own test of the planner, by default one of four layers with dropout: float32,
 // tied embedding, memory-efficient attention.
@@ -44,6 +49,7 @@ struct GptShape {
   Bytes vocab = 8192;
   bool dropout = true;
 };
-checkpoint::StepProgram gpt(const GptShape& shape, Bytes batch, Bytes sequence);
+checkpoint::StepProgram gpt(const GptShape& shape, Bytes batch, Bytes sequence,
+                            const checkpoint::Variant& variant = checkpoint::default_variant());
 
 }  // namespace plimsoll::module_stats

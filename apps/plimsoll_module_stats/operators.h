@@ -11,7 +11,8 @@ namespace plimsoll::module_stats {
 class Operators {
  public:
   // `element` bytes an element of activations and parameters.
-  Operators(std::string name, Bytes element) : element_(element), step_(std::move(name)) {}
+  Operators(std::string name, Bytes element, const checkpoint::Variant& variant)
+      : element_(element), step_(std::move(name), variant) {}
 
   checkpoint::StepBuilder& step() { return step_; }
   checkpoint::StepProgram take() { return step_.program(); }

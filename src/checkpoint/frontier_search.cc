@@ -76,13 +76,7 @@ Result<Outcome<CheckpointPlan>> infeasible(const CheckpointProblem& problem, Byt
   outcome.status = SolveStatus::kInfeasible;
   outcome.certificate.objective = std::nan("");
   outcome.certificate.proof = "the least slack of every position, discarding all that may be";
-  outcome.explanation.binding = smallest.binding.empty() ? "end of forward" : smallest.binding;
-  outcome.explanation.missing = smallest.bytes - budget;
-  outcome.explanation.lines.push_back("the smallest feasible budget is " +
-                                      std::to_string(smallest.bytes) + " bytes, " +
-                                      format_bytes(outcome.explanation.missing) + " more");
-  outcome.explanation.lines.push_back("it is needed at " + outcome.explanation.binding +
-                                      " whatever else is recomputed");
+  outcome.explanation = explain_infeasible(smallest, budget);
   return outcome;
 }
 
@@ -95,6 +89,17 @@ Result<void> check_nested(const CheckpointProblem& problem) {
   return fail(ErrorCode::kConflict, "fw_post_order",
               "a module returns amid the modules of another, so its units are no run of positions",
               "list the units one by one through ac_units, or plan with the MILP");
+}
+
+Explanation explain_infeasible(const SmallestBudget& smallest, Bytes budget) {
+  Explanation explanation;
+  explanation.binding = smallest.binding.empty() ? "end of forward" : smallest.binding;
+  explanation.missing = smallest.bytes - budget;
+  explanation.lines.push_back("the smallest feasible budget is " + std::to_string(smallest.bytes) +
+                              " bytes, " + format_bytes(explanation.missing) + " more");
+  explanation.lines.push_back("it is needed at " + explanation.binding +
+                              " whatever else is recomputed");
+  return explanation;
 }
 
 Result<Outcome<Frontier>> plan_frontier(const CheckpointProblem& problem,

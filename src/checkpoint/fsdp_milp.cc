@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "checkpoint/milp_options.h"
 #include "plimsoll/checkpoint/module_tree.h"
 #include "plimsoll/core/suggest.h"
 #include "plimsoll/solve/milp.h"
@@ -46,16 +47,8 @@ double cost_of(const CollectiveCost& collective, double bytes) {
 }
 
 Result<void> check_options(const FSDPOptions& options) {
-  if (!std::isfinite(options.memory_budget)) {
-    return fail(ErrorCode::kValue, "memory_budget",
-                fmt::format("memory_budget is {}", options.memory_budget),
-                "give a finite number of GiB");
-  }
-  if (options.world_size < 1) {
-    return fail(ErrorCode::kValue, "world_size",
-                fmt::format("world_size is {}", options.world_size),
-                "give a number of ranks of at least 1");
-  }
+  PLIMSOLL_RETURN_IF_ERROR(check_budget_in_gib(options.memory_budget));
+  PLIMSOLL_RETURN_IF_ERROR(check_world_size(options.world_size));
   for (const auto& [collective, place] : {std::pair{options.all_gather, "all_gather"},
                                           std::pair{options.reduce_scatter, "reduce_scatter"}}) {
     const bool is_right = std::isfinite(collective.latency_ms) && collective.latency_ms >= 0 &&

@@ -143,17 +143,24 @@ Bytes IntervalProgram::range_slack(const Range& range) const {
       const CandidateUnit& unit = problem_.units[u];
       const Bytes after = need[unit.last + 1 - range.first];
       const auto reduced = [after](Bytes by) { return after == kAnySlack ? after : after - by; };
-      for (const CostPoint& point : unit.points) {
-        const bool may_nest = !inside_[u].empty() && is_full(unit, point);
-        const Bytes entry = may_nest ? entry_need_[u] : std::max(unit.threshold, point.needs);
-        here = std::min(here, std::max(reduced(point.bytes), entry));
+      for (std::size_t point = 0; point < unit.points.size(); ++point) {
+        here = std::min(here, std::max(reduced(unit.points[point].bytes),
+                                       entry_of(u, static_cast<int>(point))));
       }
       if (unit.points.empty()) {
-        here = std::min(here, std::max(reduced(unit.price.capacity()), entry_need_[u]));
+        here = std::min(here, std::max(reduced(unit.price.capacity()), entry_of(u, -1)));
       }
     }
   }
   return need.front();
+}
+
+Bytes IntervalProgram::entry_of(int unit, int point) const {
+  if (point < 0) return entry_need_[unit];
+  const CandidateUnit& candidate = problem_.units[unit];
+  const CostPoint& chosen = candidate.points[point];
+  const bool may_nest = !inside_[unit].empty() && is_full(candidate, chosen);
+  return may_nest ? entry_need_[unit] : std::max(candidate.threshold, chosen.needs);
 }
 
 PiecewiseLinear IntervalProgram::terminal(const Range& range, Bytes floor) const {
@@ -166,8 +173,9 @@ PiecewiseLinear IntervalProgram::terminal(const Range& range, Bytes floor) const
 PiecewiseLinear IntervalProgram::priced(int unit, const PiecewiseLinear& after) const {
   const CandidateUnit& candidate = problem_.units[unit];
   if (!candidate.points.empty()) return solve::convolve(after, candidate.points);
-  return options_.linear_convolution ? solve::convolve(after, candidate.price)
-                                     : solve::convolve_by_copies(after, candidate.price);
+  return options_.linear_convolution
+             ? solve::convolve(after, candidate.price, &work_.convolved)
+             : solve::convolve_by_copies(after, candidate.price, &work_.convolved);
 }
 
 PiecewiseLinear IntervalProgram::priced_nested(int unit, const PiecewiseLinear& after) const {

@@ -29,6 +29,10 @@ class IntervalProgram {
   // The least slack on entry that any plan can live with.
   Bytes smallest_slack() const { return least_slack_; }
 
+  // The smallest budget of a pipeline stage where `others` more microbatches hold what they keep,
+  // and what binds there. Only where the insides are done.
+  SmallestBudget smallest_stage(int others) const;
+
   // V_0 for slacks of at least `floor`. With `kept`, every boundary's function is kept there. With
   // `entry`, lower bounds on the price of reaching a slack by boundary (mirrored: of -slack), what
   // costs more than `ceiling` in total is dropped.
@@ -59,6 +63,8 @@ class IntervalProgram {
   Range whole() const { return {0, problem_.num_modules(), -1}; }
   bool is_inside(int unit, const Range& range) const;
   Bytes range_slack(const Range& range) const;
+  // The least slack at which a unit may start with this point (-1: its convex price).
+  Bytes entry_of(int unit, int point) const;
   solve::PiecewiseLinear terminal(const Range& range, Bytes floor) const;
   solve::PiecewiseLinear priced(int unit, const solve::PiecewiseLinear& after) const;
   // What discarding all of the unit costs, with units inside it; nothing without nested units.

@@ -242,9 +242,9 @@ Result<KnapsackChoice> fixed_hirschberg_knapsack(const KnapsackProblem& problem)
 }
 
 Result<KnapsackChoice> ilp_knapsack(const KnapsackProblem& problem) {
-  // Upstream's integer program, solved by our own search. A MILP back-end would take its place
-  // here: maximise runtimes x subject to memory x <= max_memory, x in {0, 1}; and, a quirk, only
-  // what comes out as exactly 1 would count as saved.
+  // Upstream's integer program (maximise runtimes x, memory x <= max_memory, x in {0, 1}) by our
+  // own search: its optimum lies within the gap that upstream asks of its solver, and no tolerance
+  // can take it over max_memory.
   return exact_knapsack(problem).map([](Outcome<KnapsackChoice> outcome) {
     return std::move(outcome.plan).value_or(KnapsackChoice{});
   });

@@ -98,6 +98,22 @@ std::vector<double> scale_to_unit(const std::vector<double>& values, double min,
 
 }  // namespace
 
+std::string_view to_string(TraceEvent event) {
+  switch (event) {
+    case TraceEvent::kStart:
+      return "start";
+    case TraceEvent::kDropKept:
+      return "drop_kept";
+    case TraceEvent::kRecompute:
+      return "recompute";
+    case TraceEvent::kRecomputeForUser:
+      return "recompute_for_user";
+    case TraceEvent::kDrop:
+      return "drop";
+  }
+  return "";
+}
+
 CandidateGraph make_edge_graph(const GraphInfo& info) {
   const std::size_t n = info.candidates.size();
   const std::vector<int> candidate = candidates_by_node(info);

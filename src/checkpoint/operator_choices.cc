@@ -206,4 +206,13 @@ std::vector<OperatorChoice> make_operator_choices(const SACStats& stats,
   return choices;
 }
 
+void keep_operators(const SACStats& stats, const std::vector<int>& save, CheckpointUnit& unit) {
+  unit.ops = make_operator_choices(stats, save);
+  if (std::find(save.begin(), save.end(), 1) != save.end()) unit.kind = UnitKind::kSelective;
+  const bool keeps_random =
+      !stats.rand_ops.empty() && std::all_of(stats.rand_ops.begin(), stats.rand_ops.end(),
+                                             [&save](int op) { return save[op] != 0; });
+  unit.rng = keeps_random ? RngHandling::kSave : RngHandling::kRecompute;
+}
+
 }  // namespace plimsoll::checkpoint

@@ -10,6 +10,11 @@
 namespace plimsoll::checkpoint {
 namespace {
 
+tl::unexpected<Error> too_large_stage() {
+  return fail(ErrorCode::kOverflow, "max_segments", "the search made too large a function",
+              "allow more, or allow fewer units by ac_units");
+}
+
 // Plans that discard between `low` and `high` bytes; none of them is cheaper than `bound`.
 struct Node {
   double bound = 0;
@@ -60,14 +65,18 @@ class StageSearch {
 
   Result<Outcome<PipelinePlan>> run() {
     PLIMSOLL_RETURN_IF_ERROR(open(0, most_discarded(problem_)));
-    int nodes = 0;
-    while (!queue_.empty() && !is_stopped_ && nodes < options_.max_nodes) {
+    while (!queue_.empty() && !is_stopped_ && nodes_ < options_.max_nodes) {
       const Node node = queue_.top();
       if (best_ && node.bound >= best_->recompute_ms * (1 - 1e-9)) break;
       queue_.pop();
-      ++nodes;
-      // A relaxed plan that does not fit discards less than `high`.
-      const Bytes middle = std::min(discarded(node.decisions), node.high - 1);
+      ++nodes_;
+      // A relaxed plan that does not fit discards less than `high`. Near an end of the interval it
+      // would be cut byte by byte: then halve it.
+      const Bytes quarter = (node.high - node.low) / 4;
+      Bytes middle = std::min(discarded(node.decisions), node.high - 1);
+      if (middle < node.low + quarter || middle > node.high - 1 - quarter) {
+        middle = node.low + (node.high - node.low) / 2;
+      }
       PLIMSOLL_RETURN_IF_ERROR(open(node.low, middle));
       PLIMSOLL_RETURN_IF_ERROR(open(middle + 1, node.high));
     }
@@ -94,8 +103,7 @@ class StageSearch {
         is_stopped_ = true;
         return {};
       case SweepEnd::kTooLarge:
-        return fail(ErrorCode::kOverflow, "max_segments", "the search made too large a function",
-                    "allow more, or allow fewer units by ac_units");
+        return too_large_stage();
       case SweepEnd::kDone:
         break;
     }
@@ -126,6 +134,9 @@ class StageSearch {
     if (is_stopped_) {
       out.stop = context_.is_cancelled() ? StopReason::kCancelled : StopReason::kDeadline;
     }
+    if (!is_stopped_ && nodes_ >= options_.max_nodes && !queue_.empty()) {
+      out.stop = StopReason::kEffort;
+    }
     std::optional<double> bound = closed_;
     if (!queue_.empty()) bound = std::min(bound.value_or(queue_.top().bound), queue_.top().bound);
     if (!best_) {
@@ -154,20 +165,41 @@ class StageSearch {
   std::priority_queue<Node, std::vector<Node>, ByBound> queue_;
   std::optional<PipelinePlan> best_;
   std::optional<double> closed_;  // least bound of the intervals that are done
+  int nodes_ = 0;
   bool is_stopped_ = false;
 };
 
+Result<void> check_options(const CheckpointProblem& problem, const PipelineOptions& options) {
+  PLIMSOLL_RETURN_IF_ERROR(check_nested(problem));
+  if (options.in_flight >= 1) return {};
+  return fail(ErrorCode::kValue, "in_flight", "a stage at work holds a microbatch",
+              "give at least 1");
+}
+
 }  // namespace
+
+Result<SmallestBudget> smallest_stage_budget(const CheckpointProblem& problem,
+                                             const PipelineOptions& options) {
+  PLIMSOLL_RETURN_IF_ERROR(check_options(problem, options));
+  const RunContext context;
+  SearchWork work;
+  IntervalProgram program(problem, options.search, context, work);
+  if (program.insides() != SweepEnd::kDone) return too_large_stage();
+  return program.smallest_stage(options.in_flight - 1);
+}
 
 Result<Outcome<PipelinePlan>> plan_pipeline_stage(const CheckpointProblem& problem, Bytes budget,
                                                   const PipelineOptions& options,
                                                   const RunContext& context) {
-  PLIMSOLL_RETURN_IF_ERROR(check_nested(problem));
-  if (options.in_flight < 1) {
-    return fail(ErrorCode::kValue, "in_flight", "a stage at work holds a microbatch",
-                "give at least 1");
-  }
-  return StageSearch(problem, budget, options, context).run();
+  PLIMSOLL_RETURN_IF_ERROR(check_options(problem, options));
+  PLIMSOLL_ASSIGN(const SmallestBudget smallest, smallest_stage_budget(problem, options));
+  if (budget >= smallest.bytes) return StageSearch(problem, budget, options, context).run();
+  Outcome<PipelinePlan> outcome;
+  outcome.status = SolveStatus::kInfeasible;
+  outcome.certificate.objective = std::nan("");
+  outcome.certificate.proof = "the least need of every position and amount discarded";
+  outcome.explanation = explain_infeasible(smallest, budget);
+  return outcome;
 }
 
 }  // namespace plimsoll::checkpoint

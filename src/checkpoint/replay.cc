@@ -72,8 +72,7 @@ CheckpointUnit make_unit(const CheckpointProblem& problem, const UnitDecision& d
   const std::vector<char> save = decision.point >= 0
                                      ? unit.saves[decision.point]
                                      : fastest_within(stats, unit.kept_inside - decision.discarded);
-  out.ops = make_operator_choices(stats, {save.begin(), save.end()});
-  if (std::find(save.begin(), save.end(), 1) != save.end()) out.kind = UnitKind::kSelective;
+  keep_operators(stats, {save.begin(), save.end()}, out);
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "checkpoint/milp_options.h"
 #include "plimsoll/checkpoint/module_tree.h"
 #include "plimsoll/core/python_text.h"
 #include "plimsoll/core/suggest.h"
@@ -208,24 +209,11 @@ void read_plan(const ModuleStats& stats, const std::vector<Node>& nodes, const M
   result.outcome.plan = std::move(policy);
 }
 
-Result<void> check_options(const SACMilpOptions& options) {
-  if (!std::isfinite(options.memory_budget)) {
-    return fail(ErrorCode::kValue, "memory_budget",
-                fmt::format("memory_budget is {}", options.memory_budget),
-                "give a finite number of GiB");
-  }
-  if (options.world_size < 1) {
-    return fail(ErrorCode::kValue, "world_size",
-                fmt::format("world_size is {}", options.world_size),
-                "give a number of ranks of at least 1");
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<SACMilpResult> plan_like_sac_milp(const ModuleStats& stats, const SACMilpOptions& options) {
-  PLIMSOLL_RETURN_IF_ERROR(check_options(options));
+  PLIMSOLL_RETURN_IF_ERROR(check_budget_in_gib(options.memory_budget));
+  PLIMSOLL_RETURN_IF_ERROR(check_world_size(options.world_size));
   PLIMSOLL_RETURN_IF_ERROR(validate(stats));
   PLIMSOLL_ASSIGN(const ModuleTree tree, make_module_tree(stats, Ancestry::kSubstring));
   SACMilpResult result;

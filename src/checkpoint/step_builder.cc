@@ -1,5 +1,7 @@
 #include "plimsoll/checkpoint/step_builder.h"
 
+#include <algorithm>
+
 namespace plimsoll::checkpoint {
 
 int StepBuilder::make(Bytes bytes) {
@@ -27,9 +29,18 @@ void StepBuilder::open(const std::string& name, bool takes_tensors) {
 
 void StepBuilder::close() { open_.pop_back(); }
 
-Bytes StepBuilder::size(const std::vector<int>& values) const {
+Bytes StepBuilder::moved(Bytes storage) const {
+  constexpr Bytes kBlock = 512;
+  return variant_.transfer_by_storage ? (storage + kBlock - 1) / kBlock * kBlock : storage;
+}
+
+Bytes StepBuilder::moved(std::vector<int> values) const {
+  if (variant_.transfer_by_storage) {
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+  }
   Bytes bytes = 0;
-  for (int value : values) bytes += program_.values[value];
+  for (const int value : values) bytes += moved(program_.values[value]);
   return bytes;
 }
 
@@ -41,14 +52,17 @@ std::vector<int> StepBuilder::add(StepOperator op, const std::vector<Bytes>& mad
   for (int place : kept) op.saved.push_back(op.outputs[place]);
   std::erase_if(op.gradients,
                 [&](const StepGradient& gradient) { return batch_.contains(gradient.value); });
-  Bytes parameters = 0, gradients = 0;
-  for (int p : op.parameters) parameters += program_.parameters[p].bytes;
+  Bytes parameters = 0;
+  for (const int p : op.parameters) parameters += moved(program_.parameters[p].bytes);
+  std::vector<int> seen = op.inputs;
+  seen.insert(seen.end(), op.outputs.begin(), op.outputs.end());
+  if (op.bytes_moved == 0) op.bytes_moved = moved(std::move(seen)) + parameters;
+  Bytes gradients = 0;
   for (const StepGradient& gradient : op.gradients) {
-    if (!gradient.passes) gradients += program_.values[gradient.value];
+    if (!gradient.passes) gradients += moved(program_.values[gradient.value]);
   }
-  if (op.bytes_moved == 0) op.bytes_moved = size(op.inputs) + size(op.outputs) + parameters;
   if (op.backward_bytes_moved == 0 && gradients + parameters > 0) {
-    op.backward_bytes_moved = gradients + parameters + size(op.outputs) + size(op.saved);
+    op.backward_bytes_moved = gradients + parameters + moved(op.outputs) + moved(op.saved);
   }
   program_.operators.push_back(std::move(op));
   return program_.operators.back().outputs;

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "checkpoint/milp_options.h"
 #include "plimsoll/core/suggest.h"
 
 namespace plimsoll::checkpoint {
@@ -250,11 +251,7 @@ Result<Outcome<UnitMilpPlan>> solve_unit_milp(const UnitMilpProblem& problem,
 
 Result<UnitMilpProblem> make_unit_milp_problem(const ModuleStats& stats, const ModuleTree& tree,
                                                const UnitMilpOptions& options) {
-  if (options.world_size < 1) {
-    return fail(ErrorCode::kValue, "world_size",
-                fmt::format("world_size is {}", options.world_size),
-                "give a number of ranks of at least 1");
-  }
+  PLIMSOLL_RETURN_IF_ERROR(check_world_size(options.world_size));
   PLIMSOLL_ASSIGN(const auto ac_units, known_units(options.ac_units, "ac_units", stats));
   PLIMSOLL_ASSIGN(const auto fsdp_units, known_units(options.fsdp_units, "fsdp_units", stats));
   std::set<std::string> excluded(stats.repeated.begin(), stats.repeated.end());

@@ -49,9 +49,17 @@ class ModuleStats(unittest.TestCase):
             self.assertEqual(few["mod_order"][order],
                              [fqn for fqn in every["mod_order"][order] if fqn in kept])
 
+    def test_times_follow_the_release(self):
+        model = ("dlrm-deep-towers", "--batch", "100")  # of sizes that are no blocks of 512 bytes
+        newest = json.loads(run(*model).stdout)["mod_stats"][0]
+        reference = json.loads(run(*model, "--variant", "reference").stdout)["mod_stats"][0]
+        self.assertNotEqual(newest["fw_runtime_per_module"], reference["fw_runtime_per_module"])
+        for key in ("act_total", "act_grad_per_module", "param_per_module", "total_peak_fw", "sac_memory"):
+            self.assertEqual(newest[key], reference[key])
+
     def test_bad_usage(self):
         for arguments in ([], ["gpt-5"], ["gpt", "--batch", "0"], ["gpt", "--gb-per-s", "1"],
-                          ["gpt", "--hardware", "h1000"],
+                          ["gpt", "--hardware", "h1000"], ["gpt", "--variant", "torch-3"],
                           ["gpt", "--hardware", "a100", "--gb-per-s", "1", "--tflops", "1"]):
             with self.subTest(arguments):
                 answer = run(*arguments)

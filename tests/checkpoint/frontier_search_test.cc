@@ -350,6 +350,13 @@ TEST(FrontierSearch, PlansAPipelineStageAsTryingEverything) {
       ASSERT_EQ(outcome->plan.has_value(), expected.has_value());
       if (!expected) {
         EXPECT_EQ(outcome->status, SolveStatus::kInfeasible);
+        // What it names as the smallest budget fits, and a byte less does not.
+        const Bytes least = budget + outcome->explanation.missing;
+        EXPECT_TRUE(least_time(plans, least));
+        EXPECT_FALSE(least_time(plans, least - 1)) << least;
+        EXPECT_FALSE(outcome->explanation.binding.empty());
+        const auto tight = plan_pipeline_stage(problem, least, options);
+        EXPECT_EQ(tight->status, SolveStatus::kOptimal);
         continue;
       }
       ++feasible;
@@ -361,8 +368,38 @@ TEST(FrontierSearch, PlansAPipelineStageAsTryingEverything) {
   EXPECT_GT(feasible, 500);
 }
 
+// R ─┬─ A  keeps 40, base 60     Three microbatches in flight hold 60 each but for what A discards.
+//    └─ B  base 70               A needs 60 + 2 * 60 - 2 d when its own backward comes, B and R
+//    what
+//                                d leaves of 70 and 100: with all 40 gone A's 100 is the most.
+TEST(FrontierSearch, SaysWhatAPipelineStageLacksAndWhere) {
+  CheckpointProblem problem = bench::problem_over({-1, 0, 0});
+  problem.base = {100, 60, 70};
+  problem.total_activations = 60;
+  CandidateUnit unit = bench::unit_over(problem, {1});
+  unit.kept_inside = unit.sac_memory = 40;
+  unit.price = {0, {{40, .5}}};
+  problem.units.push_back(unit);
+  PipelineOptions options;
+  options.in_flight = 3;
+  const auto smallest = smallest_stage_budget(problem, options);
+  ASSERT_TRUE(smallest);
+  EXPECT_EQ(smallest->bytes, 100);
+  EXPECT_EQ(smallest->binding, "R.m1");
+  const auto outcome = plan_pipeline_stage(problem, 93, options);
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->status, SolveStatus::kInfeasible);
+  EXPECT_EQ(outcome->explanation.missing, 7);
+  EXPECT_EQ(outcome->explanation.binding, "R.m1");
+  EXPECT_EQ(plan_pipeline_stage(problem, 100, options)->status, SolveStatus::kOptimal);
+  // The shallowest stage that fits one microbatch: as without a pipeline.
+  options.in_flight = 1;
+  EXPECT_EQ(smallest_stage_budget(problem, options)->bytes, smallest_budget(problem)->bytes);
+}
+
 TEST(FrontierSearch, GivesEqualAnswersWithoutAnyOfItsRules) {
   std::int64_t all = 0, without_bounds = 0, without_truncation = 0, without_drop = 0;
+  std::int64_t linear = 0, by_copies = 0;
   const auto expect_equal = [&](const CheckpointProblem& problem, double share) {
     const Frontier reference = frontier_of(problem);
     const Bytes budget =
@@ -391,6 +428,8 @@ TEST(FrontierSearch, GivesEqualAnswersWithoutAnyOfItsRules) {
       if (rules == 1) without_bounds += whole.segments + one.segments;
       if (rules == 2) without_truncation += whole.segments + one.segments;
       if (rules == 4) without_drop += whole.segments + one.segments;
+      if (rules == 0) linear += whole.convolved + one.convolved;
+      if (rules == 8) by_copies += whole.convolved + one.convolved;
     }
   };
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {
@@ -404,6 +443,7 @@ TEST(FrontierSearch, GivesEqualAnswersWithoutAnyOfItsRules) {
   EXPECT_LT(all, without_bounds);
   EXPECT_LT(all, without_truncation);
   EXPECT_LT(all, without_drop);
+  EXPECT_LT(linear, by_copies);
 }
 
 TEST(FrontierSearch, AgreesOnLargeTreesByTwoConvolutions) {

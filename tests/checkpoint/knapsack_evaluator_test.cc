@@ -228,5 +228,40 @@ TEST(GraphInfo, IsRefusedWithThePlaceOfTheMistake) {
   EXPECT_EQ(place_of([](GraphInfo& info) { info.runtimes[0] = -1; }), "runtimes");
 }
 
+// Ten residual blocks: m_i is dear to keep, r_i = r_(i-1) + m_i is cheap to keep.
+//   m1 ─ r1 ─ m2 ─ r2 ─ ... ─ r10
+//         └─────────┘
+// A budget for some of the r alone leaves the others to be made again in one chain, with every m on
+// the way alive at once: pytorch/pytorch#197838. The bytes that are kept are not the peak.
+TEST(KnapsackEvaluator, PeaksHigherWithLessBudgetWhereAChainIsMadeAgain) {
+  GraphInfo info;
+  for (int i = 0; i < 10; ++i) {
+    for (const bool is_residual : {false, true}) {
+      const int node = static_cast<int>(info.nodes.size());
+      info.nodes.push_back((is_residual ? "r" : "m") + std::to_string(i + 1));
+      info.candidates.push_back(node);
+      info.memory.push_back(is_residual ? .02 : .08);
+      info.runtimes.push_back(is_residual ? 10 : 8);
+      if (node > 0) info.edges.emplace_back(node - 1, node);
+      if (is_residual && i > 0) info.edges.emplace_back(node - 2, node);
+    }
+  }
+  ASSERT_TRUE(validate(info));
+  const BackwardRules rules{.recharges_saved_predecessors = false};
+  std::vector<double> peaks;
+  for (const double budget : {0.0, .1, .2, .6, 1.0}) {
+    const auto choice = dp_knapsack({info.memory, info.runtimes, budget});
+    ASSERT_TRUE(choice);
+    const auto evaluation = evaluate(info, *choice, &rules);
+    ASSERT_TRUE(evaluation);
+    peaks.push_back(evaluation->peak_memory);
+  }
+  EXPECT_NEAR(peaks[0], 1.0, 1e-9);  // all of it, in one chain
+  EXPECT_NEAR(peaks[1], .6, 1e-9);   // r1 to r5 are kept, five blocks are made again
+  EXPECT_LT(peaks[2], .31);          // every r is kept
+  EXPECT_GT(peaks[3], peaks[2]);
+  EXPECT_NEAR(peaks[4], 1.0, 1e-9);
+}
+
 }  // namespace
 }  // namespace plimsoll::checkpoint

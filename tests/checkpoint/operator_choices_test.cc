@@ -264,5 +264,29 @@ TEST(OperatorChoices, SayWhenSomeWereLeftOut) {
   EXPECT_GT(num_feasible, 0);
 }
 
+// mm, dropout, dropout, add: both random operators kept, one of them, none; and a table without
+// any.
+TEST(KeepOperators, SayWhatBecomesOfRandomOperators) {
+  SACStats stats;
+  stats.func_names = {"mm", "native_dropout", "native_dropout", "add"};
+  stats.runtimes = {1, 1, 1, 1};
+  stats.memory = {1, 1, 1, 1};
+  stats.rand_ops = {1, 2};
+  CheckpointUnit unit;
+  unit.kind = UnitKind::kFull;
+  keep_operators(stats, {0, 0, 0, 0}, unit);
+  EXPECT_EQ(unit.kind, UnitKind::kFull);
+  EXPECT_EQ(unit.rng, RngHandling::kRecompute);
+  keep_operators(stats, {0, 1, 0, 0}, unit);
+  EXPECT_EQ(unit.kind, UnitKind::kSelective);
+  EXPECT_EQ(unit.rng, RngHandling::kRecompute);
+  keep_operators(stats, {0, 1, 1, 0}, unit);
+  EXPECT_EQ(unit.rng, RngHandling::kSave);
+  EXPECT_EQ(unit.ops[2].nth, 1);
+  stats.rand_ops = {};
+  keep_operators(stats, {1, 0, 0, 0}, unit);
+  EXPECT_EQ(unit.rng, RngHandling::kRecompute);
+}
+
 }  // namespace
 }  // namespace plimsoll::checkpoint

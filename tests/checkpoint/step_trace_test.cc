@@ -106,6 +106,26 @@ TEST(StepTrace, ReproducesThePublishedTransformerBlock) {
       390595584 + 25165824);
 }
 
+// x (700 bytes) + x with a bias of 30 gives 1,000. Two releases count what moves by tensors, as
+// often as they occur; by storages, each once and in blocks of 512.
+TEST(StepBuilder, CountsMovedBytesAsTheVariantDoes) {
+  const auto bytes_moved = [](const char* name) {
+    StepBuilder step("add", *find_variant(name));
+    const int x = step.input(700);
+    step.open("Add");
+    StepOperator op;
+    op.name = "add";
+    op.inputs = {x, x};
+    op.parameters = {step.parameter(30)};
+    step.add(op, {1000});
+    step.close();
+    const StepOperator& added = step.program().operators[0];
+    return std::pair(added.bytes_moved, added.backward_bytes_moved);
+  };
+  EXPECT_EQ(bytes_moved("torch-2.13"), std::pair(Bytes{2 * 700 + 1000 + 30}, Bytes{30 + 1000}));
+  EXPECT_EQ(bytes_moved("reference"), std::pair(Bytes{1024 + 1024 + 512}, Bytes{512 + 1024}));
+}
+
 //   view ─ addmm ─ relu_ ─ cos_ ─ sin_      the in-place operators change what addmm made
 TEST(StepTrace, ChargesInPlaceOperatorsTheirStorageAgain) {
   StepBuilder step("foo");

@@ -20,8 +20,8 @@ std::string_view to_string(UnitKind kind);
 
 // What becomes of a unit's random operators.
 enum class RngHandling {
-  kRecompute,  // run again from the stored state of the generator
-  kSave,       // their outputs are kept
+  kRecompute,  // at least one runs again, from the stored state of the generator
+  kSave,       // there are some, and all their outputs are kept
 };
 std::string_view to_string(RngHandling handling);
 

@@ -46,9 +46,10 @@ struct FrontierOptions {
 
 // Effort, equal on every machine.
 struct SearchWork {
-  std::int64_t segments = 0;  // pieces made by all minima
-  std::size_t largest = 0;    // pieces of the largest function
-  int passes = 0;             // exact sweeps
+  std::int64_t segments = 0;   // pieces made by all minima between units
+  std::int64_t convolved = 0;  // pieces made within convolutions
+  std::size_t largest = 0;     // pieces of the largest function
+  int passes = 0;              // exact sweeps
 };
 
 struct CheckpointPlan {
@@ -99,5 +100,8 @@ Result<Outcome<CheckpointPlan>> plan_at_knee(const CheckpointProblem& problem,
                                              const RunContext& context = {});
 
 Result<SmallestBudget> smallest_budget(const CheckpointProblem& problem);
+
+// What an infeasible budget lacks, and where.
+Explanation explain_infeasible(const SmallestBudget& smallest, Bytes budget);
 
 }  // namespace plimsoll::checkpoint

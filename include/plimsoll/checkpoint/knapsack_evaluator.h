@@ -12,6 +12,7 @@
 #pragma once
 
 #include <functional>
+#include <string_view>
 #include <vector>
 
 #include "plimsoll/checkpoint/graph_info.h"
@@ -41,6 +42,7 @@ enum class TraceEvent {
   kRecomputeForUser,  // computed again for a later candidate
   kDrop,              // used, after kRecompute
 };
+std::string_view to_string(TraceEvent event);  // "drop_kept"
 
 struct TraceStep {
   TraceEvent event = TraceEvent::kStart;

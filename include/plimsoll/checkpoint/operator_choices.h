@@ -57,6 +57,9 @@ OperatorOptions operator_options(const SACStats& stats, const OperatorRules& rul
 std::vector<OperatorChoice> make_operator_choices(const SACStats& stats,
                                                   const std::vector<int>& save);
 
+// Gives the unit these choices, and the kind and the handling of random operators that follow.
+void keep_operators(const SACStats& stats, const std::vector<int>& save, CheckpointUnit& unit);
+
 // The operator whose output is the module's, -1 without one: the last that is neither view-like
 // nor in-place. The tables charge no memory for it.
 int output_operator(const SACStats& stats);

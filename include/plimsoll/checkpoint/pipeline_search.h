@@ -5,10 +5,15 @@
 // checkpoint_problem.h a node needs (N - 1)(A - T) more, and discarding late helps early positions.
 // Method. Guess T: with T within [a, b] the plan starts from the slack
 // budget - (N - 1)(A - b) at best and must have discarded a at the end, which is a plain problem
-// and gives a bound. Best-first branching on the interval, at what the relaxed plan discards. Cost.
-// One search of frontier_search.h a node; few nodes unless fixed prices are many. Promises. The
-// returned plan fits with what it really discards. Optimal within 1e-9 relative, or kFeasible with
-// its bound after max_nodes. Source: specification of the checkpointing planner, section 10.
+// and gives a bound. Best-first branching on the interval, at what the relaxed plan discards.
+// The smallest feasible budget comes from a sweep of its own: by position, what a completion needs
+// on entry against what it discards, as a list of pairs. A byte less needed is worth a byte, a byte
+// discarded N - 1, so few pairs survive.
+// Cost. One search of frontier_search.h a node; few nodes unless fixed prices are many. The sweep:
+// a pass over positions and units for every pair kept.
+// Promises. The returned plan fits with what it really discards. Optimal within 1e-9 relative, or
+// kFeasible with its bound after max_nodes. An infeasible budget is proved so by the sweep.
+// Source: specification of the checkpointing planner, section 10.
 #pragma once
 
 #include "plimsoll/checkpoint/frontier_search.h"
@@ -27,10 +32,15 @@ struct PipelinePlan {
   double recompute_ms = 0;  // of one microbatch
 };
 
-// kInfeasible is proved; the explanation then names no smallest budget. Errors as
-// frontier_search.h, and kValue where nothing is in flight.
+// kInfeasible with the smallest feasible budget in the explanation. Errors as frontier_search.h,
+// and kValue where nothing is in flight.
 Result<Outcome<PipelinePlan>> plan_pipeline_stage(const CheckpointProblem& problem, Bytes budget,
                                                   const PipelineOptions& options = {},
                                                   const RunContext& context = {});
+
+// The smallest budget that any plan of the stage fits, and the module that binds there ("" at the
+// end point). Errors likewise.
+Result<SmallestBudget> smallest_stage_budget(const CheckpointProblem& problem,
+                                             const PipelineOptions& options = {});
 
 }  // namespace plimsoll::checkpoint

@@ -8,12 +8,17 @@
 #include <vector>
 
 #include "plimsoll/checkpoint/step_program.h"
+#include "plimsoll/checkpoint/variant.h"
 
 namespace plimsoll::checkpoint {
 
 class StepBuilder {
  public:
-  explicit StepBuilder(std::string name) { program_.name = std::move(name); }
+  // `variant` says how bytes moved are counted.
+  explicit StepBuilder(std::string name, Variant variant = default_variant())
+      : variant_(std::move(variant)) {
+    program_.name = std::move(name);
+  }
 
   // A value of the batch, there from the start; gradients for it are left out.
   int input(Bytes bytes);
@@ -25,8 +30,9 @@ class StepBuilder {
 
   // Adds `op` to the open module and returns new values of `made` bytes, its outputs; without any
   // it gives back its first input. `kept` lists places in `made` that autograd saves, besides what
-  // `op` says. Where a figure of bytes moved is 0: all that is read and made, once; in the backward
-  // the gradients that come and go, those of parameters and what was saved.
+  // `op` says. Where a figure of bytes moved is 0: all that is read and made, counted as the
+  // variant does; in the backward the gradients that come and go, those of parameters and what was
+  // saved.
   std::vector<int> add(StepOperator op, const std::vector<Bytes>& made,
                        const std::vector<int>& kept = {});
 
@@ -35,13 +41,14 @@ class StepBuilder {
   const StepProgram& program() const { return program_; }
 
  private:
+  Variant variant_;
   StepProgram program_;
   std::vector<int> open_;  // modules, innermost last
-
-  std::set<int> batch_;  // values
+  std::set<int> batch_;    // values
 
   int make(Bytes bytes);
-  Bytes size(const std::vector<int>& values) const;
+  Bytes moved(Bytes storage) const;
+  Bytes moved(std::vector<int> values) const;
 };
 
 }  // namespace plimsoll::checkpoint
