@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <optional>
 
 #include "plimsoll/checkpoint/baseline.h"
@@ -21,9 +21,12 @@
 #include "plimsoll/core/digest.h"
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/core/version.h"
+#include "plimsoll/io/checkpoint_input.h"
 #include "plimsoll/io/checkpoint_policy_json.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/module_stats_json.h"
+#include "plimsoll/io/shipped.h"
+#include "plimsoll/save_policy.h"
 #include "plimsoll/text_table.h"
 
 namespace plimsoll::app {
@@ -34,6 +37,7 @@ using checkpoint::CheckpointProblem;
 using checkpoint::CheckpointUnit;
 using checkpoint::ModuleStats;
 using io::CheckpointAnswer;
+using io::CheckpointInput;
 using solve::Frontier;
 
 struct Flags {
@@ -59,9 +63,9 @@ struct Case {
   double compute_ms = 0;  // forward and backward
 };
 
-Result<Case> load_case(const Flags& flags) {
+Result<Case> make_case(ModuleStats stats, const Flags& flags) {
   Case made;
-  PLIMSOLL_ASSIGN(made.stats, load_module_stats(flags.stats));
+  made.stats = std::move(stats);
   PLIMSOLL_ASSIGN(made.problem, make_problem(flags.model, made.stats));
   made.baseline = replay(made.problem, {}).peak;
   made.compute_ms = make_baseline(made.stats).compute_ms;
@@ -94,6 +98,15 @@ void take_outcome(const Outcome<Plan>& outcome, CheckpointAnswer& answer) {
   if (!(outcome.explanation == Explanation{})) answer.explanation = outcome.explanation;
 }
 
+// `bytes` by position in forward post-order.
+void take_profile(const Case& made, const std::vector<Bytes>& bytes, CheckpointAnswer& answer) {
+  answer.profile.clear();
+  for (std::size_t position = 0; position < bytes.size(); ++position) {
+    const int node = made.problem.tree.post_order[position];
+    answer.profile.push_back({made.problem.fqn[node], bytes[position]});
+  }
+}
+
 void take_plan(const Case& made, const CheckpointPlan& plan, CheckpointAnswer& answer) {
   answer.policy = plan.policy;
   const checkpoint::PlanFigures& figures = plan.figures;
@@ -101,10 +114,7 @@ void take_plan(const Case& made, const CheckpointPlan& plan, CheckpointAnswer& a
       figures.peak, figures.recompute_ms, made.baseline,
       figures.binding_node < 0 ? "" : made.problem.fqn[figures.binding_node],
       plan.price_ms_per_gib};
-  for (std::size_t position = 0; position < figures.profile.size(); ++position) {
-    const int node = made.problem.tree.post_order[position];
-    answer.profile.push_back({made.problem.fqn[node], figures.profile[position]});
-  }
+  take_profile(made, figures.profile, answer);
 }
 
 // Upstream's planner decides ratios; which operators that means is decided module by module.
@@ -116,10 +126,22 @@ Result<void> choose_operators(const ModuleStats& stats, checkpoint::CheckpointPo
     PLIMSOLL_ASSIGN(const Outcome<checkpoint::ModulePolicy> chosen,
                     checkpoint::optimal_policy_per_module(operators, 1 - unit.discard_ratio));
     if (!chosen.plan) continue;  // upstream's planner logs it and leaves the unit to itself
-    unit.ops = checkpoint::make_operator_choices(operators, chosen.plan->save);
-    const bool saves =
-        std::any_of(unit.ops.begin(), unit.ops.end(), [](const auto& op) { return op.save; });
-    if (saves) unit.kind = checkpoint::UnitKind::kSelective;
+    checkpoint::keep_operators(operators, chosen.plan->save, unit);
+  }
+  return {};
+}
+
+// What an infeasible budget lacks, where the problem's own memory model says so: a search of
+// another kind proves that nothing fits, and not how much would. Torch's big-M forbids units, too.
+Result<void> explain_infeasible(const CheckpointProblem& problem, CheckpointAnswer& answer) {
+  if (answer.status != SolveStatus::kInfeasible || !problem.tree.is_nested) return {};
+  PLIMSOLL_ASSIGN(const checkpoint::SmallestBudget smallest, checkpoint::smallest_budget(problem));
+  const Bytes budget = answer.budget_bytes.value_or(0);
+  if (smallest.bytes > budget) {
+    answer.explanation = checkpoint::explain_infeasible(smallest, budget);
+  } else {
+    answer.explanation = Explanation{
+        "big_m", 0, {"units that would fit cost more than the big-M of this release allows"}};
   }
   return {};
 }
@@ -150,7 +172,13 @@ Result<CheckpointAnswer> plan_like_torch(const Case& made, Bytes budget, const F
                                                 make_baseline(made.stats).peak_bytes,
                                                 judged.binding,
                                                 {}};
+    take_profile(made, judged.profile, answer);
   }
+  CheckpointFlags upstream = flags.model;
+  upstream.peak = "torch";
+  upstream.costs = "fit";
+  PLIMSOLL_ASSIGN(const CheckpointProblem problem, make_problem(upstream, made.stats));
+  PLIMSOLL_RETURN_IF_ERROR(explain_infeasible(problem, answer));
   return answer;
 }
 
@@ -167,7 +195,9 @@ Result<CheckpointAnswer> plan_pipeline(const Case& made, Bytes budget, const Fla
     take_plan(made, outcome.plan->plan, answer);
     answer.predicted->peak_bytes = outcome.plan->peak;
     answer.predicted->price_ms_per_gib.reset();
-    answer.profile.clear();  // of one microbatch alone
+    // What the other microbatches keep is there all the time.
+    const Bytes others = outcome.plan->peak - outcome.plan->plan.figures.peak;
+    for (io::ProfileEntry& entry : answer.profile) entry.bytes += others;
   }
   return answer;
 }
@@ -184,15 +214,13 @@ CheckpointAnswer answer_of(const Case& made, const Outcome<CheckpointPlan>& outc
 // "5%" of forward and backward, or "12.5" milliseconds.
 Result<double> parse_overhead(const std::string& text, double compute_ms) {
   const bool is_share = text.ends_with('%');
-  double value = 0;
-  const std::string digits = is_share ? text.substr(0, text.size() - 1) : text;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size() || !(value >= 0) ||
-      !std::isfinite(value)) {
+  const auto value =
+      parse_number<double>(is_share ? text.substr(0, text.size() - 1) : text, "--overhead");
+  if (!value || !(*value >= 0) || !std::isfinite(*value)) {
     return fail(ErrorCode::kUsage, "--overhead", fmt::format("'{}' is no time", text),
                 "give milliseconds or a share of the step, such as 12.5 or 5%");
   }
-  return is_share ? compute_ms * value / 100 : value;
+  return is_share ? compute_ms * *value / 100 : *value;
 }
 
 // Everything but one budget needs the frontier.
@@ -228,7 +256,9 @@ Result<CheckpointAnswer> plan(const Case& made, const Flags& flags, const RunCon
   const bool is_milp = flags.search == "milp" || !made.problem.tree.is_nested;
   PLIMSOLL_ASSIGN(const auto outcome, is_milp ? plan_by_milp(made.problem, budget)
                                               : plan_for_budget(made.problem, budget, {}, context));
-  return answer_of(made, outcome, budget, flags);
+  CheckpointAnswer answer = answer_of(made, outcome, budget, flags);
+  if (is_milp) PLIMSOLL_RETURN_IF_ERROR(explain_infeasible(made.problem, answer));
+  return answer;
 }
 
 void add_units(const std::vector<CheckpointUnit>& units, const std::string& indent,
@@ -267,26 +297,59 @@ std::string frontier_text(const CheckpointAnswer& answer, const Case& made) {
   return text;
 }
 
+// What every position needs. Of large models, unless all are asked for, those that need the most,
+// still in the order of return.
+std::string profile_text(const std::vector<io::ProfileEntry>& profile, bool prints_all) {
+  constexpr std::size_t kMaxRows = 32;
+  const bool is_short = prints_all || profile.size() <= kMaxRows;
+  std::vector<std::size_t> rows(profile.size());
+  std::iota(rows.begin(), rows.end(), std::size_t{0});
+  if (!is_short) {
+    std::stable_sort(rows.begin(), rows.end(), [&](std::size_t a, std::size_t b) {
+      return profile[a].bytes > profile[b].bytes;
+    });
+    std::sort(rows.begin(), rows.begin() + kMaxRows);
+  }
+  TextTable table({"backward of", "needs", "bytes"}, {false, true, true});
+  for (std::size_t k = 0; k < (is_short ? rows.size() : kMaxRows); ++k) {
+    const io::ProfileEntry& entry = profile[rows[k]];
+    table.add({entry.fqn, format_bytes(entry.bytes), fmt::format("{}", Bytes{entry.bytes})});
+  }
+  std::string text = table.text();
+  if (!is_short) {
+    text += fmt::format("... {} more that need at most {} (all of them with --profile)\n",
+                        rows.size() - kMaxRows, format_bytes(profile[rows[kMaxRows]].bytes));
+  }
+  return text;
+}
+
+// How the search ended.
+std::string status_line(SolveStatus status, const std::string& proof, double seconds,
+                        const Flags& flags) {
+  const bool is_good = status == SolveStatus::kOptimal || status == SolveStatus::kFeasible;
+  return fmt::format("{}  {}{}{:.3f} s\n",
+                     paint(to_string(status), is_good ? Tone::kGood : Tone::kBad, flags.global),
+                     proof, proof.empty() ? "" : ", ", seconds);
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
 std::string summary(const Case& made, const CheckpointAnswer& answer, double seconds,
                     const Flags& flags) {
-  const bool is_good = answer.policy.has_value() || !answer.frontier.empty();
   std::string text = fmt::format(
       "{}: {} modules, {} at the peak without checkpointing, {:.4g} ms forward and backward\n",
       made.stats.name.empty() ? flags.stats : made.stats.name, made.problem.num_modules(),
       format_bytes(made.baseline), made.compute_ms);
-  text += fmt::format(
-      "{}  {}{}{:.3f} s\n",
-      paint(to_string(*answer.status), is_good ? Tone::kGood : Tone::kBad, flags.global),
-      answer.certificate->proof, answer.certificate->proof.empty() ? "" : ", ", seconds);
+  text += status_line(*answer.status, answer.certificate->proof, seconds, flags);
   if (answer.predicted) {
     const io::CheckpointPrediction& predicted = *answer.predicted;
     if (answer.budget_bytes) text += fmt::format("budget {}, ", format_bytes(*answer.budget_bytes));
     text +=
         fmt::format("peak {} ({} bytes)", format_bytes(predicted.peak_bytes), predicted.peak_bytes);
-    if (!answer.profile.empty()) {
-      text += predicted.binding.empty() ? " at the loss"
-                                        : fmt::format(" in the backward of {}", predicted.binding);
-    }
+    text += predicted.binding.empty() ? " at the loss"
+                                      : fmt::format(" in the backward of {}", predicted.binding);
     text += fmt::format("\nrecompute {:.6g} ms", predicted.recompute_ms);
     if (made.compute_ms > 0) {
       text += fmt::format(", {:.2f} % of the step", 100 * predicted.recompute_ms / made.compute_ms);
@@ -311,23 +374,79 @@ std::string summary(const Case& made, const CheckpointAnswer& answer, double sec
     }
   }
   if (!answer.frontier.empty()) text += "\n" + frontier_text(answer, made);
-  if (flags.prints_profile && !answer.profile.empty()) {
-    TextTable profile({"backward of", "needs", "bytes"}, {false, true, true});
-    for (const io::ProfileEntry& entry : answer.profile) {
-      profile.add({entry.fqn, format_bytes(entry.bytes), fmt::format("{}", entry.bytes)});
-    }
-    text += "\n" + profile.text();
-  }
+  if (!answer.profile.empty()) text += "\n" + profile_text(answer.profile, flags.prints_profile);
   return text;
 }
 
-Result<void> check_flags(const Flags& flags) {
+// What an input is called, which searches it takes, and which flags have no meaning for it.
+struct InputRules {
+  std::string_view name;
+  std::vector<std::string_view> searches;
+  std::vector<std::string_view> flags;  // empty: all of them
+};
+
+InputRules rules_of(CheckpointInput input) {
+  switch (input) {
+    case CheckpointInput::kModuleStats:
+      return {"module statistics", {"exact", "milp", "torch"}, {}};
+    case CheckpointInput::kSACStats:
+      return {"an operator table",
+              {"exact", "torch"},
+              {"budget", "frontier", "search", "profile", "output"}};
+    case CheckpointInput::kAotPartition:
+      return {"a log of torch's partitioner",
+              {"exact", "greedy", "ilp", "dp", "dp_knapsack_sliding_hirschberg", "fixed_hirschberg",
+               "dynamic_memory_budget_dp"},
+              {"budget", "knee", "search", "profile", "output", "time-limit"}};
+  }
+  return {};
+}
+
+std::vector<std::string> all_searches() {
+  std::vector<std::string> names;
+  for (const auto input : {CheckpointInput::kModuleStats, CheckpointInput::kAotPartition}) {
+    for (const std::string_view name : rules_of(input).searches) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.emplace_back(name);
+    }
+  }
+  return names;
+}
+
+// Flags that were given and mean nothing here are errors, not passed over.
+Result<void> check_input(const InputRules& rules, const CLI::App& command, const Flags& flags) {
+  const auto has = [](const std::vector<std::string_view>& names, std::string_view name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  CLI::App global;
+  GlobalFlags unused;
+  add_global_flags(global, unused);
+  for (const CLI::Option* option : command.get_options()) {
+    if (rules.flags.empty() || option->count() == 0 || option->get_lnames().empty()) continue;
+    const std::string& name = option->get_lnames().front();
+    if (has(rules.flags, name) || global.get_option_no_throw("--" + name) != nullptr) continue;
+    return fail(ErrorCode::kUsage, "--" + name,
+                fmt::format("{} takes no such flag", std::string(rules.name)), "leave it out");
+  }
+  if (has(rules.searches, flags.search)) return {};
+  std::string names;
+  for (const std::string_view name : rules.searches) {
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  return fail(ErrorCode::kUsage, "--search",
+              fmt::format("the search '{}' is not for {}", flags.search, std::string(rules.name)),
+              "choose from " + names);
+}
+
+Result<void> check_questions(const Flags& flags, CheckpointInput input) {
+  // The knee of a log's curve is looked for up to its budget.
+  const bool knee_is_question = flags.is_knee && input != CheckpointInput::kAotPartition;
   const int num_questions = (flags.budget.empty() ? 0 : 1) + (flags.overhead.empty() ? 0 : 1) +
-                            (flags.is_knee ? 1 : 0) + (flags.is_frontier ? 1 : 0);
+                            (knee_is_question ? 1 : 0) + (flags.is_frontier ? 1 : 0);
   if (num_questions > 1) {
     return fail(ErrorCode::kUsage, "--budget", "more than one question is asked",
                 "give one of --budget, --overhead, --knee and --frontier");
   }
+  if (input != CheckpointInput::kModuleStats) return {};
   if (flags.search != "exact" && flags.budget.empty()) {
     return fail(ErrorCode::kUsage, "--search",
                 fmt::format("the search '{}' answers one budget", flags.search),
@@ -340,88 +459,153 @@ Result<void> check_flags(const Flags& flags) {
   return {};
 }
 
-int run_checkpoint(const Flags& flags) {
-  if (const auto sound = check_flags(flags); !sound) return report(sound.error(), flags.global);
+// What is printed, whatever was planned.
+struct Printed {
+  std::string document;
+  std::string text;
+  SolveStatus status = SolveStatus::kLimit;
+  StopReason stop = StopReason::kFinished;
+  std::vector<Warning> warnings;
+  std::optional<Explanation> explanation;
+};
+
+Result<Printed> plan_model(ModuleStats stats, const Flags& flags, const RunContext& context) {
+  PLIMSOLL_ASSIGN(const Case made, make_case(std::move(stats), flags));
+  const auto begin = std::chrono::steady_clock::now();
+  PLIMSOLL_ASSIGN(const CheckpointAnswer answer, plan(made, flags, context));
+  return Printed{io::write_checkpoint_answer(answer),
+                 summary(made, answer, seconds_since(begin), flags),
+                 *answer.status,
+                 *answer.stop,
+                 answer.warnings,
+                 answer.explanation};
+}
+
+Result<Printed> plan_values(CheckpointInput input, const std::string& text, const Flags& flags,
+                            const SearchOptions& limits, const RunContext& context) {
+  const SavePolicyFlags asked{flags.stats,  flags.budget,         flags.is_knee,
+                              flags.search, flags.prints_profile, flags.global.seed};
+  const auto begin = std::chrono::steady_clock::now();
+  PLIMSOLL_ASSIGN(const io::SavePolicyAnswer answer,
+                  input == CheckpointInput::kSACStats
+                      ? plan_operator_table(text, asked)
+                      : plan_aot_partition(text, asked, limits, context));
+  const SavePolicyText said = describe_save_policy(answer, asked);
+  const std::string ending =
+      status_line(answer.status, answer.certificate.proof, seconds_since(begin), flags);
+  return Printed{io::write_save_policy(answer),
+                 said.head + ending + said.body,
+                 answer.status,
+                 answer.stop,
+                 answer.warnings,
+                 answer.explanation};
+}
+
+Result<Printed> plan_input(const CLI::App& command, const Flags& flags) {
   SearchOptions limits;
-  auto time_limit = parse_time_limit(flags.time_limit);
-  if (!time_limit) return report(time_limit.error(), flags.global);
-  limits.time_limit_s = *time_limit;
-  const auto made = load_case(flags);
-  if (!made) return report(made.error(), flags.global);
+  PLIMSOLL_ASSIGN(limits.time_limit_s, parse_time_limit(flags.time_limit));
+  std::string text;
+  CheckpointInput input = CheckpointInput::kModuleStats;
+  if (is_file_name(flags.stats)) {
+    PLIMSOLL_ASSIGN(text, io::read_text_file(flags.stats));
+    input = io::find_checkpoint_input(text);
+  }
+  PLIMSOLL_RETURN_IF_ERROR(check_input(rules_of(input), command, flags));
+  PLIMSOLL_RETURN_IF_ERROR(check_questions(flags, input));
   RunContext context = make_run_context(limits);
   context.cancel = watch_interrupts();
-  const auto begin = std::chrono::steady_clock::now();
-  const auto answer = plan(*made, flags, context);
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  stop_watching_interrupts();
-  if (!answer) return report(answer.error(), flags.global);
+  if (input != CheckpointInput::kModuleStats) {
+    return plan_values(input, text, flags, limits, context);
+  }
+  PLIMSOLL_ASSIGN(ModuleStats stats, is_file_name(flags.stats)
+                                         ? io::read_module_stats(text, flags.stats)
+                                         : io::load_shipped_module_stats(flags.stats));
+  return plan_model(std::move(stats), flags, context);
+}
 
-  const std::string document = io::write_checkpoint_answer(*answer);
+int run_checkpoint(const CLI::App& command, const Flags& flags) {
+  const auto printed = plan_input(command, flags);
+  stop_watching_interrupts();
+  if (!printed) return report(printed.error(), flags.global);
   if (!flags.output.empty() && flags.output != "-") {
-    if (const auto written = io::write_text_file(flags.output, document); !written) {
+    if (const auto written = io::write_text_file(flags.output, printed->document); !written) {
       return report(written.error(), flags.global);
     }
   }
-  print(flags.global.json || flags.output == "-" ? document
-                                                 : summary(*made, *answer, seconds, flags));
+  print(flags.global.json || flags.output == "-" ? printed->document : printed->text);
   if (!flags.global.quiet) {
-    for (const Warning& warning : answer->warnings) {
+    for (const Warning& warning : printed->warnings) {
       print_error_text(fmt::format("warning: {}{}{}\n", warning.place,
                                    warning.place.empty() ? "" : ": ", warning.message));
     }
   }
-  if (answer->explanation) {
-    for (const std::string& line : answer->explanation->lines) {
+  if (printed->explanation) {
+    for (const std::string& line : printed->explanation->lines) {
       print_error_text(fmt::format(
-          "{}: {}\n", *answer->status == SolveStatus::kInfeasible ? "proved infeasible" : "note",
+          "{}: {}\n", printed->status == SolveStatus::kInfeasible ? "proved infeasible" : "note",
           line));
     }
   }
-  return exit_code(*answer->status, *answer->stop);
+  return exit_code(printed->status, printed->stop);
 }
 
 }  // namespace
 
 void add_checkpoint_command(CLI::App& app, Run& run) {
   auto flags = std::make_shared<Flags>();
+  const auto is_given = [](const std::string& text) {
+    return std::string(text.empty() ? "nothing is given" : "");
+  };
   CLI::App* command = app.add_subcommand(
       "checkpoint", "Plan which modules' activations are discarded and recomputed");
   command->footer(examples({"plimsoll checkpoint stats.json --budget 1.6GiB -o policy.json",
                             "plimsoll checkpoint llama-3-8b --budget 60%",
                             "plimsoll checkpoint stats.json --frontier",
                             "plimsoll checkpoint stats.json --overhead 5% --json",
-                            "plimsoll checkpoint stats.json --budget 60% --search torch"}));
+                            "plimsoll checkpoint stats.json --budget 60% --search torch",
+                            "plimsoll checkpoint min_cut_information.json --budget 0.5 --search dp",
+                            "plimsoll checkpoint operator_table.json --budget 0.5"}));
   command
       ->add_option(
           "STATS", flags->stats,
           "Module statistics: a file, '-' for standard input, or a name that `plimsoll models` "
-          "lists")
+          "lists; or one operator table, or the log of torch's partitioner (min_cut_information)")
       ->required();
-  command->add_option("--budget", flags->budget,
-                      "The peak that must hold: a size (1.6GiB), or a share of the peak without "
-                      "checkpointing (60%)");
-  command->add_option("--overhead", flags->overhead,
-                      "Instead: the least memory whose recomputation takes at most this (5% of the "
-                      "step, or milliseconds)");
-  command->add_flag("--knee", flags->is_knee, "Instead: the plan at the frontier's knee");
+  command
+      ->add_option("--budget", flags->budget,
+                   "The peak that must hold: a size (1.6GiB), or a share of the peak without "
+                   "checkpointing (60%); of a table or a log the share that may be kept (0.5)")
+      ->check(is_given);
+  command
+      ->add_option("--overhead", flags->overhead,
+                   "Instead: the least memory whose recomputation takes at most this (5% of the "
+                   "step, or milliseconds)")
+      ->check(is_given);
+  command->add_flag("--knee", flags->is_knee,
+                    "Instead: the plan at the frontier's knee; of a log the knee up to --budget");
   command->add_flag("--frontier", flags->is_frontier,
                     "Instead: every budget's least time (what is asked where nothing is)");
   command
       ->add_option("--search", flags->search,
                    "exact, milp (the same optimum through COIN-OR's Cbc), or torch (upstream's "
-                   "sac_milp and its policy per module)")
-      ->check(CLI::IsMember({"exact", "milp", "torch"}))
+                   "sac_milp and its policy per module); of a log exact, or a knapsack by torch's "
+                   "name: greedy, ilp, dp, dp_knapsack_sliding_hirschberg (its mended form: "
+                   "fixed_hirschberg), dynamic_memory_budget_dp")
+      ->check(CLI::IsMember(all_searches()))
       ->capture_default_str();
   command->add_option("--variant", flags->variant, "Release of torch that --search torch follows")
       ->capture_default_str();
   add_checkpoint_flags(*command, flags->model);
-  command->add_flag("--profile", flags->prints_profile, "Print what every module's backward needs");
+  command->add_flag("--profile", flags->prints_profile,
+                    "Print what every module's backward needs, of large models too; of a log "
+                    "also its backward, step by step");
   command->add_option("-o,--output", flags->output,
                       "Write the answer as JSON to this file (-: to stdout, as --json)");
   command->add_option("--time-limit", flags->time_limit, "Stop the search after this time (5s)");
   add_global_flags(*command, flags->global);
-  command->callback([flags, &run] { run = [flags] { return run_checkpoint(*flags); }; });
+  command->callback([flags, command, &run] {
+    run = [flags, command] { return run_checkpoint(*command, *flags); };
+  });
 }
 
 }  // namespace plimsoll::app

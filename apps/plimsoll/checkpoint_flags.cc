@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <string_view>
 
@@ -60,16 +59,6 @@ std::vector<std::string> split(const std::string& text) {
     begin = end + 1;
   }
   return names;
-}
-
-template <class Number>
-Result<Number> parse_number(const std::string& text, const std::string& place) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    return fail(ErrorCode::kUsage, place, fmt::format("'{}' is not a number", text));
-  }
-  return value;
 }
 
 bool has_totals(const checkpoint::ModuleStats& stats) {

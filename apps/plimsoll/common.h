@@ -1,8 +1,11 @@
 // What every command shares: global flags, where output goes, exit codes.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <atomic>
+#include <charconv>
 #include <functional>
 #include <initializer_list>
 #include <optional>
@@ -71,6 +74,17 @@ Result<embedding::Model> load_model(const std::string& name);
 
 // How a search ended as the program's exit code.
 int exit_code(SolveStatus status, StopReason stop);
+
+// The whole of `text` as a number. Error kUsage at `place`.
+template <class Number>
+Result<Number> parse_number(std::string_view text, std::string_view place) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return fail(ErrorCode::kUsage, std::string(place), fmt::format("'{}' is not a number", text));
+  }
+  return value;
+}
 
 // Seconds of --time-limit; nothing where it is not given. Error kUsage.
 Result<std::optional<double>> parse_time_limit(const std::string& text);

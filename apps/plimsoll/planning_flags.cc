@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <set>
@@ -25,16 +24,6 @@ namespace {
 using embedding::PlanningProblem;
 using embedding::ReservationKind;
 using embedding::ReservationOptions;
-
-template <class Number>
-Result<Number> parse_number(std::string_view text, std::string_view place) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    return fail(ErrorCode::kUsage, std::string(place), fmt::format("'{}' is not a number", text));
-  }
-  return value;
-}
 
 template <class Enum>
 Result<Enum> parse_enum(std::string_view text, std::string_view place) {

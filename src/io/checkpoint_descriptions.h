@@ -11,12 +11,14 @@
 #include "io/json_writer.h"
 #include "plimsoll/checkpoint/module_stats.h"
 #include "plimsoll/io/checkpoint_policy_json.h"
+#include "plimsoll/io/save_policy_json.h"
 
 namespace plimsoll::io {
 
 inline constexpr std::string_view kModuleStatsSchema = "plimsoll.module_stats/1";
 inline constexpr std::string_view kSACStatsSchema = "plimsoll.sac_stats/1";
 inline constexpr std::string_view kCheckpointPolicySchema = "plimsoll.checkpoint_policy/1";
+inline constexpr std::string_view kSavePolicySchema = "plimsoll.save_policy/1";
 
 // Sums over any model stay far from 63 bits.
 inline constexpr Bytes kMaxModuleBytes = Bytes{1} << 50;
@@ -236,6 +238,64 @@ void describe(Fields& fields, T& document) {
   fields.optional("frontier", answer.frontier);
   fields.optional("certificate", document.certificate);
   fields.optional("provenance", answer.provenance);
+  fields.optional("warnings", answer.warnings);
+  fields.optional("explanation", answer.explanation);
+}
+
+// ---------------------------------------------------------------- policies of single values
+
+struct SavePolicyDocument {
+  std::string schema{kSavePolicySchema};
+  SavePolicyAnswer answer;  // without the certificate
+  CertificateEntry certificate;
+};
+
+template <class Fields, SameAs<SavedValue> T>
+void describe(Fields& fields, T& value) {
+  fields.required("name", value.name);
+  fields.required("memory", value.memory);
+  fields.required("runtime", value.runtime);
+  fields.required("save", value.save);
+  fields.optional("was_saved", value.was_saved);
+}
+
+template <class Fields, SameAs<SavePolicyPrediction> T>
+void describe(Fields& fields, T& predicted) {
+  fields.required("saved_memory", predicted.saved_memory);
+  fields.required("saved_runtime", predicted.saved_runtime);
+  fields.required("recompute_runtime", predicted.recompute_runtime);
+  fields.required("total_memory", predicted.total_memory);
+  fields.required("total_runtime", predicted.total_runtime);
+  fields.optional("backward_peak_memory", predicted.backward_peak_memory);
+}
+
+template <class Fields, SameAs<SavePolicyPoint> T>
+void describe(Fields& fields, T& point) {
+  fields.required("memory", point.memory);
+  fields.required("recompute_runtime", point.recompute_runtime);
+}
+
+template <class Fields, SameAs<SavePolicyStep> T>
+void describe(Fields& fields, T& step) {
+  fields.required("event", step.event);
+  fields.optional("name", step.name);
+  fields.required("memory", step.memory);
+}
+
+template <class Fields, SameAs<SavePolicyDocument> T>
+void describe(Fields& fields, T& document) {
+  auto& answer = document.answer;
+  fields.stated("schema", document.schema);
+  fields.required("status", answer.status);
+  fields.required("stop", answer.stop);
+  fields.required("input_hash", answer.input_hash);
+  fields.optional("memory_budget", answer.memory_budget);
+  fields.optional("predicted", answer.predicted);
+  fields.optional("values", answer.values);
+  fields.optional("frontier", answer.frontier);
+  fields.optional("trace", answer.trace);
+  fields.required("certificate", document.certificate);
+  fields.required("provenance", answer.provenance);
   fields.optional("warnings", answer.warnings);
   fields.optional("explanation", answer.explanation);
 }

@@ -45,6 +45,15 @@ std::vector<TypeKeys> document_keys() {
       {"checkpoint_policy", "profile", keys_of<ProfileEntry>()},
       {"checkpoint_policy", "frontier", keys_of<solve::FrontierPoint>()},
       {"checkpoint_policy", "op", keys_of<checkpoint::OperatorChoice>()},
+      {"save_policy", "", keys_of<SavePolicyDocument>()},
+      {"save_policy", "predicted", keys_of<SavePolicyPrediction>()},
+      {"save_policy", "value", keys_of<SavedValue>()},
+      {"save_policy", "point", keys_of<SavePolicyPoint>()},
+      {"save_policy", "step", keys_of<SavePolicyStep>()},
+      {"save_policy", "certificate", keys_of<CertificateEntry>()},
+      {"save_policy", "provenance", keys_of<Provenance>()},
+      {"save_policy", "warning", keys_of<Warning>()},
+      {"save_policy", "explanation", keys_of<Explanation>()},
   };
   for (const char* schema : {"model", "constraints"}) {
     types.push_back({schema, "constraints", keys_of<embedding::ParameterConstraints>()});

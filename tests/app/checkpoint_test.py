@@ -67,6 +67,39 @@ class Checkpoint(ProgramTest):
             self.assertIn(part, answer.out)
         self.assertEqual(answer.err, "")
 
+    def test_text_names_the_peak_at_every_position(self):
+        answer = self.run_program("checkpoint", "tiny.json", "--budget", "2GiB").out
+        profile = answer.partition("\nbackward of ")[2]
+        rows = [line.split() for line in profile.splitlines()[2:]]
+        self.assertEqual([row[0] for row in rows], tiny()["mod_order"]["fw_post_order"])
+        document = self.plan("tiny.json", "--budget", "2GiB")
+        self.assertEqual([int(row[-1]) for row in rows], [entry["bytes"] for entry in document["profile"]])
+        # Of a large model those that need the most, unless all are asked for.
+        model = (stats_path("gpt-native-12l"), "--budget", "60%")
+        document = self.plan(*model)
+        most = sorted(document["profile"], key=lambda entry: -entry["bytes"])
+        text = self.run_program("checkpoint", *model).out
+        self.assertIn(f"... {len(most) - 32} more that need at most", text)
+        self.assertIn(str(most[0]["bytes"]), text)
+        whole = self.run_program("checkpoint", *model, "--profile").out
+        for entry in most:
+            self.assertIn(f"{entry['fqn']} ", whole)
+        # Whatever made the plan.
+        for extra in (("--search", "torch"), ("--search", "milp"), ("--in-flight", "2", "--budget", "3GiB")):
+            arguments = ("tiny.json", *extra) if "--budget" in extra else ("tiny.json", "--budget", "2GiB", *extra)
+            document = self.plan(*arguments)
+            self.assertEqual(len(document["profile"]), 6)
+            self.assertLessEqual(abs(max(entry["bytes"] for entry in document["profile"]) - document["predicted"]["peak_bytes"]), 1024)
+
+    def test_units_say_what_becomes_of_random_operators(self):
+        for model in ("gpt-native-12l", "bert-large", "swin-base"):
+            stats = json.loads(pathlib.Path(stats_path(model)).read_text())
+            for budget in ("90%", "60%"):
+                for unit in self.plan(stats_path(model), "--budget", budget)["units"]:
+                    table = stats["sac_stats"][stats["sac_stats_of"][unit["fqn"]]] if unit.get("ops") else {"rand_ops": []}
+                    keeps = table["rand_ops"] and all(unit["ops"][op]["save"] for op in table["rand_ops"])
+                    self.assertEqual(unit["rng"], "save" if keeps else "recompute")
+
     def test_a_share_is_of_the_peak_without_checkpointing(self):
         whole = self.plan("tiny.json", "--budget", "100%")
         self.assertEqual(whole["units"], [])
@@ -155,8 +188,19 @@ class Checkpoint(ProgramTest):
         self.assertNotIn("units", document)
         self.assertEqual(document["explanation"]["missing"], 1724 << 20)
         self.assertEqual(document["explanation"]["binding"], "R.a")
-        torch = self.plan("tiny.json", "--budget", "1.5GiB", "--search", "torch", code=2)
-        self.assertEqual(torch["status"], "infeasible")
+        for search in ("torch", "milp"):
+            other = self.plan("tiny.json", "--budget", "1.5GiB", "--search", search, code=2)
+            self.assertEqual(other["status"], "infeasible")
+            self.assertEqual(other["explanation"]["binding"], "R.a")
+            self.assertEqual(other["explanation"]["missing"], (1724 << 20) - 3 * GIB // 2)
+        for model in ("tiny.json", "llama-3-8b"):
+            stage = self.plan(model, "--budget", "1GiB", "--in-flight", "4", code=2)["explanation"]
+            least = GIB + stage["missing"]
+            self.assertTrue(stage["binding"])
+            self.plan(model, "--budget", str(least - 1), "--in-flight", "4", code=2)
+        self.plan("tiny.json", "--budget", str(1724 << 20), "--in-flight", "1")
+        stage = self.plan("tiny.json", "--budget", "1GiB", "--in-flight", "4", code=2)["explanation"]
+        self.plan("tiny.json", "--budget", str(GIB + stage["missing"]), "--in-flight", "4")
 
     def test_models_whose_orders_disagree_go_to_the_milp(self):
         order = {"fw_pre_order": ["R", "R.a", "R.a.x", "R.b", "R.b.x", "R.c"],
@@ -172,7 +216,7 @@ class Checkpoint(ProgramTest):
     def test_bad_questions(self):
         for arguments, place in ((("--budget", "-1"), "--budget"), (("--budget", "nan"), "--budget"),
                                  (("--budget", "inf"), "--budget"), (("--budget", "-5%"), "--budget"),
-                                 (("--budget", "x%"), "--budget"), (("--overhead", "-1"), "--overhead"),
+                                 (("--budget", "x%"), "--budget"), (("--budget", ""), "--budget"), (("--overhead", "-1"), "--overhead"),
                                  (("--overhead", "nan%"), "--overhead"), (("--budget", "1", "--knee"), "--budget"),
                                  (("--search", "milp"), "--search"), (("--in-flight", "2"), "--in-flight"),
                                  (("--peak", "step"), "--peak"), (("--time-limit", "0"), "--time-limit"),

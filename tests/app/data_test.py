@@ -57,7 +57,8 @@ class Data(ProgramTest):
 
     def test_schemas_are_listed_and_printed(self):
         names = self.run_program("schema", "--json").document["schemas"]
-        self.assertEqual(names, ["checkpoint_policy", "constraints", "model", "module_stats", "plan", "sac_stats", "topology"])
+        self.assertEqual(names, ["checkpoint_policy", "constraints", "model", "module_stats", "plan", "sac_stats",
+                                 "save_policy", "topology"])
         self.assertEqual(self.run_program("schema").out.split(), names)
         for name in names:
             schema = program.parse(self.run_program("schema", name).out)

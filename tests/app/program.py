@@ -33,7 +33,7 @@ REQUIRED_KEYS = {
     "plimsoll.schema_list/1": {"schemas"},
 }
 PUBLISHED = {f"plimsoll.{name}/1": name for name in ("checkpoint_policy", "constraints", "model", "module_stats", "plan", "sac_stats",
-                                                         "topology")}
+                                                         "save_policy", "topology")}
 
 
 def environment(**variables):

@@ -108,10 +108,10 @@ TEST(ShippedModels, AreSuggestedWhereAnUnknownOneIsAsked) {
 
 TEST(Schemas, AreFoundByName) {
   for (const char* name : {"checkpoint_policy", "constraints", "model", "module_stats", "plan",
-                           "sac_stats", "topology"}) {
+                           "sac_stats", "save_policy", "topology"}) {
     EXPECT_TRUE(find_schema(name).has_value()) << name;
   }
-  EXPECT_EQ(schemas().size(), 7u);
+  EXPECT_EQ(schemas().size(), 8u);
   expect_error(find_schema("modell"), ErrorCode::kNotFound, "modell", "did you mean 'model'");
 }
 
