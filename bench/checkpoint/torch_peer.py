@@ -1,18 +1,21 @@
 """torch's sac_milp (PuLP with its own Cbc) and ours on the same statistics, in the same run.
 
-Usage: python bench/checkpoint/torch_peer.py PLIMSOLL [LIMIT_S]
+Usage: python bench/checkpoint/torch_peer.py PLIMSOLL [LIMIT_S [models | trees]]
 
-PLIMSOLL is the program; the Python that runs this script has torch 2.13.0 and PuLP 3.3.2 (scripts/make_peer_environment.sh makes one). Prints one row per case:
-recompute time and seconds of torch's planner, of our reference of it (--search torch) and of our exact search, whole programs with reading and writing JSON for
-ours, the call alone for torch's. Cbc is stopped after LIMIT_S elapsed seconds (default 30); its answer is then the best it had.
+PLIMSOLL is the program; the Python that runs this script has torch 2.13.0 and PuLP 3.3.2 (scripts/make_peer_environment.sh makes one). Two tables, quality beside time:
+recorded models, one row a case, with our reference of torch's planner (--search torch) too; and seeded trees of unlike layers (random_stats.py), one row a size with medians
+over seeds. Of ours the whole program is timed, with reading and writing JSON; of torch the call alone. Cbc is stopped after LIMIT_S elapsed seconds (default 30); its answer
+is then the best it had.
 """
 
 import copy
 import json
 import logging
 import pathlib
+import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 
@@ -20,36 +23,47 @@ warnings.filterwarnings("ignore")
 logging.disable(logging.CRITICAL)
 
 import pulp  # noqa: E402
+from random_stats import layered_stats  # noqa: E402
 from torch.distributed._tools import sac_ilp  # noqa: E402
 from torch.distributed._tools.ilp_utils import parse_module_info  # noqa: E402
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "tests" / "data" / "checkpointing"
 CASES = [("gpt-native-12l", 0.6), ("gpt-native-12l", 0.45), ("gpt2-small", 0.45), ("llama-1b", 0.45), ("gpt2-small", 0.8), ("resnet-50", 0.8)]
+LAYERS = [4, 8, 16, 32, 64]
+FAMILIES = ["plain", "moe"]
+SEEDS = [1, 2, 3]
+SHARE = 0.5  # of the range between the smallest feasible budget and the largest that is of use
 GIB = 2**30
 
 
 def run_torch(stats, budget, limit):
+    """Recompute ms, 0 with no decisions where torch found nothing, and seconds."""
     solver = pulp.PULP_CBC_CMD
 
     def capped(**options):
         return solver(**(options | {"timeLimit": limit}))
 
     sac_ilp.PULP_CBC_CMD = capped
-    graph = parse_module_info(copy.deepcopy(stats))
-    begin = time.perf_counter()
-    decisions, ms, _ = sac_ilp.sac_milp(graph, memory_budget=budget / GIB)
-    return len(decisions), ms, time.perf_counter() - begin
+    try:
+        graph = parse_module_info(copy.deepcopy(stats))
+        begin = time.perf_counter()
+        decisions, ms, _ = sac_ilp.sac_milp(graph, memory_budget=budget / GIB)
+        return decisions, ms, time.perf_counter() - begin
+    finally:
+        sac_ilp.PULP_CBC_CMD = solver
 
 
-def run_ours(program, path, budget, *arguments):
-    begin = time.perf_counter()
-    done = subprocess.run([program, "checkpoint", str(path), "--budget", str(budget), "--costs", "fit", "--json", *arguments],
-                          capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)["predicted"]["recompute_ms"], time.perf_counter() - begin
+def run_ours(program, path, *arguments, repeats=1):
+    """The answer, and the least seconds of some runs."""
+    seconds = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        done = subprocess.run([program, "checkpoint", str(path), "--costs", "fit", "--json", *arguments], capture_output=True, text=True, check=True)
+        seconds.append(time.perf_counter() - begin)
+    return json.loads(done.stdout), min(seconds)
 
 
-def main():
-    program, limit = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 30
+def compare_models(program, limit):
     print("| model | share of peak | torch ms | torch s | --search torch ms | s | exact ms | s | times faster | torch above exact |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for name, share in CASES:
@@ -57,12 +71,53 @@ def main():
         stats = json.loads(path.read_text())
         budget = int(stats["baseline_peak_bytes"] * share)
         _, torch_ms, torch_s = run_torch(stats, budget, limit)
-        reference_ms, reference_s = run_ours(program, path, budget, "--search", "torch")
-        exact_ms, exact_s = min((run_ours(program, path, budget) for _ in range(5)), key=lambda row: row[1])
+        reference, reference_s = run_ours(program, path, "--budget", str(budget), "--search", "torch")
+        exact, exact_s = run_ours(program, path, "--budget", str(budget), repeats=5)
+        reference_ms, exact_ms = reference["predicted"]["recompute_ms"], exact["predicted"]["recompute_ms"]
         if exact_ms > torch_ms + 0.01:
             raise SystemExit(f"{name}: {exact_ms} is above torch's {torch_ms}")
         print(f"| {name} | {share} | {torch_ms} | {torch_s:.2f} | {reference_ms:.4f} | {reference_s:.2f} | {exact_ms:.4f} | {exact_s:.3f} | "
               f"{torch_s / exact_s:.0f} | {100 * (torch_ms / exact_ms - 1):.1f} % |", flush=True)
+
+
+def compare_trees(program, limit):
+    print("| modules | trees | torch s | cut | no plan | above exact, median / worst | exact, one budget s | exact, whole frontier s | break points | times faster, one budget |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for layers in LAYERS:
+        rows = []
+        for family in FAMILIES:
+            for seed in SEEDS:
+                rows.append(compare_tree(program, limit, layered_stats(layers, family, seed)))
+        torch_s, exact_s, frontier_s, points = (statistics.median(row[k] for row in rows) for k in (0, 1, 2, 3))
+        excess = [row[4] for row in rows if row[4] is not None]
+        above = f"{100 * statistics.median(excess):.1f} % / {100 * max(excess):.1f} %" if excess else ""
+        print(f"| {7 * layers + 2} | {len(rows)} | {torch_s:.2f} | {sum(row[0] > limit for row in rows)} | {sum(row[4] is None for row in rows)} | {above} | "
+              f"{exact_s:.3f} | {frontier_s:.3f} | {points:.0f} | {statistics.median(row[0] / row[1] for row in rows):.0f} |", flush=True)
+
+
+def compare_tree(program, limit, stats):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "stats.json"
+        path.write_text(json.dumps(stats))
+        frontier, frontier_s = run_ours(program, path, "--frontier", repeats=3)
+        least, most = frontier["frontier"][0]["bytes"], frontier["frontier"][-1]["bytes"]
+        budget = int(least + SHARE * (most - least))
+        exact, exact_s = run_ours(program, path, "--budget", str(budget), repeats=3)
+        exact_ms = exact["predicted"]["recompute_ms"]
+        decisions, torch_ms, torch_s = run_torch(stats, budget, limit)
+        if decisions and exact_ms > torch_ms + 0.01:
+            raise SystemExit(f"{stats['name']}: {exact_ms} is above torch's {torch_ms}")
+        return torch_s, exact_s, frontier_s, len(frontier["frontier"]), torch_ms / exact_ms - 1 if decisions else None
+
+
+def main():
+    program, limit = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 30
+    what = sys.argv[3] if len(sys.argv) > 3 else "models trees"
+    if "models" in what:
+        compare_models(program, limit)
+        print()
+    if "trees" in what:
+        compare_trees(program, limit)
 
 
 main()
