@@ -107,7 +107,7 @@ def compare_tree(program, limit, stats):
         decisions, torch_ms, torch_s = run_torch(stats, budget, limit)
         if decisions and exact_ms > torch_ms + 0.01:
             raise SystemExit(f"{stats['name']}: {exact_ms} is above torch's {torch_ms}")
-        return torch_s, exact_s, frontier_s, len(frontier["frontier"]), torch_ms / exact_ms - 1 if decisions else None
+        return torch_s, exact_s, frontier_s, len(frontier["frontier"]), max(0, torch_ms / exact_ms - 1) if decisions else None
 
 
 def main():
