@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <string_view>
 #include <unordered_set>
@@ -157,6 +158,12 @@ Result<void> validate(const SACStats& stats) {
     const std::string place = fmt::format("operator {}", i);
     PLIMSOLL_RETURN_IF_ERROR(check_figure(stats.runtimes[i], false, place, "runtimes"));
     PLIMSOLL_RETURN_IF_ERROR(check_bytes(stats.memory[i], place, "memory"));
+  }
+  Int128 total = 0;
+  for (const Bytes memory : stats.memory) total += memory;
+  if (total > std::numeric_limits<Bytes>::max()) {
+    return fail(ErrorCode::kOverflow, "memory", "the operators' sizes sum to 2^63 bytes or more",
+                "give sizes in bytes");
   }
   const int num_operators = static_cast<int>(n);
   PLIMSOLL_RETURN_IF_ERROR(check_indices(stats.view_like_ops, "view_like_ops", num_operators));

@@ -170,12 +170,6 @@ Result<Outcome<ModulePolicy>> optimal_policy_per_module(const SACStats& stats,
         "give the share of the module's memory that may be kept");
   }
   PLIMSOLL_RETURN_IF_ERROR(validate(stats));
-  Int128 total = 0;
-  for (const Bytes memory : stats.memory) total += memory;
-  if (total > std::numeric_limits<Bytes>::max()) {
-    return fail(ErrorCode::kOverflow, "memory", "the operators' sizes sum to 2^63 bytes or more",
-                "give sizes in bytes");
-  }
 
   Outcome<ModulePolicy> outcome;
   outcome.certificate.objective = std::nan("");

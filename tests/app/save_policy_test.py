@@ -88,7 +88,9 @@ class OperatorTables(SavePolicyTest):
 
     def test_bad_tables(self):
         for change, place in (({"runtimes": [1]}, "bad.json#/func_names"), ({"memory": [-1] * 8}, "bad.json#/memory/0"),
-                              ({"view_like_ops": [8]}, "bad.json#/view_like_ops"), ({"inplace_ops": [[7, 9]]}, "bad.json#/inplace_ops")):
+                              ({"view_like_ops": [8]}, "bad.json#/view_like_ops"),
+                              ({key: [value] * 8200 for key, value in (("func_names", "mm"), ("runtimes", 1), ("memory", 1 << 50))},
+                               "bad.json#/memory"), ({"inplace_ops": [[7, 9]]}, "bad.json#/inplace_ops")):
             with self.subTest(change):
                 self.write("bad.json", TABLE | change)
                 error = self.run_program("checkpoint", "bad.json", "--budget", "1", "--json", code=1).error

@@ -35,7 +35,7 @@ struct ModulePolicy {
 Bytes policy_capacity(const SACStats& stats, double memory_budget);
 
 // The certificate's objective is the recomputed time. Errors: those of validate(), kValue for a
-// budget outside [0, 1], kOverflow where the sizes do not fit into 63 bits.
+// budget outside [0, 1].
 Result<Outcome<ModulePolicy>> optimal_policy_per_module(const SACStats& stats,
                                                         double memory_budget);
 
