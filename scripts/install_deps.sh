@@ -6,6 +6,7 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build pkg-config git                      # to build
   nlohmann-json3-dev libcli11-dev libfmt-dev libexpected-dev libsodium-dev coinor-libcbc-dev
+  libzip-dev libprotobuf-dev
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev  # to test and measure
   python3 python3-jsonschema
   clang-format-14 clang-tidy-14 ccache                      # to keep in order

@@ -66,6 +66,7 @@ int run_unguarded(int argc, const char* const* argv) {
   Run command;
   add_shard_command(app, command);
   add_checkpoint_command(app, command);
+  add_partition_command(app, command);
   add_check_command(app, command);
   add_convert_command(app, command);
   add_data_commands(app, command);

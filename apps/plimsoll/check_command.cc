@@ -5,13 +5,17 @@
 #include <memory>
 
 #include "plimsoll/check/checkpoint_check.h"
+#include "plimsoll/check/latency_check.h"
+#include "plimsoll/check/placement_check.h"
 #include "plimsoll/check/sharding_check.h"
 #include "plimsoll/checkpoint_flags.h"
 #include "plimsoll/common.h"
 #include "plimsoll/io/checkpoint_policy_json.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/foreign_plan.h"
+#include "plimsoll/io/pipeline_plan_json.h"
 #include "plimsoll/io/report_json.h"
+#include "plimsoll/partition_flags.h"
 #include "plimsoll/planning_flags.h"
 #include "plimsoll/text_table.h"
 
@@ -22,6 +26,8 @@ struct CheckFlags {
   GlobalFlags global;
   PlanningFlags planning;
   CheckpointFlags checkpoint;
+  PartitionFlags partition;
+  bool contiguous = false;
   std::string plan;
   std::string budget;
   bool strict = false;
@@ -115,6 +121,91 @@ int run_checkpoint_check(const CheckFlags& flags, std::string_view text) {
   return judged->is_right() ? kExitOk : kExitViolations;
 }
 
+std::string text_of(const check::PlacementReport& report, const PartitionCase& made,
+                    const CheckFlags& flags) {
+  std::string text;
+  for (const check::PlacementViolation& violation : report.violations) {
+    text += fmt::format(
+        "{} {}{}{}: {}\n", paint("violation", Tone::kBad, flags.global), to_string(violation.code),
+        violation.node ? ", node " + made.names[*violation.node] : "",
+        violation.device ? fmt::format(", device {}", *violation.device) : "", violation.message);
+  }
+  text += fmt::format("{}: {} violation(s), largest load {:.6g} ms, {}\n",
+                      report.is_right() ? paint("right", Tone::kGood, flags.global)
+                                        : paint("wrong", Tone::kBad, flags.global),
+                      report.violations.size(), report.max_load,
+                      report.is_line ? "contiguous" : "not contiguous");
+  if (flags.global.verbosity == 0) return text;
+  TextTable devices({"device", "compute ms", "transfer ms", "load ms", "memory"},
+                    {true, true, true, true, true});
+  for (std::size_t d = 0; d < report.load_ms.size(); ++d) {
+    devices.add({fmt::format("{}", d), fmt::format("{:.4f}", report.compute_ms[d]),
+                 fmt::format("{:.4f}", report.transfer_ms[d]),
+                 fmt::format("{:.4f}", report.load_ms[d]), format_bytes(report.memory[d])});
+  }
+  return text + devices.text();
+}
+
+// What a placement says of its devices; a stage on a device that does not exist says nothing.
+std::vector<check::StatedDevice> stated_devices(const io::PlacementAnswer& answer,
+                                                int num_devices) {
+  std::vector<check::StatedDevice> stated(static_cast<std::size_t>(num_devices));
+  for (const io::PlacedStage& stage : *answer.stages) {
+    const int device = stage.devices.front();
+    if (device < 0 || device >= num_devices) continue;
+    stated[device] = {stage.compute_ms, stage.transfer_ms, stage.load_ms, stage.memory};
+  }
+  return stated;
+}
+
+// Devices and rules are those that the placement says it was made with; flags win over that.
+int run_placement_check(const CheckFlags& flags, std::string_view text) {
+  PartitionFlags filled = flags.partition;
+  filled.graph = flags.planning.model;
+  filled.on = flags.planning.on;
+  std::string made_from;
+  if (const auto own = io::read_placement(text, flags.plan); own && own->provenance) {
+    fill_from_provenance(own->provenance->options, filled);
+    const auto hash = own->provenance->inputs.find("graph");
+    if (hash != own->provenance->inputs.end()) made_from = hash->second;
+  }
+  const auto made = load_partition_case(filled);
+  if (!made) return report(made.error(), flags.global);
+  const auto placement = read_any_placement(text, flags.plan, *made);
+  if (!placement) return report(placement.error(), flags.global);
+  const io::PlacementAnswer& answer = placement->answer;
+  check::PlacementCheckOptions options;
+  options.requires_contiguity = flags.contiguous || answer.is_contiguous.value_or(false);
+  if (answer.stages) {
+    options.stated = stated_devices(answer, made->costs->num_devices());
+    options.stated_classes = answer.classes;
+    if (answer.certificate && answer.objective == partition::Objective::kThroughput) {
+      options.stated_max_load = answer.certificate->objective;
+    }
+  }
+  auto judged = check::check_placement(*made->costs, placement->assignment, options);
+  if (!judged) return report(judged.error(), flags.global);
+  if (answer.objective == partition::Objective::kLatency) {
+    std::optional<double> stated;
+    if (answer.certificate) stated = answer.certificate->objective;
+    const auto latency = check::check_latency(*made->costs, placement->assignment, stated);
+    if (!latency) return report(latency.error(), flags.global);
+    using Code = check::PlacementViolationCode;  // the others were found already
+    for (const check::PlacementViolation& violation : latency->violations) {
+      if (violation.code == Code::kTasksWait || violation.code == Code::kLatencyMismatch) {
+        judged->violations.push_back(violation);
+      }
+    }
+  }
+  print(flags.global.json ? io::write_placement_report(*judged, made->names)
+                          : text_of(*judged, *made, flags));
+  if (!made_from.empty() && made_from != made->input_hash && !flags.global.quiet) {
+    print_error_text(
+        fmt::format("warning: {}: the placement was made from another graph\n", flags.plan));
+  }
+  return judged->is_right() ? kExitOk : kExitViolations;
+}
+
 int run_check(const CheckFlags& flags) {
   // The plan says what it was made with; flags win over that. A first reading, without the model,
   // finds it.
@@ -127,6 +218,13 @@ int run_check(const CheckFlags& flags) {
   auto text = io::read_text_file(flags.plan);
   if (!text) return report(text.error(), flags.global);
   if (io::is_checkpoint_policy(*text)) return run_checkpoint_check(flags, *text);
+  if (io::is_pipeline_answer(*text)) {
+    PartitionFlags partition = flags.partition;
+    partition.graph = planning.model;
+    partition.on = planning.on;
+    return run_pipeline_check(std::move(partition), *text, flags.plan, flags.global);
+  }
+  if (is_any_placement(*text)) return run_placement_check(flags, *text);
   if (planning.on.empty()) {
     return report({ErrorCode::kUsage, "--on", "a sharding plan is judged on its hardware",
                    "name it, such as --on dgx-h100:2", ""},
@@ -168,20 +266,25 @@ void add_check_command(CLI::App& app, Run& run) {
       "check", "Judge a plan: cuts, coverage, ranks, memory and rating, computed anew");
   command->footer(examples({"plimsoll check mlperf-dlrm-dcnv2 plan.json --on dgx-h100:2",
                             "plimsoll check model.json plan.json --on 16x40GiB --strict --json",
-                            "plimsoll check stats.json policy.json --budget 1.6GiB"}));
+                            "plimsoll check stats.json policy.json --budget 1.6GiB",
+                            "plimsoll check graph.json placement.json"}));
   add_planning_flags(*command, flags->planning);
   command->get_option("--on")->required(false);
   command->get_option("MODEL")->description(
       "A model file, '-' for standard input, or the name of a shipped model; of a checkpointing "
-      "plan the module statistics");
+      "plan the module statistics, of a placement the operator graph");
   add_checkpoint_flags(*command, flags->checkpoint);
+  add_partition_flags(*command, flags->partition);
+  command->add_flag("--contiguous", flags->contiguous,
+                    "A placement's devices must stand in a line; else only where it says so");
   command->add_option("--budget", flags->budget,
                       "Peak that a checkpointing plan must hold; the plan's own unless given");
   command
       ->add_option(
           "PLAN", flags->plan,
-          "A sharding plan of this program, of TorchRec or of a TorchEasyRec checkpoint, or a "
-          "checkpointing plan; '-' for standard input. What it records of its making is used where "
+          "A sharding plan of this program, of TorchRec or of a TorchEasyRec checkpoint, a "
+          "checkpointing plan, a placement of operators, or a split of the placement benchmark; "
+          "'-' for standard input. What it records of its making is used where "
           "a flag is absent")
       ->required();
   command->add_flag("--strict", flags->strict, "Count hazards as violations");

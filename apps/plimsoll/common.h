@@ -45,6 +45,7 @@ void add_global_flags(CLI::App& command, GlobalFlags& flags);
 using Run = std::function<int()>;
 void add_shard_command(CLI::App& app, Run& run);
 void add_checkpoint_command(CLI::App& app, Run& run);
+void add_partition_command(CLI::App& app, Run& run);
 void add_check_command(CLI::App& app, Run& run);
 void add_convert_command(CLI::App& app, Run& run);
 void add_data_commands(CLI::App& app, Run& run);  // hardware, models, schema

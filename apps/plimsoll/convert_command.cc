@@ -2,11 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <memory>
+#include <vector>
 
 #include "plimsoll/common.h"
+#include "plimsoll/core/suggest.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/foreign_plan.h"
+#include "plimsoll/partition_flags.h"
+#include "plimsoll/partition_searches.h"
 #include "plimsoll/planning_flags.h"
 
 namespace plimsoll::app {
@@ -15,10 +21,55 @@ namespace {
 struct ConvertFlags {
   GlobalFlags global;
   PlanningFlags planning;
+  PartitionFlags partition;
   std::string plan;
   std::string to = "torchrec";
   std::string output;
 };
+
+Result<std::string> convert_sharding(const ConvertFlags& flags, std::string_view text) {
+  if (flags.planning.on.empty()) {
+    return fail(ErrorCode::kUsage, "--on", "a sharding plan is converted for its hardware",
+                "name it, such as --on dgx-h100:2");
+  }
+  std::map<std::string, std::string> recorded;
+  if (const auto own = io::read_plan(text, flags.plan); own && own->provenance) {
+    recorded = own->provenance->options;
+  }
+  PLIMSOLL_ASSIGN(const auto problem, make_problem(flags.planning, recorded));
+  PLIMSOLL_ASSIGN(
+      const io::ShardingAnswer answer,
+      io::read_any_plan(text, flags.plan, {problem.model, problem.topology, problem.cost_model}));
+  if (!answer.plan) {
+    return fail(ErrorCode::kValue, flags.plan, "the answer holds no plan", "plan again");
+  }
+  if (flags.to == "torchrec") return io::write_torchrec_plan(*answer.plan);
+  if (flags.to == "easyrec") return io::write_easyrec_plan(*answer.plan);
+  if (flags.to == "plimsoll") return io::write_plan(*answer.plan);
+  return fail(ErrorCode::kUsage, "--to", fmt::format("'{}' is a form of placements", flags.to),
+              "choose torchrec, easyrec or plimsoll");
+}
+
+Result<std::string> convert_placement(const ConvertFlags& flags, std::string_view text) {
+  const std::vector<std::string> forms = placement_export_names();
+  if (std::find(forms.begin(), forms.end(), flags.to) == forms.end()) {
+    return fail(ErrorCode::kUsage, "--to", fmt::format("'{}' is no form of placements", flags.to),
+                suggest(flags.to, forms));
+  }
+  PartitionFlags filled = flags.partition;
+  filled.graph = flags.planning.model;
+  filled.on = flags.planning.on;
+  if (const auto own = io::read_placement(text, flags.plan); own && own->provenance) {
+    fill_from_provenance(own->provenance->options, filled);
+  }
+  PLIMSOLL_ASSIGN(const PartitionCase made, load_partition_case(filled));
+  PLIMSOLL_ASSIGN(ReadPlacement placement, read_any_placement(text, flags.plan, made));
+  // Another program's split has no figures yet.
+  if (!placement.answer.stages) {
+    put_assignment(*made.costs, made.names, placement.assignment, placement.answer);
+  }
+  return write_placement_export(flags.to, made, placement.answer);
+}
 
 int run_convert(const ConvertFlags& flags) {
   const PlanningFlags& planning = flags.planning;
@@ -29,29 +80,16 @@ int run_convert(const ConvertFlags& flags) {
   }
   auto text = io::read_text_file(flags.plan);
   if (!text) return report(text.error(), flags.global);
-  std::map<std::string, std::string> recorded;
-  if (const auto own = io::read_plan(*text, flags.plan); own && own->provenance) {
-    recorded = own->provenance->options;
-  }
-  auto problem = make_problem(flags.planning, recorded);
-  if (!problem) return report(problem.error(), flags.global);
-  const auto answer = io::read_any_plan(*text, flags.plan,
-                                        {problem->model, problem->topology, problem->cost_model});
-  if (!answer) return report(answer.error(), flags.global);
-  if (!answer->plan) {
-    return report({ErrorCode::kValue, flags.plan, "the answer holds no plan", "plan again", ""},
-                  flags.global);
-  }
-  const std::string converted = flags.to == "torchrec"  ? io::write_torchrec_plan(*answer->plan)
-                                : flags.to == "easyrec" ? io::write_easyrec_plan(*answer->plan)
-                                                        : io::write_plan(*answer->plan);
+  const auto converted =
+      is_any_placement(*text) ? convert_placement(flags, *text) : convert_sharding(flags, *text);
+  if (!converted) return report(converted.error(), flags.global);
   const bool is_file = !flags.output.empty() && flags.output != "-";
   if (is_file) {
-    if (const auto written = io::write_text_file(flags.output, converted); !written) {
+    if (const auto written = io::write_text_file(flags.output, *converted); !written) {
       return report(written.error(), flags.global);
     }
   }
-  if (!is_file || flags.global.json) print(converted);
+  if (!is_file || flags.global.json) print(*converted);
   return kExitOk;
 }
 
@@ -59,15 +97,26 @@ int run_convert(const ConvertFlags& flags) {
 
 void add_convert_command(CLI::App& app, Run& run) {
   auto flags = std::make_shared<ConvertFlags>();
-  CLI::App* command = app.add_subcommand(
-      "convert", "Write a plan in another form: torchrec (every shard), easyrec or plimsoll");
+  CLI::App* command =
+      app.add_subcommand("convert", "Write a plan, or a placement of operators, in another form");
   command->footer(examples(
       {"plimsoll convert model.json plan.json --on 16x40GiB --to torchrec -o torchrec.json",
-       "plimsoll convert model.json checkpoint/plan --on dgx-a100-640gb:2 --to plimsoll"}));
+       "plimsoll convert model.json checkpoint/plan --on dgx-a100-640gb:2 --to plimsoll",
+       "plimsoll convert graph.json placement.json --to dnn_partitioning"}));
   add_planning_flags(*command, flags->planning);
+  command->get_option("--on")->required(false);
+  command->get_option("MODEL")->description(
+      "A model file, '-' for standard input, or the name of a shipped model; of a placement the "
+      "operator graph");
+  add_partition_flags(*command, flags->partition);
   command->add_option("PLAN", flags->plan, "The plan; '-' for standard input")->required();
-  command->add_option("--to", flags->to, "torchrec, easyrec or plimsoll")
-      ->check(CLI::IsMember({"torchrec", "easyrec", "plimsoll"}))
+  std::vector<std::string> forms = {"torchrec", "easyrec"};
+  for (const std::string& form : placement_export_names()) forms.push_back(form);
+  command
+      ->add_option("--to", flags->to,
+                   "Of a sharding plan torchrec (every shard), easyrec or plimsoll; of a placement "
+                   "a form that partition --export knows")
+      ->check(CLI::IsMember(forms))
       ->capture_default_str();
   command->add_option("-o,--output", flags->output, "Write to this file instead of stdout");
   add_global_flags(*command, flags->global);

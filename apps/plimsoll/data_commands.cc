@@ -24,8 +24,9 @@ struct DataFlags {
 int run_models(const DataFlags& flags) {
   const std::span<const io::ShippedDocument> models = io::shipped_models();
   const std::span<const io::ShippedDocument> stats = io::shipped_module_stats();
+  const std::span<const io::ShippedDocument> graphs = io::shipped_graphs();
   if (!flags.name.empty()) {
-    for (const auto& documents : {models, stats}) {
+    for (const auto& documents : {models, stats, graphs}) {
       for (const io::ShippedDocument& document : documents) {
         if (document.id != flags.name) continue;
         print(document.text);
@@ -35,7 +36,7 @@ int run_models(const DataFlags& flags) {
     return report(io::load_shipped_model(flags.name).error(), flags.global);
   }
   if (flags.global.json) {
-    print(io::write_model_list(models, stats));
+    print(io::write_model_list(models, stats, graphs));
     return kExitOk;
   }
   const auto table_of = [](const char* heading, std::span<const io::ShippedDocument> documents) {
@@ -45,7 +46,8 @@ int run_models(const DataFlags& flags) {
     }
     return table.text();
   };
-  print(table_of("model", models) + "\n" + table_of("module statistics", stats));
+  print(table_of("model", models) + "\n" + table_of("module statistics", stats) + "\n" +
+        table_of("operator graph", graphs));
   return kExitOk;
 }
 
@@ -126,7 +128,8 @@ void add(CLI::App& app, Run& run, const std::string& name, const std::string& de
 }  // namespace
 
 void add_data_commands(CLI::App& app, Run& run) {
-  add(app, run, "models", "List the models and module statistics that come along, or print one",
+  add(app, run, "models",
+      "List the models, module statistics and graphs that come along, or print one",
       "Print this one", run_models,
       {"plimsoll models", "plimsoll models mlperf-dlrm-dcnv2 > model.json"});
   add(app, run, "hardware", "List nodes, accelerators and planner presets",

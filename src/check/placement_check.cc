@@ -35,7 +35,7 @@ class Judge {
     judge_colours();
     for (std::size_t d = 0; d < num_devices; ++d) judge_device(static_cast<int>(d));
     judge_order();
-    judge_stated_load();
+    judge_stated();
     return std::move(report_);
   }
 
@@ -217,12 +217,37 @@ class Judge {
     return true;
   }
 
-  void judge_stated_load() {
-    if (!options_.stated_max_load) return;
-    const double stated = *options_.stated_max_load;
-    if (std::abs(stated - report_.max_load) <= 1e-9 * std::abs(report_.max_load)) return;
-    find(Code::kLoadMismatch, {}, {},
-         "stated " + std::to_string(stated) + ", found " + std::to_string(report_.max_load));
+  bool is_same_time(double stated, double found) const {
+    return std::abs(stated - found) <= 1e-9 * report_.max_load;
+  }
+
+  void judge_stated() {
+    if (!options_.stated_classes.empty() && options_.stated_classes != graph_.classes) {
+      find(Code::kWrongDevices, {}, {}, "made for other devices than these");
+    }
+    if (options_.stated_max_load && !is_same_time(*options_.stated_max_load, report_.max_load)) {
+      find(Code::kLoadMismatch, {}, {},
+           "stated " + std::to_string(*options_.stated_max_load) + ", found " +
+               std::to_string(report_.max_load));
+    }
+    for (std::size_t d = 0; d < options_.stated.size(); ++d) {
+      const StatedDevice& stated = options_.stated[d];
+      judge_time(d, "compute", stated.compute_ms, report_.compute_ms[d]);
+      judge_time(d, "transfer", stated.transfer_ms, report_.transfer_ms[d]);
+      judge_time(d, "load", stated.load_ms, report_.load_ms[d]);
+      if (!stated.memory || *stated.memory == report_.memory[d]) continue;
+      find(Code::kMemoryMismatch, {}, static_cast<int>(d),
+           "stated " + std::to_string(*stated.memory) + " bytes, found " +
+               std::to_string(report_.memory[d]));
+    }
+  }
+
+  void judge_time(std::size_t device, const char* what, std::optional<double> stated,
+                  double found) {
+    if (!stated || is_same_time(*stated, found)) return;
+    find(Code::kTimeMismatch, {}, static_cast<int>(device),
+         std::string(what) + ": stated " + std::to_string(*stated) + " ms, found " +
+             std::to_string(found));
   }
 
   const CostGraph& graph_;
@@ -254,6 +279,16 @@ std::string_view to_string(PlacementViolationCode code) {
       return "no_line_of_devices";
     case Code::kLoadMismatch:
       return "load_mismatch";
+    case Code::kTasksWait:
+      return "tasks_wait";
+    case Code::kLatencyMismatch:
+      return "latency_mismatch";
+    case Code::kWrongDevices:
+      return "wrong_devices";
+    case Code::kTimeMismatch:
+      return "time_mismatch";
+    case Code::kMemoryMismatch:
+      return "memory_mismatch";
   }
   return "";
 }
@@ -266,6 +301,13 @@ Result<PlacementReport> check_placement(const CostGraph& graph, const DeviceAssi
                 std::to_string(assignment.device.size()) + " devices for " +
                     std::to_string(graph.nodes.size()) + " nodes",
                 "give one device for each node");
+  }
+  if (!options.stated.empty() &&
+      options.stated.size() != static_cast<std::size_t>(graph.num_devices())) {
+    return fail(ErrorCode::kSchema, "stated",
+                std::to_string(options.stated.size()) + " stated devices for " +
+                    std::to_string(graph.num_devices()),
+                "give one for each device, or none");
   }
   return Judge(graph, assignment, options).judge();
 }

@@ -87,6 +87,7 @@ struct DnnEdge {
 };
 
 struct DnnDocument {
+  std::string name, description, source;  // ours, for people
   WholeBytes max_size_per_fpga;
   int max_fpgas = 0;
   int max_cpus = 0;
@@ -128,6 +129,9 @@ void describe(Fields& fields, T& edge) {
 
 template <class Fields, SameAs<DnnDocument> T>
 void describe(Fields& fields, T& document) {
+  fields.optional("name", document.name);
+  fields.optional("description", document.description);
+  fields.optional("source", document.source);
   fields.required("maxSizePerFPGA", document.max_size_per_fpga, kNonNegative);
   fields.required("maxFPGAs", document.max_fpgas, kDevices);
   fields.required("maxCPUs", document.max_cpus, kDevices);
@@ -290,6 +294,11 @@ Result<void> check_writable(const DnnPartitioningInput& input) {
 }
 
 }  // namespace
+
+bool is_dnn_partitioning_split(std::string_view text) {
+  const auto root = parse_json(text, "");
+  return root && root->find("fpgas") != nullptr;
+}
 
 Result<DnnPartitioningInput> read_dnn_partitioning(std::string_view text, std::string_view file) {
   PLIMSOLL_ASSIGN(const JsonValue root, parse_json(text, file));

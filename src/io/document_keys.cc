@@ -2,6 +2,8 @@
 
 #include "io/checkpoint_descriptions.h"
 #include "io/descriptions.h"
+#include "io/pipeline_descriptions.h"
+#include "io/placement_descriptions.h"
 
 namespace plimsoll::io {
 
@@ -54,6 +56,25 @@ std::vector<TypeKeys> document_keys() {
       {"save_policy", "provenance", keys_of<Provenance>()},
       {"save_policy", "warning", keys_of<Warning>()},
       {"save_policy", "explanation", keys_of<Explanation>()},
+      {"pipeline_plan", "", keys_of<PipelinePlanDocument>()},
+      {"pipeline_plan", "stage", keys_of<PipelineStageEntry>()},
+      {"pipeline_plan", "certificate", keys_of<CertificateEntry>()},
+      {"pipeline_plan", "provenance", keys_of<Provenance>()},
+      {"pipeline_plan", "warning", keys_of<Warning>()},
+      {"pipeline_plan", "explanation", keys_of<Explanation>()},
+      {"placement", "", keys_of<PlacementDocument>()},
+      {"placement", "class", keys_of<ClassEntry>()},
+      {"placement", "stage", keys_of<PlacedStage>()},
+      {"placement", "cut", keys_of<PlacedCut>()},
+      {"placement", "call", keys_of<partition::DagNode>()},
+      {"placement", "certificate", keys_of<CertificateEntry>()},
+      {"placement", "provenance", keys_of<Provenance>()},
+      {"placement", "warning", keys_of<Warning>()},
+      {"placement", "explanation", keys_of<Explanation>()},
+      {"placement", "failure", keys_of<PlanFailure>()},
+      {"fx_graph", "", keys_of<FxGraphDocument>()},
+      {"fx_graph", "node", keys_of<FxNode>()},
+      {"fx_graph", "device", keys_of<partition::Device>()},
   };
   for (const char* schema : {"model", "constraints"}) {
     types.push_back({schema, "constraints", keys_of<embedding::ParameterConstraints>()});

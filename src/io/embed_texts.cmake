@@ -1,6 +1,6 @@
-# cmake -DMODELS=DIR -DMODULE_STATS=DIR -DSCHEMAS=DIR -DOUTPUT=FILE.cc -P embed_texts.cmake
+# cmake -DMODELS=DIR -DMODULE_STATS=DIR -DGRAPHS=DIR -DSCHEMAS=DIR -DOUTPUT=FILE.cc -P embed_texts.cmake
 #
-# Writes the shipped models, module statistics and schemas as raw string literals, sorted by name, into one source file
+# Writes the shipped models, module statistics, graphs and schemas as raw string literals, sorted by name, into one source file
 # (embedded_texts.h declares what it defines).
 cmake_minimum_required(VERSION 3.22)
 
@@ -25,6 +25,7 @@ function(append_documents function folder)
 endfunction()
 append_documents(embedded_models "${MODELS}")
 append_documents(embedded_module_stats "${MODULE_STATS}")
+append_documents(embedded_graphs "${GRAPHS}")
 
 string(APPEND code "const std::vector<Schema>& embedded_schemas() {\n")
 string(APPEND code "  static const std::vector<Schema> schemas = {\n")

@@ -9,6 +9,7 @@ namespace plimsoll::io {
 
 const std::vector<ShippedDocument>& embedded_models();
 const std::vector<ShippedDocument>& embedded_module_stats();
+const std::vector<ShippedDocument>& embedded_graphs();
 const std::vector<Schema>& embedded_schemas();
 
 }  // namespace plimsoll::io

@@ -10,6 +10,9 @@
 #include "plimsoll/checkpoint/checkpoint_policy.h"
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/embedding/types.h"
+#include "plimsoll/partition/graph.h"
+#include "plimsoll/partition/objective.h"
+#include "plimsoll/partition/partitioner_config.h"
 #include "plimsoll/topology/topology.h"
 
 namespace plimsoll::io {
@@ -57,6 +60,26 @@ template <>
 struct Values<checkpoint::RngHandling> {
   static constexpr checkpoint::RngHandling kAll[] = {checkpoint::RngHandling::kRecompute,
                                                      checkpoint::RngHandling::kSave};
+};
+template <>
+struct Values<partition::Objective> {
+  static constexpr partition::Objective kAll[] = {
+      partition::Objective::kThroughput, partition::Objective::kLatency,
+      partition::Objective::kPipeline, partition::Objective::kFx};
+};
+template <>
+struct Values<partition::OpKind> {
+  static constexpr partition::OpKind kAll[] = {
+      partition::OpKind::kPlaceholder,  partition::OpKind::kGetAttr,
+      partition::OpKind::kCallFunction, partition::OpKind::kCallMethod,
+      partition::OpKind::kCallModule,   partition::OpKind::kOutput};
+};
+template <>
+struct Values<partition::PartitionMode> {
+  static constexpr partition::PartitionMode kAll[] = {
+      partition::PartitionMode::kSizeBased, partition::PartitionMode::kSparseNn,
+      partition::PartitionMode::kCostAware, partition::PartitionMode::kKlBased,
+      partition::PartitionMode::kAotBased};
 };
 
 template <class Enum>

@@ -156,6 +156,58 @@ std::string write_checkpoint_report(const check::CheckpointReport& report) {
   return dump(document);
 }
 
+std::string write_placement_report(const check::PlacementReport& report,
+                                   std::span<const std::string> names) {
+  Json document{{"schema", "plimsoll.placement_check_report/1"},
+                {"is_right", report.is_right()},
+                {"max_load_ms", number(report.max_load)},
+                {"is_line", report.is_line},
+                {"violations", Json::array()},
+                {"devices", Json::array()}};
+  for (const check::PlacementViolation& violation : report.violations) {
+    Json entry{{"code", std::string(check::to_string(violation.code))}};
+    if (violation.node) entry["node"] = names[*violation.node];
+    put(entry, "device", violation.device);
+    entry["message"] = violation.message;
+    document["violations"].push_back(std::move(entry));
+  }
+  for (std::size_t d = 0; d < report.load_ms.size(); ++d) {
+    document["devices"].push_back({{"device", d},
+                                   {"compute_ms", number(report.compute_ms[d])},
+                                   {"transfer_ms", number(report.transfer_ms[d])},
+                                   {"load_ms", number(report.load_ms[d])},
+                                   {"memory_bytes", report.memory[d]},
+                                   {"is_contiguous", static_cast<bool>(report.is_contiguous[d])}});
+  }
+  return dump(document);
+}
+
+std::string write_pipeline_report(const check::PipelineReport& report) {
+  Json document{{"schema", "plimsoll.pipeline_check_report/1"},
+                {"is_right", report.is_right()},
+                {"slowest_ms", number(report.slowest_ms)},
+                {"sum_ms", number(report.sum_ms)},
+                {"num_devices", report.num_devices},
+                {"violations", Json::array()},
+                {"stages", Json::array()}};
+  for (const check::PipelineViolation& violation : report.violations) {
+    Json entry{{"code", std::string(check::to_string(violation.code))}};
+    put(entry, "stage", violation.stage);
+    put(entry, "operator", violation.op);
+    entry["message"] = violation.message;
+    document["violations"].push_back(std::move(entry));
+  }
+  for (std::size_t s = 0; s < report.memory.size(); ++s) {
+    document["stages"].push_back({{"stage", s},
+                                  {"compute_ms", number(report.compute_ms[s])},
+                                  {"transfer_ms", number(report.transfer_ms[s])},
+                                  {"sync_ms", number(report.sync_ms[s])},
+                                  {"in_flight", report.in_flight[s]},
+                                  {"memory_bytes", report.memory[s]}});
+  }
+  return dump(document);
+}
+
 std::string write_error(const Error& error) {
   Json entry{{"code", std::string(to_string(error.code))}};
   put(entry, "kind", error.kind);
@@ -170,7 +222,8 @@ std::string write_version() {
 }
 
 std::string write_model_list(std::span<const ShippedDocument> models,
-                             std::span<const ShippedDocument> module_stats) {
+                             std::span<const ShippedDocument> module_stats,
+                             std::span<const ShippedDocument> graphs) {
   const auto list = [](std::span<const ShippedDocument> documents) {
     Json entries = Json::array();
     for (const ShippedDocument& document : documents) {
@@ -181,7 +234,8 @@ std::string write_model_list(std::span<const ShippedDocument> models,
   };
   return dump({{"schema", "plimsoll.model_list/1"},
                {"models", list(models)},
-               {"module_stats", list(module_stats)}});
+               {"module_stats", list(module_stats)},
+               {"graphs", list(graphs)}});
 }
 
 std::string write_hardware(std::string_view filter) {

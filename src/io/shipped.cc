@@ -31,6 +31,7 @@ Result<Entry> find_entry(std::span<const Entry> entries, std::string_view Entry:
 
 std::span<const ShippedDocument> shipped_models() { return embedded_models(); }
 std::span<const ShippedDocument> shipped_module_stats() { return embedded_module_stats(); }
+std::span<const ShippedDocument> shipped_graphs() { return embedded_graphs(); }
 
 Result<embedding::Model> load_shipped_model(std::string_view id) {
   PLIMSOLL_ASSIGN(const ShippedDocument model,
@@ -43,6 +44,12 @@ Result<checkpoint::ModuleStats> load_shipped_module_stats(std::string_view id) {
       const ShippedDocument stats,
       find_entry(shipped_module_stats(), &ShippedDocument::id, id, "shipped module statistics"));
   return read_module_stats(stats.text, fmt::format("{}.json", stats.id));
+}
+
+Result<std::string_view> find_shipped_graph(std::string_view id) {
+  PLIMSOLL_ASSIGN(const ShippedDocument graph,
+                  find_entry(shipped_graphs(), &ShippedDocument::id, id, "shipped graph"));
+  return graph.text;
 }
 
 std::span<const Schema> schemas() { return embedded_schemas(); }

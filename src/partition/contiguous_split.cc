@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
+#include "partition/acyclic_coarsening.h"
 #include "partition/downsets.h"
+#include "partition/group_cut.h"
+#include "partition/multilevel.h"
+#include "partition/random_numbers.h"
 #include "partition/stage_chain.h"
 
 namespace plimsoll::partition {
@@ -21,7 +24,13 @@ constexpr int kNumSpreads = 6;          // 1, 2, ... 32 keys: from within a stag
 constexpr double kMaxStates = 1 << 16;  // ways to have used up devices
 constexpr double kFirstGuess = 0.005;   // above the lower bound
 constexpr double kGuessGrowth = 4;
-constexpr double kLargestGuess = 100;  // beyond it the upper bound, or no limit
+constexpr std::int64_t kMaxGroupCuts = 64;               // minimum cuts for the bound
+constexpr std::int64_t kMaxEnumeration = 1'000'000'000;  // downsets times groups and pins
+constexpr int kFirstRuns = 128;  // of a graph that is too large to begin with
+constexpr int kIdleCycles = 3;   // of the refinement
+constexpr std::int64_t kRefinementMoves = 4'000'000, kRefinementMovesPerGroup = 400;
+constexpr std::int64_t kMaxTradeWork = 20'000'000;  // nodes looked at where devices trade theirs
+constexpr double kLargestGuess = 100;               // beyond it the upper bound, or no limit
 
 // The best plan known and what is proved, over all searches of one call.
 struct Knowledge {
@@ -41,15 +50,8 @@ struct Budget {
 // Total work over what all devices do in a ms; and the heaviest group.
 double load_bound(const GroupGraph& groups) {
   const std::vector<double> work = work_of_groups(groups);
-  const std::vector<double> slowness = slowness_of_kinds(groups);
-  double speed = 0;
-  for (int k = 0; k < groups.num_kinds(); ++k) {
-    speed += static_cast<double>(groups.kinds[k].devices.size()) / slowness[k];
-  }
-  double bound = 0;
-  for (const double w : work) bound = std::max(bound, w);
-  const double total = std::accumulate(work.begin(), work.end(), 0.0);
-  return total > 0 ? std::max(bound, total / speed) : bound;
+  const double heaviest = work.empty() ? 0 : *std::max_element(work.begin(), work.end());
+  return std::max(heaviest, shared_work(groups));
 }
 
 double num_states(const GroupGraph& groups) {
@@ -60,10 +62,7 @@ double num_states(const GroupGraph& groups) {
 }
 
 bool fits_caps(const CostGraph& graph, const DeviceAssignment& plan) {
-  std::vector<Bytes> used(static_cast<std::size_t>(graph.num_devices()));
-  for (int node = 0; node < graph.num_nodes(); ++node) {
-    used[plan.device[node]] += graph.nodes[node].memory;
-  }
+  const std::vector<Bytes> used = device_memory(graph, plan);
   for (int d = 0; d < graph.num_devices(); ++d) {
     const auto& cap = graph.classes[graph.class_of(d)].memory_cap;
     if (cap && used[d] > *cap) return false;
@@ -87,13 +86,55 @@ DeviceAssignment assign(const CostGraph& graph, const GroupGraph& groups, const 
   return plan;
 }
 
+double largest_load(const CostGraph& graph, const DeviceAssignment& plan) {
+  const std::vector<double> loads = device_loads(graph, plan);
+  return *std::max_element(loads.begin(), loads.end());
+}
+
+// Chains know only the fastest rate of each device. Here two devices that fit each other's nodes
+// trade them, as long as the loads, the largest one first, become smaller.
+void trade_devices(const CostGraph& graph, DeviceAssignment& plan) {
+  const auto sorted_loads = [&](const DeviceAssignment& candidate) {
+    std::vector<double> loads = device_loads(graph, candidate);
+    std::sort(loads.begin(), loads.end(), std::greater<>());
+    return loads;
+  };
+  std::vector<double> best = sorted_loads(plan);
+  std::int64_t trades_left = kMaxTradeWork / std::max(1, graph.num_nodes());
+  for (bool has_changed = true; has_changed;) {
+    has_changed = false;
+    for (int a = 0; a < graph.num_devices(); ++a) {
+      for (int b = a + 1; b < graph.num_devices(); ++b) {
+        if (--trades_left < 0) return;
+        DeviceAssignment trade = plan;
+        bool is_allowed = true;
+        for (int node = 0; node < graph.num_nodes() && is_allowed; ++node) {
+          int& device = trade.device[node];
+          if (device != a && device != b) continue;
+          device = device == a ? b : a;
+          is_allowed = graph.is_allowed(node, device);
+        }
+        if (!is_allowed || !fits_caps(graph, trade)) continue;
+        std::vector<double> loads = sorted_loads(trade);
+        if (loads >= best) continue;
+        best = std::move(loads);
+        plan = std::move(trade);
+        has_changed = true;
+      }
+    }
+  }
+}
+
 // One instance, with its caps or without.
 class Splitter {
  public:
-  Splitter(const CostGraph& graph, const GroupGraph& groups, const ContiguousSplitOptions& options,
-           const RunContext& context, Knowledge& known, Budget& budget)
+  // `is_coarse`: the groups have been merged with loss, and nothing they refute is proved.
+  Splitter(const CostGraph& graph, const GroupGraph& groups, bool is_coarse,
+           const ContiguousSplitOptions& options, const RunContext& context, Knowledge& known,
+           Budget& budget)
       : graph_(graph),
         groups_(groups),
+        is_coarse_(is_coarse),
         options_(options),
         context_(context),
         known_(known),
@@ -118,19 +159,23 @@ class Splitter {
   // Chains over all downsets. False: not to the end, for there are too many downsets or pairs, or
   // the clock or a cancel came first.
   bool search_all(std::int64_t& num_downsets) {
+    std::size_t size = groups_.nodes.size() + 1;
+    for (const GroupNet& net : groups_.nets) size += net.groups.size();
+    const std::int64_t max_downsets = std::min({options_.max_downsets, budget_.pairs_left,
+                                                kMaxEnumeration / static_cast<std::int64_t>(size)});
     Downsets all(groups_);
     std::vector<char> holds(groups_.nodes.size(), 1);
     num_downsets = 0;
     do {
-      if (++num_downsets > options_.max_downsets) return false;
+      if (++num_downsets > max_downsets) return false;
       if (num_downsets % 256 == 0 && is_interrupted()) return false;
       all.add(holds);
     } while (next_downset(groups_, holds));
     if (!all.finish(context_)) return !is_interrupted();
-    search(all, true, budget_.pairs_left / 4 * 3);
+    search(all, !is_coarse_, budget_.pairs_left / 4 * 3);
     const bool is_cut = budget_.stop == ChainStop::kEffort;
     if (is_cut) budget_.stop = ChainStop::kFinished;
-    return !is_cut && !budget_.is_spent();
+    return !is_cut && !budget_.is_spent() && !is_coarse_;
   }
 
  private:
@@ -142,6 +187,7 @@ class Splitter {
 
   void search_prefixes(int num_orders) {
     const Downsets prefixes = prefixes_of_orders(num_orders);
+    budget_.pairs_left -= prefixes.size();
     search(prefixes, false, budget_.pairs_left / 4);
     if (budget_.stop == ChainStop::kEffort) budget_.stop = ChainStop::kFinished;
   }
@@ -171,18 +217,10 @@ class Splitter {
     if (num_orders_made_ == 0) return 0;
     if (num_orders_made_ == 1) return static_cast<std::uint64_t>(group);
     const std::uint64_t spread = std::uint64_t{1} << (num_orders_made_ % kNumSpreads);
-    const std::uint64_t shuffled = (mix(++random_) >> 32) % spread;
+    const std::uint64_t shuffled = (random_.next() >> 32) % spread;
     if (!known_.plan) return shuffled;
     const int stage = known_.stage_of[groups_.nodes[group].front()];
     return kStageKeys * static_cast<std::uint64_t>(stage) + shuffled;
-  }
-
-  // The finaliser of splitmix64.
-  static std::uint64_t mix(std::uint64_t x) {
-    x *= 0x9e3779b97f4a7c15U;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-    return x ^ (x >> 31);
   }
 
   // Raises the limit from the lower bound until a chain meets it. What `downsets` refute is a lower
@@ -219,15 +257,15 @@ class Splitter {
 
   double take(const Downsets& downsets, const StageChain& chain) {
     DeviceAssignment plan = assign(graph_, groups_, downsets, chain);
-    const std::vector<double> loads = device_loads(graph_, plan);
-    const double value = *std::max_element(loads.begin(), loads.end());
+    if (!graph_.pair_rates.empty()) trade_devices(graph_, plan);
+    const double value = largest_load(graph_, plan);
     if (value < known_.value || !known_.plan) {
       known_.value = value;
       known_.plan = std::move(plan);
       known_.stage_of = stages(downsets, chain);
       if (context_.progress) context_.progress({0, known_.value, known_.lower_bound});
     }
-    return value;
+    return graph_.pair_rates.empty() ? value : std::min(value, chain.largest_load);
   }
 
   std::vector<int> stages(const Downsets& downsets, const StageChain& chain) const {
@@ -242,11 +280,12 @@ class Splitter {
 
   const CostGraph& graph_;
   const GroupGraph& groups_;
+  const bool is_coarse_;
   const ContiguousSplitOptions& options_;
   const RunContext& context_;
   Knowledge& known_;
   Budget& budget_;
-  std::uint64_t random_ = options_.search.seed;
+  RandomNumbers random_{options_.search.seed};
   int num_orders_made_ = 0;
 };
 
@@ -268,10 +307,86 @@ StopReason stop_reason(ChainStop stop) {
   return StopReason::kFinished;
 }
 
+std::chrono::steady_clock::time_point middle_of(std::chrono::steady_clock::time_point deadline) {
+  const auto now = std::chrono::steady_clock::now();
+  return deadline < now ? deadline : now + (deadline - now) / 2;
+}
+
+// Orders, then all downsets, then orders around the best plan. What is left open stops for effort.
+void search_chains(const CostGraph& graph, const GroupGraph& groups, bool is_coarse,
+                   const ContiguousSplitOptions& options, const RunContext& context,
+                   Knowledge& known, Budget& budget, ContiguousSplit& result) {
+  Splitter splitter(graph, groups, is_coarse, options, context, known, budget);
+  if (options.rules.starts_from_orders) splitter.start_from_orders();
+  if (is_proved(known, options.search.tolerance) || budget.is_spent()) return;
+  if (splitter.search_all(result.num_downsets) || budget.is_spent()) return;
+  if (!options.rules.starts_from_orders) splitter.start_from_orders();
+  splitter.improve();
+  if (!budget.is_spent()) budget.stop = ChainStop::kEffort;
+}
+
+// Where chains were left open: multilevel annealing of the plan in which a group stands neither
+// before its predecessors nor after its successors.
+void refine_in_order(const CostGraph& graph, const GroupGraph& groups,
+                     const ContiguousSplitOptions& options, const RunContext& context,
+                     Knowledge& known, Budget& budget) {
+  if (!options.rules.refines_in_order || !known.plan) return;
+  MultilevelOptions refinement;
+  refinement.num_idle_cycles = kIdleCycles;
+  refinement.position.assign(static_cast<std::size_t>(graph.num_devices()), -1);
+  int last = -1;
+  for (int node = 0; node < graph.num_nodes(); ++node) {
+    refinement.position[known.plan->device[node]] = known.stage_of[node];
+    last = std::max(last, known.stage_of[node]);
+  }
+  for (int& position : refinement.position) {
+    if (position < 0) position = ++last;
+  }
+  const auto plan_of = [&](const std::vector<int>& device) {
+    DeviceAssignment plan;
+    plan.device.resize(graph.nodes.size());
+    for (int g = 0; g < groups.num_groups(); ++g) {
+      for (const int node : groups.nodes[g]) plan.device[node] = device[g];
+    }
+    return plan;
+  };
+  refinement.on_better = [&](const std::vector<int>& device) {
+    DeviceAssignment plan = plan_of(device);
+    const double value = largest_load(graph, plan);
+    if (value >= known.value || !fits_caps(graph, plan)) return false;
+    known.plan = std::move(plan);
+    known.value = value;
+    for (int node = 0; node < graph.num_nodes(); ++node) {
+      known.stage_of[node] = refinement.position[known.plan->device[node]];
+    }
+    if (context.progress) context.progress({0, known.value, known.lower_bound});
+    return is_proved(known, options.search.tolerance);
+  };
+  std::vector<int> device;
+  for (const auto& nodes : groups.nodes) device.push_back(known.plan->device[nodes.front()]);
+  RandomNumbers random(options.search.seed);
+  std::int64_t moves_left = std::min<std::int64_t>(
+      budget.pairs_left, kRefinementMoves + kRefinementMovesPerGroup * groups.num_groups());
+  budget.pairs_left -= moves_left;
+  refine(groups, graph.pair_rates, refinement, random, context, moves_left, device);
+  budget.pairs_left += moves_left;
+  budget.stop = ChainStop::kEffort;
+  if (context.is_past_deadline()) budget.stop = ChainStop::kDeadline;
+  if (context.is_cancelled()) budget.stop = ChainStop::kCancelled;
+}
+
 // All of the search, for a graph with its caps or without them.
 void solve(const CostGraph& graph, const ContiguousSplitOptions& options, const RunContext& context,
            Knowledge& known, Budget& budget, ContiguousSplit& result) {
   GroupGraph groups = make_groups(graph);
+  if (groups.num_groups() > options.max_groups && !known.plan) {
+    // A plan there must be, also where the clock leaves no time for a good one.
+    const RunContext untimed{std::nullopt, context.cancel, context.progress};
+    const GroupGraph runs = cut_into_runs(groups, kFirstRuns);
+    if (num_states(runs) <= kMaxStates) {
+      Splitter(graph, runs, true, options, untimed, known, budget).start_from_orders();
+    }
+  }
   if (options.rules.absorbs_groups) groups = absorb_groups(graph, groups);
   result.num_groups = groups.num_groups();
   result.num_downsets = 0;
@@ -285,18 +400,33 @@ void solve(const CostGraph& graph, const ContiguousSplitOptions& options, const 
     budget.stop = ChainStop::kEffort;
     return;
   }
-  Splitter splitter(graph, groups, options, context, known, budget);
-  if (options.rules.starts_from_orders) splitter.start_from_orders();
-  if (is_proved(known, options.search.tolerance) || budget.is_spent()) return;
-  if (splitter.search_all(result.num_downsets) || budget.is_spent()) return;
-  if (!options.rules.starts_from_orders) splitter.start_from_orders();
-  splitter.improve();
-  if (!budget.is_spent()) budget.stop = ChainStop::kEffort;
+  known.lower_bound = std::max(known.lower_bound,
+                               heaviest_group_bound(groups, kMaxGroupCuts, known.value, context));
+  const bool is_coarse = groups.num_groups() > options.max_groups;
+  RunContext first = context;  // where refinement may come after, half the time is left to it
+  if (options.rules.refines_in_order && context.deadline) {
+    first.deadline = middle_of(*context.deadline);
+  }
+  const GroupGraph few =
+      is_coarse ? coarsen_acyclically(groups, options.max_groups, first) : groups;
+  search_chains(graph, few, is_coarse, options, first, known, budget, result);
+  const bool is_cut = budget.stop == ChainStop::kDeadline && !context.is_past_deadline();
+  if (is_proved(known, options.search.tolerance)) return;
+  if (budget.stop != ChainStop::kEffort && !is_cut) return;
+  refine_in_order(graph, groups, options, context, known, budget);
+  if (is_cut && !is_proved(known, options.search.tolerance) &&
+      budget.stop == ChainStop::kEffort) {  // it had an end, and there is time left
+    budget.stop = ChainStop::kFinished;
+    search_chains(graph, few, is_coarse, options, context, known, budget, result);
+  }
 }
 
 Bytes total_memory(const CostGraph& graph) {
   Bytes total = 0;
   for (const CostNode& node : graph.nodes) total += node.memory;
+  for (const Weight& weight : graph.weights) {
+    if (!weight.readers.empty()) total += weight.bytes;
+  }
   return total;
 }
 
@@ -330,9 +460,9 @@ Explanation explain_infeasible(const CostGraph& graph) {
 }
 
 Result<void> check_options(const ContiguousSplitOptions& options) {
-  if (options.max_downsets < 1 || options.num_orders < 1) {
-    return fail(ErrorCode::kUsage, "contiguous split options", "max_downsets or num_orders below 1",
-                "give at least 1");
+  if (options.max_downsets < 1 || options.num_orders < 1 || options.max_groups < 1) {
+    return fail(ErrorCode::kUsage, "contiguous split options",
+                "max_downsets, max_groups or num_orders below 1", "give at least 1");
   }
   if (!(options.search.tolerance >= 0)) {
     return fail(ErrorCode::kUsage, "contiguous split options", "a tolerance below 0 or no number",
@@ -385,7 +515,8 @@ Result<ContiguousSplit> split_contiguously(const CostGraph& graph,
     return result;
   }
   outcome.certificate.lower_bound = std::min(known.lower_bound, known.value);
-  outcome.certificate.proof = "limits refuted over all chains of downsets, or total work";
+  outcome.certificate.proof =
+      "limits refuted over all chains of downsets, or total work, or minimum cuts around groups";
   if (outcome.plan) {
     const bool is_optimal = known.value <= known.lower_bound * (1 + options.search.tolerance);
     outcome.status = is_optimal ? SolveStatus::kOptimal : SolveStatus::kFeasible;

@@ -226,6 +226,26 @@ std::string place_of(const CostGraph& graph, int node) {
   return "node " + std::to_string(node) + (name.empty() ? "" : " '" + name + "'");
 }
 
+std::vector<int> holders_of(const Net& net, const DeviceAssignment& assignment) {
+  std::vector<int> holders = {assignment.device[net.producer]};
+  for (const int consumer : net.consumers) holders.push_back(assignment.device[consumer]);
+  std::sort(holders.begin(), holders.end());
+  holders.erase(std::unique(holders.begin(), holders.end()), holders.end());
+  return holders;
+}
+
+double transfer_ms(const CostGraph& graph, const Net& net, int source, std::span<const int> holders,
+                   int device) {
+  double rate = graph.classes[graph.class_of(device)].link_rate;
+  if (!graph.pair_rates.empty()) {
+    for (const int other : holders) {
+      const bool talks = other != device && (device == source || other == source);
+      if (talks) rate = std::min(rate, graph.pair_rates[device][other]);
+    }
+  }
+  return net.amount / rate;
+}
+
 std::vector<double> device_loads(const CostGraph& graph, const DeviceAssignment& assignment) {
   std::vector<int> class_of(static_cast<std::size_t>(graph.num_devices()));
   for (std::size_t d = 0; d < class_of.size(); ++d)
@@ -236,21 +256,11 @@ std::vector<double> device_loads(const CostGraph& graph, const DeviceAssignment&
     loads[device] += graph.nodes[node].time_ms[class_of[device]];
   }
   for (const Net& net : graph.nets) {
-    std::vector<int> holders = {assignment.device[net.producer]};
-    for (const int consumer : net.consumers) holders.push_back(assignment.device[consumer]);
-    std::sort(holders.begin(), holders.end());
-    holders.erase(std::unique(holders.begin(), holders.end()), holders.end());
+    const std::vector<int> holders = holders_of(net, assignment);
     if (holders.size() == 1) continue;
     const int source = assignment.device[net.producer];
     for (const int device : holders) {
-      double rate = graph.classes[class_of[device]].link_rate;
-      if (!graph.pair_rates.empty()) {
-        for (const int other : holders) {
-          const bool talks = other != device && (device == source || other == source);
-          if (talks) rate = std::min(rate, graph.pair_rates[device][other]);
-        }
-      }
-      loads[device] += net.amount / rate;
+      loads[device] += transfer_ms(graph, net, source, holders, device);
     }
   }
   return loads;

@@ -1,6 +1,7 @@
 #include "partition/downsets.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <queue>
@@ -109,14 +110,14 @@ bool Downsets::finish(const RunContext& context) {
   bits_ = std::move(sorted);
   permute(work_, order);
 
-  memory_.assign(work_.size(), 0);
+  done_.assign(work_.size(), 0);
   for (auto& times : time_) times.assign(work_.size(), 0);
   for (auto& barred : barred_) barred.assign(work_.size(), 0);
   for (int set = 0; set < size(); ++set) {
     if (is_interrupted(context, set)) return false;
     for (std::size_t g = 0; g < num_groups; ++g) {
       if (!contains(set, static_cast<int>(g))) continue;
-      memory_[set] += groups_.memory[g];
+      done_[set] += groups_.memory[g];
       for (std::size_t k = 0; k < time_.size(); ++k) {
         const double time = groups_.time_ms[k][g];
         if (std::isfinite(time)) {
@@ -127,48 +128,92 @@ bool Downsets::finish(const RunContext& context) {
       }
     }
   }
-  return find_cuts(context);
-}
-
-bool Downsets::find_cuts(const RunContext& context) {
-  first_cut_.assign(1, 0);
+  touched_ = done_;
+  if (!charge_weights(context)) return false;
+  if (!find_cuts(groups_.nets, context, net_cuts_)) return false;
+  if (!find_cuts(groups_.weights, context, weight_cuts_)) return false;
   cut_amount_.assign(work_.size(), 0);
   for (int set = 0; set < size(); ++set) {
+    for (const Cut& cut : net_cuts_.of(set)) cut_amount_[set] += groups_.nets[cut.edge].amount;
+  }
+  return true;
+}
+
+template <class Hyperedge>
+bool Downsets::find_cuts(const std::vector<Hyperedge>& edges, const RunContext& context,
+                         Cuts& cuts) const {
+  cuts.first.assign(1, 0);
+  for (int set = 0; set < size(); ++set) {
     if (is_interrupted(context, set)) return false;
-    for (std::size_t n = 0; n < groups_.nets.size(); ++n) {
-      const auto& pins = groups_.nets[n].groups;
+    for (std::size_t e = 0; e < edges.size(); ++e) {
+      const auto& pins = edges[e].groups;
       const auto inside =
           std::count_if(pins.begin(), pins.end(), [&](int g) { return contains(set, g); });
       if (inside == 0 || inside == static_cast<std::ptrdiff_t>(pins.size())) continue;
-      cuts_.push_back({static_cast<int>(n), static_cast<int>(inside)});
-      cut_amount_[set] += groups_.nets[n].amount;
+      cuts.list.push_back({static_cast<int>(e), static_cast<int>(inside)});
     }
-    first_cut_.push_back(static_cast<std::int64_t>(cuts_.size()));
+    cuts.first.push_back(static_cast<std::int64_t>(cuts.list.size()));
+  }
+  return true;
+}
+
+// Weights whose readers are all inside have no cut to be found by: they are counted here.
+bool Downsets::charge_weights(const RunContext& context) {
+  for (int set = 0; set < size(); ++set) {
+    if (is_interrupted(context, set)) return false;
+    for (const GroupWeight& weight : groups_.weights) {
+      const auto is_inside = [&](int g) { return contains(set, g); };
+      const auto& readers = weight.groups;
+      if (std::any_of(readers.begin(), readers.end(), is_inside)) touched_[set] += weight.bytes;
+      if (std::all_of(readers.begin(), readers.end(), is_inside)) done_[set] += weight.bytes;
+    }
   }
   return true;
 }
 
 double Downsets::cut_between(int a, int b) const {
-  const CutNet* x = cuts_.data() + first_cut_[a];
-  const CutNet* const x_end = cuts_.data() + first_cut_[a + 1];
-  const CutNet* y = cuts_.data() + first_cut_[b];
-  const CutNet* const y_end = cuts_.data() + first_cut_[b + 1];
+  const auto at_a = net_cuts_.of(a);
+  const auto at_b = net_cuts_.of(b);
+  auto x = at_a.begin();
+  auto y = at_b.begin();
   double amount = 0;
-  while (x != x_end && y != y_end) {
-    if (x->net < y->net) {
-      amount += groups_.nets[x++->net].amount;
-    } else if (y->net < x->net) {
-      amount += groups_.nets[y++->net].amount;
+  while (x != at_a.end() && y != at_b.end()) {
+    if (x->edge < y->edge) {
+      amount += groups_.nets[x++->edge].amount;
+    } else if (y->edge < x->edge) {
+      amount += groups_.nets[y++->edge].amount;
     } else {
       // Cut by both: the stage holds a part of it iff b holds more of it than a.
-      if (x->num_inside != y->num_inside) amount += groups_.nets[x->net].amount;
+      if (x->num_inside != y->num_inside) amount += groups_.nets[x->edge].amount;
       ++x;
       ++y;
     }
   }
-  for (; x != x_end; ++x) amount += groups_.nets[x->net].amount;
-  for (; y != y_end; ++y) amount += groups_.nets[y->net].amount;
+  for (; x != at_a.end(); ++x) amount += groups_.nets[x->edge].amount;
+  for (; y != at_b.end(); ++y) amount += groups_.nets[y->edge].amount;
   return amount;
+}
+
+// All weights that b reads, without those that are complete in a, or of which b reads no more.
+Bytes Downsets::memory_between(int a, int b) const {
+  Bytes memory = touched_[b] - done_[a];
+  const auto at_b = weight_cuts_.of(b);
+  auto y = at_b.begin();
+  for (const Cut& x : weight_cuts_.of(a)) {
+    while (y != at_b.end() && y->edge < x.edge) ++y;
+    if (y == at_b.end()) break;
+    if (y->edge == x.edge && y->num_inside == x.num_inside) memory -= groups_.weights[x.edge].bytes;
+  }
+  return memory;
+}
+
+void Downsets::members_between(int a, int b, std::vector<int>& members) const {
+  members.clear();
+  for (std::size_t w = 0; w < words_; ++w) {
+    for (std::uint64_t left = bits(b)[w] & ~bits(a)[w]; left != 0; left &= left - 1) {
+      members.push_back(static_cast<int>(64 * w) + std::countr_zero(left));
+    }
+  }
 }
 
 double Downsets::cut_at_least(int a, int b) const {

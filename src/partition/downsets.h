@@ -2,8 +2,8 @@
 // after some of its stages.
 //
 // Kept as bit sets with the sums that a stage between two of them needs: its time on a kind of
-// device, its bytes and its work are differences of sums; what it moves follows from the nets that
-// the two sets cut (cut_between). Sums are taken in the order of groups, so a subset's sum never
+// device and its work are differences of sums; what it moves and what it holds follow from the nets
+// and weights that the two sets cut. Sums are taken in the order of groups, so a subset's sum never
 // exceeds its superset's, in floating point too.
 #pragma once
 
@@ -29,7 +29,10 @@ class Downsets {
 
   int size() const { return static_cast<int>(work_.size()); }
   double work(int set) const { return work_[set]; }
-  Bytes memory(int set) const { return memory_[set]; }
+  // Bytes of the set's groups and of all weights that they read; and without the weights that
+  // groups outside read too: what its stages hold at least, and what no later stage holds.
+  Bytes memory_at_least(int set) const { return touched_[set]; }
+  Bytes memory_done(int set) const { return done_[set]; }
   double time_ms(int kind, int set) const { return time_[kind][set]; }
   // Groups that the kind may not run.
   int num_barred(int kind, int set) const { return barred_[kind][set]; }
@@ -44,32 +47,44 @@ class Downsets {
     }
     return true;
   }
+  // The groups of b \ a, ascending. Precondition: a is a subset of b.
+  void members_between(int a, int b, std::vector<int>& members) const;
   // Amount of the nets that set b \ a holds a part of, not all. Precondition: a is a subset of b.
   double cut_between(int a, int b) const;
   // Never more than that.
   double cut_at_least(int a, int b) const;
+  // What a device holds that runs b \ a: the bytes of groups and weights. Precondition as above.
+  Bytes memory_between(int a, int b) const;
 
  private:
-  // A net with groups both in and out of a set.
-  struct CutNet {
-    int net;
+  // A net, or a weight, with groups both in and out of a set.
+  struct Cut {
+    int edge;
     int num_inside;
+  };
+  struct Cuts {
+    std::vector<std::int64_t> first;  // [size + 1]
+    std::vector<Cut> list;            // ascending edges for each set
+    std::span<const Cut> of(int set) const {
+      return {list.data() + first[set], list.data() + first[set + 1]};
+    }
   };
   const std::uint64_t* bits(int set) const {
     return bits_.data() + words_ * static_cast<std::size_t>(set);
   }
-  bool find_cuts(const RunContext& context);
+  template <class Hyperedge>
+  bool find_cuts(const std::vector<Hyperedge>& edges, const RunContext& context, Cuts& cuts) const;
+  bool charge_weights(const RunContext& context);
 
   const GroupGraph& groups_;
   std::size_t words_;
   std::vector<std::uint64_t> bits_;        // [size * words]
   std::vector<double> work_;               // [size]
-  std::vector<Bytes> memory_;              // [size]
+  std::vector<Bytes> touched_, done_;      // [size]
   std::vector<std::vector<double>> time_;  // [num_kinds][size] over the groups it may run
   std::vector<std::vector<int>> barred_;   // [num_kinds][size]
-  std::vector<std::int64_t> first_cut_;    // [size + 1]
-  std::vector<CutNet> cuts_;               // ascending nets for each set
-  std::vector<double> cut_amount_;         // [size]
+  Cuts net_cuts_, weight_cuts_;
+  std::vector<double> cut_amount_;  // [size]
 };
 
 // A group's time on the kind that is fastest for it: what no device can undercut.

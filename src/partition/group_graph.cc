@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <queue>
+#include <tuple>
 #include <unordered_map>
 
 namespace plimsoll::partition {
@@ -89,9 +90,19 @@ void unite_circles(const std::vector<std::vector<int>>& successors, Sets& sets) 
   }
 }
 
-// Devices are alike where class and permissions of all sets agree.
+// What a device can move in a ms at best: whatever it moves, it moves to or from another device.
+double fastest_rate(const CostGraph& graph, int device) {
+  const double link_rate = graph.classes[graph.class_of(device)].link_rate;
+  double fastest = 0;
+  for (int other = 0; other < static_cast<int>(graph.pair_rates.size()); ++other) {
+    if (other != device) fastest = std::max(fastest, graph.pair_rates[device][other]);
+  }
+  return fastest > 0 ? std::min(fastest, link_rate) : link_rate;
+}
+
+// Devices are alike where class, rate and permissions of all sets agree.
 std::vector<DeviceKind> find_kinds(const CostGraph& graph) {
-  std::map<std::pair<int, std::vector<int>>, int> index;
+  std::map<std::tuple<int, double, std::vector<int>>, int> index;
   std::vector<std::vector<int>> barred(static_cast<std::size_t>(graph.num_devices()));
   for (int node = 0; node < graph.num_nodes(); ++node) {
     const CostNode& n = graph.nodes[node];
@@ -106,8 +117,10 @@ std::vector<DeviceKind> find_kinds(const CostGraph& graph) {
   for (int d = 0; d < graph.num_devices(); ++d) {
     const int c = graph.class_of(d);
     sort_and_deduplicate(barred[d]);
-    const auto [place, is_new] = index.try_emplace({c, barred[d]}, static_cast<int>(kinds.size()));
-    if (is_new) kinds.push_back({c, {}, graph.classes[c].memory_cap, graph.classes[c].link_rate});
+    const double rate = fastest_rate(graph, d);
+    const auto [place, is_new] =
+        index.try_emplace({c, rate, barred[d]}, static_cast<int>(kinds.size()));
+    if (is_new) kinds.push_back({c, {}, graph.classes[c].memory_cap, rate});
     kinds[place->second].devices.push_back(d);
   }
   return kinds;
@@ -134,14 +147,54 @@ std::vector<int> topological_roots(const std::vector<std::vector<int>>& successo
   return roots;
 }
 
-GroupGraph build(const CostGraph& graph, const std::vector<std::pair<int, int>>& order,
-                 std::vector<DeviceKind> kinds, Sets& sets) {
-  unite_circles(successors_of_sets(order, sets, graph.num_nodes()), sets);
-  const auto by_root = successors_of_sets(order, sets, graph.num_nodes());
-  const std::vector<int> roots = topological_roots(by_root, sets);
+// Adds up nets with the same groups.
+class NetMerger {
+ public:
+  void add(std::vector<int> pins, int producer, double amount) {
+    sort_and_deduplicate(pins);
+    if (pins.size() > 1 && amount > 0) amount_of_[{std::move(pins), producer}] += amount;
+  }
+  std::vector<GroupNet> take() const {
+    std::vector<GroupNet> nets;
+    for (const auto& [key, amount] : amount_of_) nets.push_back({key.first, amount, key.second});
+    return nets;
+  }
+
+ private:
+  std::map<std::pair<std::vector<int>, int>, double> amount_of_;
+};
+
+// Adds up weights with the same readers; a single reader's become its memory.
+class WeightMerger {
+ public:
+  void add(std::vector<int> readers, Bytes bytes, std::vector<Bytes>& memory) {
+    sort_and_deduplicate(readers);
+    if (readers.size() == 1) memory[readers.front()] += bytes;
+    if (readers.size() > 1 && bytes > 0) bytes_of_[std::move(readers)] += bytes;
+  }
+  std::vector<GroupWeight> take() const {
+    std::vector<GroupWeight> weights;
+    for (const auto& [readers, bytes] : bytes_of_) weights.push_back({readers, bytes});
+    return weights;
+  }
+
+ private:
+  std::map<std::vector<int>, Bytes> bytes_of_;
+};
+
+void tie_colours(const CostGraph& graph, Sets& sets) {
+  std::unordered_map<std::int64_t, int> first_of_colour;
+  for (int node = 0; node < graph.num_nodes(); ++node) {
+    if (!graph.nodes[node].colour) continue;
+    sets.unite(node, first_of_colour.try_emplace(*graph.nodes[node].colour, node).first->second);
+  }
+}
+
+// One group for each of `roots`, in that order; all that does not depend on what orders them.
+GroupGraph build_groups(const CostGraph& graph, std::vector<DeviceKind> kinds,
+                        const std::vector<int>& roots, Sets& sets) {
   std::vector<int> group_of_root(graph.nodes.size(), -1);
   for (std::size_t g = 0; g < roots.size(); ++g) group_of_root[roots[g]] = static_cast<int>(g);
-
   GroupGraph groups;
   groups.kinds = std::move(kinds);
   groups.nodes.resize(roots.size());
@@ -162,6 +215,31 @@ GroupGraph build(const CostGraph& graph, const std::vector<std::pair<int, int>>&
                                    : kUnlimited;
     }
   }
+  NetMerger nets;
+  for (const Net& net : graph.nets) {
+    std::vector<int> pins = {group_of[net.producer]};
+    for (const int consumer : net.consumers) pins.push_back(group_of[consumer]);
+    nets.add(std::move(pins), graph.pair_rates.empty() ? -1 : group_of[net.producer], net.amount);
+  }
+  groups.nets = nets.take();
+  WeightMerger weights;
+  for (const Weight& weight : graph.weights) {
+    std::vector<int> readers;
+    for (const int reader : weight.readers) readers.push_back(group_of[reader]);
+    weights.add(std::move(readers), weight.bytes, groups.memory);
+  }
+  groups.weights = weights.take();
+  return groups;
+}
+
+GroupGraph build(const CostGraph& graph, const std::vector<std::pair<int, int>>& order,
+                 std::vector<DeviceKind> kinds, Sets& sets) {
+  unite_circles(successors_of_sets(order, sets, graph.num_nodes()), sets);
+  const auto by_root = successors_of_sets(order, sets, graph.num_nodes());
+  const std::vector<int> roots = topological_roots(by_root, sets);
+  GroupGraph groups = build_groups(graph, std::move(kinds), roots, sets);
+  std::vector<int> group_of_root(graph.nodes.size(), -1);
+  for (std::size_t g = 0; g < roots.size(); ++g) group_of_root[roots[g]] = static_cast<int>(g);
   for (std::size_t g = 0; g < roots.size(); ++g) {
     for (const int next : by_root[roots[g]]) {
       groups.successors[g].push_back(group_of_root[next]);
@@ -169,22 +247,35 @@ GroupGraph build(const CostGraph& graph, const std::vector<std::pair<int, int>>&
     }
     std::sort(groups.successors[g].begin(), groups.successors[g].end());
   }
-  std::map<std::vector<int>, double> nets;
-  for (const Net& net : graph.nets) {
-    std::vector<int> pins = {group_of[net.producer]};
-    for (const int consumer : net.consumers) pins.push_back(group_of[consumer]);
-    sort_and_deduplicate(pins);
-    if (pins.size() > 1 && net.amount > 0) nets[pins] += net.amount;
-  }
-  for (auto& [pins, amount] : nets) groups.nets.push_back({pins, amount});
   return groups;
 }
 
 bool everything_fits_anywhere(const GroupGraph& groups) {
-  const Bytes total = std::accumulate(groups.memory.begin(), groups.memory.end(), Bytes{0});
+  Bytes total = std::accumulate(groups.memory.begin(), groups.memory.end(), Bytes{0});
+  for (const GroupWeight& weight : groups.weights) total += weight.bytes;
   return std::all_of(groups.kinds.begin(), groups.kinds.end(), [&](const DeviceKind& kind) {
     return !kind.memory_cap || *kind.memory_cap >= total;
   });
+}
+
+// On h's device, g holds no bytes that are not there anyway.
+bool holds_nothing_beside(const GroupGraph& groups, const std::vector<std::vector<int>>& weights_of,
+                          int g, int h) {
+  return groups.memory[g] == 0 &&
+         std::all_of(weights_of[g].begin(), weights_of[g].end(), [&](int w) {
+           const auto& readers = groups.weights[w].groups;
+           return std::binary_search(readers.begin(), readers.end(), h);
+         });
+}
+
+template <class Hyperedge>
+std::vector<std::vector<int>> incidence(const GroupGraph& groups,
+                                        const std::vector<Hyperedge>& edges) {
+  std::vector<std::vector<int>> edges_of(groups.nodes.size());
+  for (std::size_t e = 0; e < edges.size(); ++e) {
+    for (const int g : edges[e].groups) edges_of[g].push_back(static_cast<int>(e));
+  }
+  return edges_of;
 }
 
 bool may_absorb(const GroupGraph& groups, const std::vector<std::vector<int>>& nets_of, int g,
@@ -209,12 +300,63 @@ bool may_absorb(const GroupGraph& groups, const std::vector<std::vector<int>>& n
 
 GroupGraph make_groups(const CostGraph& graph) {
   Sets sets(graph.num_nodes());
-  std::unordered_map<std::int64_t, int> first_of_colour;
-  for (int node = 0; node < graph.num_nodes(); ++node) {
-    if (!graph.nodes[node].colour) continue;
-    sets.unite(node, first_of_colour.try_emplace(*graph.nodes[node].colour, node).first->second);
-  }
+  tie_colours(graph, sets);
   return build(graph, pipeline_order(graph), find_kinds(graph), sets);
+}
+
+GroupGraph make_colour_groups(const CostGraph& graph) {
+  Sets colours(graph.num_nodes());
+  tie_colours(graph, colours);
+  std::vector<int> roots;
+  for (const auto& nodes : make_groups(graph).nodes) {
+    for (const int node : nodes) {
+      if (colours.find(node) == node) roots.push_back(node);
+    }
+  }
+  return build_groups(graph, find_kinds(graph), roots, colours);
+}
+
+GroupGraph merge_groups(const GroupGraph& groups, const std::vector<int>& cluster_of,
+                        int num_clusters) {
+  const auto size = static_cast<std::size_t>(num_clusters);
+  GroupGraph merged;
+  merged.kinds = groups.kinds;
+  merged.nodes.resize(size);
+  merged.time_ms.assign(groups.kinds.size(), std::vector<double>(size));
+  merged.memory.resize(size);
+  merged.predecessors.resize(size);
+  merged.successors.resize(size);
+  for (int g = 0; g < groups.num_groups(); ++g) {
+    const int c = cluster_of[g];
+    merged.nodes[c].insert(merged.nodes[c].end(), groups.nodes[g].begin(), groups.nodes[g].end());
+    merged.memory[c] += groups.memory[g];
+    for (std::size_t k = 0; k < groups.kinds.size(); ++k) {
+      merged.time_ms[k][c] += groups.time_ms[k][g];
+    }
+    for (const int next : groups.successors[g]) {
+      if (cluster_of[next] == c) continue;
+      merged.successors[c].push_back(cluster_of[next]);
+      merged.predecessors[cluster_of[next]].push_back(c);
+    }
+  }
+  for (auto* lists : {&merged.nodes, &merged.predecessors, &merged.successors}) {
+    for (auto& list : *lists) sort_and_deduplicate(list);
+  }
+  NetMerger nets;
+  for (const GroupNet& net : groups.nets) {
+    std::vector<int> pins;
+    for (const int g : net.groups) pins.push_back(cluster_of[g]);
+    nets.add(std::move(pins), net.producer < 0 ? -1 : cluster_of[net.producer], net.amount);
+  }
+  merged.nets = nets.take();
+  WeightMerger weights;
+  for (const GroupWeight& weight : groups.weights) {
+    std::vector<int> readers;
+    for (const int g : weight.groups) readers.push_back(cluster_of[g]);
+    weights.add(std::move(readers), weight.bytes, merged.memory);
+  }
+  merged.weights = weights.take();
+  return merged;
 }
 
 GroupGraph absorb_groups(const CostGraph& graph, const GroupGraph& groups) {
@@ -223,10 +365,8 @@ GroupGraph absorb_groups(const CostGraph& graph, const GroupGraph& groups) {
   GroupGraph current = groups;
   for (bool has_changed = true; has_changed;) {
     has_changed = false;
-    std::vector<std::vector<int>> nets_of(current.nodes.size());
-    for (std::size_t n = 0; n < current.nets.size(); ++n) {
-      for (const int g : current.nets[n].groups) nets_of[g].push_back(static_cast<int>(n));
-    }
+    const std::vector<std::vector<int>> nets_of = nets_of_groups(current);
+    const std::vector<std::vector<int>> weights_of = weights_of_groups(current);
     Sets sets(graph.num_nodes());
     for (const auto& nodes : current.nodes) {
       for (const int node : nodes) sets.unite(node, nodes.front());
@@ -235,10 +375,10 @@ GroupGraph absorb_groups(const CostGraph& graph, const GroupGraph& groups) {
     // on a longer circle of a graph without circles some group has two successors; so from its
     // roots on, each group is still itself when it is absorbed, into one that has only grown.
     for (int g = 0; g < current.num_groups(); ++g) {
-      if (current.memory[g] > 0 && !is_memory_free) continue;
       for (const auto* neighbours : {&current.successors[g], &current.predecessors[g]}) {
         if (neighbours->size() != 1) continue;
         const int h = neighbours->front();
+        if (!is_memory_free && !holds_nothing_beside(current, weights_of, g, h)) continue;
         if (!may_absorb(current, nets_of, g, h)) continue;
         sets.unite(current.nodes[g].front(), current.nodes[h].front());
         has_changed = true;
@@ -248,6 +388,53 @@ GroupGraph absorb_groups(const CostGraph& graph, const GroupGraph& groups) {
     if (has_changed) current = build(graph, order, std::move(current.kinds), sets);
   }
   return current;
+}
+
+GroupGraph absorb_unordered_groups(const GroupGraph& groups, std::vector<int>& cluster_of) {
+  const bool is_memory_free = everything_fits_anywhere(groups);
+  GroupGraph current = groups;
+  cluster_of.resize(groups.nodes.size());
+  std::iota(cluster_of.begin(), cluster_of.end(), 0);
+  for (bool has_changed = true; has_changed;) {
+    has_changed = false;
+    const std::vector<std::vector<int>> nets_of = nets_of_groups(current);
+    const std::vector<std::vector<int>> weights_of = weights_of_groups(current);
+    std::vector<int> mate(current.nodes.size(), -1);
+    for (int g = 0; g < current.num_groups(); ++g) {
+      if (mate[g] >= 0) continue;
+      for (const int n : nets_of[g]) {
+        const auto& pins = current.nets[n].groups;
+        if (pins.size() != 2) continue;
+        const int h = pins[0] == g ? pins[1] : pins[0];
+        if (mate[h] >= 0) continue;
+        if (!is_memory_free && !holds_nothing_beside(current, weights_of, g, h)) continue;
+        if (!may_absorb(current, nets_of, g, h)) continue;
+        mate[g] = h;
+        mate[h] = g;
+        has_changed = true;
+        break;
+      }
+    }
+    if (!has_changed) break;
+    int num_clusters = 0;
+    std::vector<int> next(mate.size(), -1);
+    for (std::size_t g = 0; g < mate.size(); ++g) {
+      if (next[g] >= 0) continue;
+      next[g] = num_clusters++;
+      if (mate[g] >= 0) next[mate[g]] = next[g];
+    }
+    for (int& c : cluster_of) c = next[c];
+    current = merge_groups(current, next, num_clusters);
+  }
+  return current;
+}
+
+std::vector<std::vector<int>> nets_of_groups(const GroupGraph& groups) {
+  return incidence(groups, groups.nets);
+}
+
+std::vector<std::vector<int>> weights_of_groups(const GroupGraph& groups) {
+  return incidence(groups, groups.weights);
 }
 
 }  // namespace plimsoll::partition

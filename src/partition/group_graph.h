@@ -13,23 +13,30 @@ struct DeviceKind {
   int device_class = 0;
   std::vector<int> devices;  // ascending
   std::optional<Bytes> memory_cap;
-  double link_rate = 1;
+  double link_rate = 1;  // of the class, or of the fastest pair that the device is in if slower
 };
 
 struct GroupNet {
   std::vector<int> groups;  // ascending, at least two
   double amount = 0;
+  int producer = -1;  // group; -1 where it makes no difference, without pair rates
+};
+
+struct GroupWeight {
+  std::vector<int> groups;  // its readers, ascending, at least two
+  Bytes bytes = 0;
 };
 
 struct GroupGraph {
   std::vector<DeviceKind> kinds;             // at least one device each
   std::vector<std::vector<int>> nodes;       // [num_groups] ascending
   std::vector<std::vector<double>> time_ms;  // [num_kinds][num_groups]; kUnlimited: not allowed
-  std::vector<Bytes> memory;                 // [num_groups]
+  std::vector<Bytes> memory;                 // [num_groups] with the weights that nobody else reads
   std::vector<std::vector<int>>
       predecessors;                          // [num_groups] ascending, each smaller than the group
   std::vector<std::vector<int>> successors;  // [num_groups] ascending
-  std::vector<GroupNet> nets;                // no two with the same groups
+  std::vector<GroupNet> nets;                // no two with the same groups and producer
+  std::vector<GroupWeight> weights;          // no two with the same groups
 
   int num_groups() const { return static_cast<int>(nodes.size()); }
   int num_kinds() const { return static_cast<int>(kinds.size()); }
@@ -40,11 +47,29 @@ struct GroupGraph {
 // O(nodes * devices + pins * log). Precondition: a valid graph.
 GroupGraph make_groups(const CostGraph& graph);
 
+// Colours alone become one group. Nothing orders the groups (no predecessors, no successors), but
+// they are numbered as make_groups would number what holds them.
+GroupGraph make_colour_groups(const CostGraph& graph);
+
+// Makes one group of those with equal entries of `cluster_of`, [num_groups] in [0, num_clusters),
+// each of them used. The quotient's order is kept; where it is asked for (predecessors and
+// successors) the caller sees to it that it has no circle and that numbers follow it.
+GroupGraph merge_groups(const GroupGraph& groups, const std::vector<int>& cluster_of,
+                        int num_clusters);
+
 // Merges groups where that never costs anything. Let h be the only predecessor of g, or its only
 // successor, allowed wherever g is needed. If the nets that g shares with h alone weigh at least as
 // much as g's nets without h and, on every kind that may hold h, as g's time on top, then moving g
 // to h's device raises no load and closes no circle. Without room for everything on one device, g
-// must hold no bytes. Repeated until nothing changes.
+// must hold no bytes, except weights that h reads too. Repeated until nothing changes.
 GroupGraph absorb_groups(const CostGraph& graph, const GroupGraph& groups);
+
+// The same without an order: h may be any group that shares a net with g, one for each g and round.
+// `cluster_of`: [num_groups of the input] where each group went. Precondition: no pair rates.
+GroupGraph absorb_unordered_groups(const GroupGraph& groups, std::vector<int>& cluster_of);
+
+// [num_groups] the edges' indices, ascending.
+std::vector<std::vector<int>> nets_of_groups(const GroupGraph& groups);
+std::vector<std::vector<int>> weights_of_groups(const GroupGraph& groups);
 
 }  // namespace plimsoll::partition

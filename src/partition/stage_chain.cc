@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace plimsoll::partition {
 namespace {
@@ -115,12 +116,12 @@ class Search {
     Int128 left = 0;
     for (int k = 0; k < states_.num_kinds(); ++k) {
       const auto& cap = groups_.kinds[k].memory_cap;
-      const Bytes total = downsets_.memory(downsets_.size() - 1);
+      const Bytes total = downsets_.memory_done(downsets_.size() - 1);
       used += Int128{states_.used(state, k)} * cap.value_or(total);
       left += Int128{states_.left(state, k)} * cap.value_or(total);
     }
-    return downsets_.memory(set) <= used &&
-           downsets_.memory(downsets_.size() - 1) - downsets_.memory(set) <= left;
+    return downsets_.memory_at_least(set) <= used &&
+           downsets_.memory_done(downsets_.size() - 1) - downsets_.memory_done(set) <= left;
   }
 
   void fill(int state) {
@@ -160,9 +161,7 @@ class Search {
       const double reached = before.load(begin);
       if (reached >= best.load || !downsets_.is_subset(begin, end)) continue;
       if (downsets_.num_barred(k, begin) != downsets_.num_barred(k, end)) continue;
-      if (kind.memory_cap && downsets_.memory(end) - downsets_.memory(begin) > *kind.memory_cap) {
-        continue;
-      }
+      if (kind.memory_cap && downsets_.memory_between(begin, end) > *kind.memory_cap) continue;
       const double time = downsets_.time_ms(k, end) - downsets_.time_ms(k, begin);
       if (time + downsets_.cut_at_least(begin, end) / kind.link_rate >= best.load) continue;
       const double load = time + downsets_.cut_between(begin, end) / kind.link_rate;
@@ -225,6 +224,17 @@ std::vector<double> slowness_of_kinds(const GroupGraph& groups) {
     slowness.push_back(least);
   }
   return slowness;
+}
+
+double shared_work(const GroupGraph& groups) {
+  const std::vector<double> work = work_of_groups(groups);
+  const std::vector<double> slowness = slowness_of_kinds(groups);
+  double speed = 0;
+  for (int k = 0; k < groups.num_kinds(); ++k) {
+    speed += static_cast<double>(groups.kinds[k].devices.size()) / slowness[k];
+  }
+  const double total = std::accumulate(work.begin(), work.end(), 0.0);
+  return total > 0 ? total / speed : 0;
 }
 
 ChainAnswer find_best_chain(const GroupGraph& groups, const Downsets& downsets,

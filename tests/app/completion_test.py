@@ -45,7 +45,7 @@ class Bash(ProgramTest):
         self.assertEqual(self.complete("shard", "--stri"), [])
 
     def test_every_flag_that_help_names(self):
-        for command in ("shard", "check", "convert", "models", "hardware", "schema"):
+        for command in ("shard", "partition", "check", "convert", "models", "hardware", "schema"):
             text = self.run_program(command, "--help").out
             offered = self.complete(command, "--")
             for flag in re.findall(r"^  (?:-\w,)?(--[a-z-]+)", text, re.MULTILINE):

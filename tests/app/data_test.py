@@ -36,6 +36,19 @@ class Data(ProgramTest):
                     capture_output=True, check=False)
                 self.assertIn(done.returncode, (0, 2, 4))
 
+    def test_every_graph_is_listed_and_can_be_placed(self):
+        graphs = self.run_program("models", "--json").document["graphs"]
+        self.assertEqual([graph["id"] for graph in graphs],
+                         ["bert-l3-inference", "bert24-inference", "bert24-training"])
+        text = self.run_program("models").out
+        for graph in graphs:
+            with self.subTest(graph["id"]):
+                self.assertIn(f"{graph['id']} ", text)
+                self.write("graph.json", self.run_program("models", graph["id"]).out)
+                by_name = self.run_program("partition", graph["id"], "--json").document
+                by_file = self.run_program("partition", "graph.json", "--json").document
+                self.assertEqual(by_name, by_file)
+
     def test_hardware_is_listed_and_filtered(self):
         everything = self.run_program("hardware", "--json").document
         some = self.run_program("hardware", "h100", "--json").document
@@ -57,8 +70,8 @@ class Data(ProgramTest):
 
     def test_schemas_are_listed_and_printed(self):
         names = self.run_program("schema", "--json").document["schemas"]
-        self.assertEqual(names, ["checkpoint_policy", "constraints", "model", "module_stats", "plan", "sac_stats",
-                                 "save_policy", "topology"])
+        self.assertEqual(names, ["checkpoint_policy", "constraints", "fx_graph", "model", "module_stats", "pipeline_plan",
+                                 "placement", "plan", "sac_stats", "save_policy", "topology"])
         self.assertEqual(self.run_program("schema").out.split(), names)
         for name in names:
             schema = program.parse(self.run_program("schema", name).out)
@@ -76,7 +89,7 @@ class Data(ProgramTest):
             self.run_program("shard", "model.json", "--on", "2x40GiB", code=1)
 
     def test_help_names_every_flag_once(self):
-        for command in ("shard", "check", "convert"):
+        for command in ("shard", "partition", "check", "convert"):
             text = self.run_program(command, "--help").out
             flags = re.findall(r"^  (?:-\w,)?(--[a-z-]+)", text, re.MULTILINE)
             self.assertIn("--on", flags)

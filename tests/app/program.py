@@ -27,13 +27,16 @@ REQUIRED_KEYS = {
     "plimsoll.error/1": {"error"},
     "plimsoll.check_report/1": {"is_right", "rating", "violations", "hazards", "ranks"},
     "plimsoll.checkpoint_check_report/1": {"is_right", "peak_bytes", "violations", "hazards", "profile"},
+    "plimsoll.placement_check_report/1": {"is_right", "max_load_ms", "is_line", "violations", "devices"},
+    "plimsoll.pipeline_check_report/1": {"is_right", "slowest_ms", "violations", "stages"},
     "plimsoll.version/1": {"version"},
-    "plimsoll.model_list/1": {"models"},
+    "plimsoll.model_list/1": {"models", "module_stats", "graphs"},
     "plimsoll.hardware/1": {"accelerators", "nodes", "planner_presets"},
     "plimsoll.schema_list/1": {"schemas"},
 }
-PUBLISHED = {f"plimsoll.{name}/1": name for name in ("checkpoint_policy", "constraints", "model", "module_stats", "plan", "sac_stats",
-                                                         "save_policy", "topology")}
+PUBLISHED = {f"plimsoll.{name}/1": name for name in ("checkpoint_policy", "constraints", "fx_graph", "model", "module_stats",
+                                                         "pipeline_plan", "placement", "plan", "sac_stats", "save_policy",
+                                                         "topology")}
 
 
 def environment(**variables):

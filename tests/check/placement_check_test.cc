@@ -155,7 +155,32 @@ TEST(PlacementCheck, ComparesTheStatedLoad) {
   EXPECT_THAT(codes(judge(fork(), {0, 0, 1, 3}, {true, 80.001})), ElementsAre(Code::kLoadMismatch));
 }
 
+TEST(PlacementCheck, ComparesWhatIsStatedOfEachDevice) {
+  // Device 0 runs nodes 0 and 1 and moves both nets, device 1 node 2, device 3 node 3.
+  PlacementCheckOptions options;
+  options.stated = {{3, 3, 6, 3}, {4, 2, 6, 4}, {0, 0, 0, 0}, {80, 0, 80, 8}};
+  options.stated_classes = fork().classes;
+  EXPECT_TRUE(judge(fork(), {0, 0, 1, 3}, options).is_right());
+  EXPECT_TRUE(judge(fork(), {0, 0, 1, 3}, {true, {}, std::vector<StatedDevice>(4)}).is_right());
+  for (const auto figure :
+       {&StatedDevice::compute_ms, &StatedDevice::transfer_ms, &StatedDevice::load_ms}) {
+    PlacementCheckOptions edited = options;
+    *(edited.stated[1].*figure) += 1e-6;
+    const PlacementReport report = judge(fork(), {0, 0, 1, 3}, edited);
+    EXPECT_THAT(codes(report), ElementsAre(Code::kTimeMismatch));
+    EXPECT_EQ(report.violations[0].device, 1);
+  }
+  *options.stated[3].memory += 1;
+  EXPECT_THAT(codes(judge(fork(), {0, 0, 1, 3}, options)), ElementsAre(Code::kMemoryMismatch));
+  options.stated_classes[0].memory_cap = 13;
+  EXPECT_THAT(codes(judge(fork(), {0, 0, 1, 3}, options)),
+              ElementsAre(Code::kWrongDevices, Code::kMemoryMismatch));
+}
+
 TEST(PlacementCheck, RefusesBadArguments) {
+  PlacementCheckOptions options;
+  options.stated.resize(3);
+  EXPECT_EQ(check_placement(fork(), {{0, 0, 0, 0}}, options).error().code, ErrorCode::kSchema);
   EXPECT_EQ(check_placement(fork(), {{0, 0, 0}}).error().code, ErrorCode::kSchema);
   CostGraph graph = fork();
   graph.nets[0].amount = -1;

@@ -7,8 +7,13 @@
 #include "plimsoll/io/checkpoint_policy_json.h"
 #include "plimsoll/io/dnn_partitioning_json.h"
 #include "plimsoll/io/foreign_plan.h"
+#include "plimsoll/io/fx_graph_json.h"
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/module_stats_json.h"
+#include "plimsoll/io/pipedream_graph.h"
+#include "plimsoll/io/pipeline_plan_json.h"
+#include "plimsoll/io/piper_json.h"
+#include "plimsoll/io/placement_json.h"
 #include "plimsoll/io/plan_json.h"
 #include "plimsoll/io/topology_json.h"
 
@@ -47,10 +52,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto input = plimsoll::io::read_dnn_partitioning(text, "fuzz")) {
     (void)plimsoll::io::read_dnn_partitioning_split(text, "fuzz", *input);
   }
+  (void)plimsoll::io::read_placement(text, "fuzz");
+  (void)plimsoll::io::read_fx_graph(text, "fuzz");
   (void)plimsoll::io::read_any_plan(text, "fuzz", context);
   (void)plimsoll::io::read_module_stats(text, "fuzz");
   (void)plimsoll::io::read_sac_stats(text, "fuzz");
   (void)plimsoll::io::read_checkpoint_answer(text, "fuzz");
+  (void)plimsoll::io::read_piper(text, "fuzz");
+  (void)plimsoll::io::read_pipedream_graph(text, "fuzz");
+  (void)plimsoll::io::read_pipeline_answer(text, "fuzz");
   (void)plimsoll::io::read_aot_partition(text, "fuzz");
   return 0;
 }

@@ -8,11 +8,15 @@
 #include "plimsoll/io/foreign_plan.h"
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/module_stats_json.h"
+#include "plimsoll/io/pipedream_graph.h"
+#include "plimsoll/io/pipeline_plan_json.h"
+#include "plimsoll/io/piper_json.h"
 #include "plimsoll/io/plan_json.h"
 #include "plimsoll/io/shipped.h"
 #include "plimsoll/io/topology_json.h"
 #include "random_checkpoint_documents.h"
 #include "random_documents.h"
+#include "random_pipeline_documents.h"
 
 namespace plimsoll::io {
 namespace {
@@ -85,6 +89,8 @@ void read_all(const std::string& text, const ForeignPlanContext& context,
   expect_placed(read_topology(text, "f.json"), num_errors);
   expect_placed(read_any_plan(text, "f.json", context), num_errors);
   expect_placed(read_dnn_partitioning(text, "f.json"), num_errors);
+  expect_placed(read_placement(text, "f.json"), num_errors);
+  expect_placed(read_fx_graph(text, "f.json"), num_errors);
 }
 
 TEST(Readers, AnswerEveryDamagedDocument) {
@@ -109,6 +115,8 @@ TEST(Readers, AnswerEveryDamagedDocument) {
     texts.push_back(write_torchrec_plan(plan));
     texts.push_back(write_easyrec_plan(plan));
     texts.push_back(write_dnn_partitioning(random_dnn_partitioning(random)).value());
+    texts.push_back(write_placement(random_placement(random)));
+    texts.push_back(write_fx_graph(random_fx_graph(random)));
   }
   std::int64_t num_documents = 0;
   std::int64_t num_errors = 0;
@@ -150,6 +158,32 @@ TEST(CheckpointReaders, AnswerEveryDamagedDocument) {
     }
   }
   EXPECT_GT(num_errors, 3 * num_documents);
+}
+
+TEST(PipelineReaders, AnswerEveryDamagedDocument) {
+  std::int64_t num_documents = 0;
+  std::int64_t num_errors = 0;
+  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    const std::vector<std::string> texts = {write_piper(random_piper_input(random)).value_or(""),
+                                            write_pipedream_graph(random_pipedream_profile(random)),
+                                            write_pipeline_answer(random_pipeline_answer(random))};
+    for (const std::string& text : texts) {
+      const std::string damaged = mutate(text, random);
+      expect_placed(read_piper(damaged, "f.json"), num_errors);
+      const auto profile = read_pipedream_graph(damaged, "graph.txt");
+      if (!profile) {
+        ++num_errors;
+        EXPECT_TRUE(profile.error().place.starts_with("graph.txt"))
+            << format_error(profile.error());
+        EXPECT_FALSE(profile.error().message.empty());
+      }
+      expect_placed(read_pipeline_answer(damaged, "f.json"), num_errors);
+      ++num_documents;
+    }
+  }
+  EXPECT_GT(num_errors, 2 * num_documents);
 }
 
 }  // namespace

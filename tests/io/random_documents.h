@@ -10,6 +10,8 @@
 #include "plimsoll/embedding/model.h"
 #include "plimsoll/embedding/sharding_plan.h"
 #include "plimsoll/io/dnn_partitioning_json.h"
+#include "plimsoll/io/fx_graph_json.h"
+#include "plimsoll/io/placement_json.h"
 #include "plimsoll/io/plan_json.h"
 #include "plimsoll/topology/topology.h"
 
@@ -324,6 +326,96 @@ inline DnnPartitioningInput random_dnn_partitioning(Random& random) {
       if (random.coin()) net.consumers.push_back(k);
     }
     if (!net.consumers.empty()) graph.nets.push_back(net);
+  }
+  return input;
+}
+
+inline PlacementAnswer random_placement(Random& random) {
+  const auto names = [&] { return random.list(3, [&] { return random.name(); }); };
+  const auto device = [&] { return static_cast<int>(random.below(9)); };
+  PlacementAnswer answer;
+  answer.objective = random.value_of<partition::Objective>(4);
+  answer.status = random.maybe([&] { return random.value_of<SolveStatus>(4); });
+  answer.stop = random.maybe([&] { return random.value_of<StopReason>(4); });
+  answer.is_contiguous = random.maybe([&] { return random.coin(); });
+  answer.classes = random.list(3, [&] {
+    return partition::DeviceClass{random.name(), device(),
+                                  random.maybe([&] { return random.size(); }),
+                                  random.coin() ? partition::kUnlimited : 1 + random.number()};
+  });
+  if (!answer.status || random.coin()) {
+    answer.stages.emplace();
+    for (std::int64_t s = random.below(4); s > 0; --s) {
+      PlacedStage& stage = answer.stages->emplace_back();
+      stage.id = random.maybe(device);
+      for (int d = device(); d < 9; d += 1 + device()) stage.devices.push_back(d);
+      stage.device_class = random.coin() ? random.name() : "";
+      stage.compute_ms = random.maybe([&] { return random.number(); });
+      stage.transfer_ms = random.maybe([&] { return random.number(); });
+      stage.load_ms = random.maybe([&] { return random.number(); });
+      stage.memory = random.size();
+      stage.memory_cap = random.maybe([&] { return random.size(); });
+      for (std::int64_t n = random.below(4); n > 0; --n) {
+        stage.nodes.push_back(random.name() + std::to_string(10 * s + n));
+      }
+    }
+  }
+  answer.cuts = random.list(3, [&] {
+    return PlacedCut{random.name(), device(), random.list(3, device), random.number(),
+                     random.number()};
+  });
+  for (const std::string& name : names()) answer.node_to_partition[name] = device();
+  answer.calls = random.list(2, [&] {
+    return partition::DagNode{random.name(), names(), names(), random.list(2, device),
+                              random.size()};
+  });
+  if (random.coin()) answer.certificate = Certificate{random.number(), {}, random.name()};
+  if (random.coin()) answer.provenance = Provenance{"1", {{random.name(), "x"}}, {}, 7, "12"};
+  answer.warnings = random.list(2, [&] { return Warning{"code", random.name(), "text"}; });
+  if (random.coin()) answer.explanation = Explanation{"memory", random.size(), names()};
+  if (random.coin()) answer.failure = PlanFailure{"RuntimeError", "", random.name()};
+  return answer;
+}
+
+inline FxInput random_fx_graph(Random& random) {
+  using partition::OpKind;
+  std::vector<partition::Node> nodes;
+  const auto size = [&] { return random.below(Bytes{1} << 50); };
+  for (int i = static_cast<int>(random.below(7)); i > 0; --i) {
+    partition::Node node;
+    node.name = random.name() + std::to_string(i);
+    node.op = random.value_of<OpKind>(5);
+    node.target = random.coin() ? random.name() : "";
+    for (int k = 0; k < static_cast<int>(nodes.size()); ++k) {
+      if (random.coin()) node.inputs.push_back(k);
+    }
+    node.size = {size(), size()};
+    node.is_embedding = random.coin();
+    nodes.push_back(std::move(node));
+  }
+  FxInput input{partition::make_graph(std::move(nodes)).value(), {}};
+  partition::PartitionerConfig& config = input.config;
+  config.mode = random.value_of<partition::PartitionMode>(5);
+  config.devices = random.list(3, [&] {
+    return partition::Device{random.name(), random.size(), static_cast<int>(random.below(9))};
+  });
+  config.transfer_rate_bytes_per_sec = random.coin() ? random.number() : 0;
+  config.saturate_host = random.coin();
+  for (int node = 0; node < input.graph.num_nodes(); ++node) {
+    if (random.coin()) {
+      config.node_to_latency_mapping.resize(input.graph.nodes.size());
+      config.node_to_latency_mapping[static_cast<std::size_t>(node)] =
+          partition::NodeLatency{random.number(), random.number()};
+    }
+    if (random.coin()) {
+      config.node_to_partition_mapping.emplace_back(node, static_cast<int>(random.below(9)));
+    }
+  }
+  for (int id = -1; id < 3; ++id) {
+    if (random.coin()) {
+      config.partition_to_logical_device_mapping[id] =
+          random.list(3, [&] { return static_cast<int>(random.below(9)); });
+    }
   }
   return input;
 }

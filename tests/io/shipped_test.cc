@@ -8,6 +8,7 @@
 #include "expect_error.h"
 #include "io/document_keys.h"
 #include "io/json_document.h"
+#include "plimsoll/io/dnn_partitioning_json.h"
 #include "plimsoll/io/model_json.h"
 
 namespace plimsoll::io {
@@ -101,17 +102,34 @@ TEST(ShippedModuleStats, LoadAndAreSorted) {
   EXPECT_FALSE(load_shipped_module_stats("llama-3-9b").has_value());
 }
 
+TEST(ShippedGraphs, LoadAndAreSorted) {
+  const auto all = shipped_graphs();
+  EXPECT_EQ(all.size(), 3u);
+  EXPECT_TRUE(std::is_sorted(all.begin(), all.end(),
+                             [](const auto& a, const auto& b) { return a.id < b.id; }));
+  for (const ShippedDocument& shipped : all) {
+    SCOPED_TRACE(shipped.id);
+    EXPECT_EQ(find_shipped_graph(shipped.id).value(), shipped.text);
+    const auto input = read_dnn_partitioning(shipped.text, "shipped");
+    ASSERT_TRUE(input.has_value()) << format_error(input.error());
+    EXPECT_GE(input->graph.num_nodes(), 32);
+  }
+  expect_error(find_shipped_graph("bert24-inferense"), ErrorCode::kNotFound, "bert24-inferense",
+               "did you mean 'bert24-inference'");
+}
+
 TEST(ShippedModels, AreSuggestedWhereAnUnknownOneIsAsked) {
   expect_error(load_shipped_model("mlperf-dlrm-dcnv3"), ErrorCode::kNotFound, "mlperf-dlrm-dcnv3",
                "did you mean 'mlperf-dlrm-dcnv2'");
 }
 
 TEST(Schemas, AreFoundByName) {
-  for (const char* name : {"checkpoint_policy", "constraints", "model", "module_stats", "plan",
-                           "sac_stats", "save_policy", "topology"}) {
+  for (const char* name :
+       {"checkpoint_policy", "constraints", "fx_graph", "model", "module_stats", "pipeline_plan",
+        "placement", "plan", "sac_stats", "save_policy", "topology"}) {
     EXPECT_TRUE(find_schema(name).has_value()) << name;
   }
-  EXPECT_EQ(schemas().size(), 8u);
+  EXPECT_EQ(schemas().size(), 11u);
   expect_error(find_schema("modell"), ErrorCode::kNotFound, "modell", "did you mean 'model'");
 }
 

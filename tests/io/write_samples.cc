@@ -6,11 +6,13 @@
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/module_stats_json.h"
+#include "plimsoll/io/pipeline_plan_json.h"
 #include "plimsoll/io/plan_json.h"
 #include "plimsoll/io/shipped.h"
 #include "plimsoll/io/topology_json.h"
 #include "random_checkpoint_documents.h"
 #include "random_documents.h"
+#include "random_pipeline_documents.h"
 
 int main(int argc, char** argv) {
   using namespace plimsoll::io;
@@ -34,6 +36,9 @@ int main(int argc, char** argv) {
     write("plan.answer" + number, write_answer(random_answer(random)));
     write("module_stats." + number, write_module_stats(random_module_stats(random)));
     write("sac_stats." + number, write_sac_stats(random_sac_stats(random)));
+    write("pipeline_plan." + number, write_pipeline_answer(random_pipeline_answer(random)));
+    write("placement." + number, write_placement(random_placement(random)));
+    write("fx_graph." + number, write_fx_graph(random_fx_graph(random)));
     write("checkpoint_policy." + number, write_checkpoint_answer(random_checkpoint_answer(random)));
   }
   return is_ok ? 0 : 1;

@@ -39,6 +39,9 @@ inline CostGraph relabel(const CostGraph& graph, const std::vector<int>& new_ind
     net.producer = new_index[net.producer];
     for (int& consumer : net.consumers) consumer = new_index[consumer];
   }
+  for (Weight& weight : result.weights) {
+    for (int& reader : weight.readers) reader = new_index[reader];
+  }
   return result;
 }
 
@@ -55,6 +58,8 @@ struct RandomCostGraph {
   int max_nodes = 7;
   int max_amount = 12;
   bool has_limits = true;  // caps, pins, forbidden devices, unsupported nodes
+  bool has_weights = false;
+  bool has_pair_rates = false;
 };
 
 // Forward nodes, then backward nodes, edges from earlier to later; labels shuffled. Costs are small
@@ -101,13 +106,31 @@ inline CostGraph random_cost_graph(std::mt19937_64& random, const RandomCostGrap
       graph.nodes[draw(random, 0, num_nodes - 1)].time_ms[draw(random, 0, 1)] = kUnlimited;
     }
   }
+  for (int i = draw(random, 0, 4); shape.has_weights && i > 0; --i) {
+    Weight weight;
+    weight.bytes = draw(random, 0, 8);
+    for (int k = 0; k < num_nodes; ++k) {
+      if (draw(random, 0, 2) == 0) weight.readers.push_back(k);
+    }
+    graph.weights.push_back(std::move(weight));
+  }
+  if (shape.has_pair_rates) {
+    const auto num_devices = static_cast<std::size_t>(graph.num_devices());
+    graph.pair_rates.assign(num_devices, std::vector<double>(num_devices));
+    for (std::size_t a = 0; a < num_devices; ++a) {
+      for (std::size_t b = 0; b < a; ++b) {
+        graph.pair_rates[a][b] = graph.pair_rates[b][a] = 0.25 * draw(random, 1, 8);
+      }
+    }
+  }
   return relabel(graph, random_permutation(random, num_nodes));
 }
 
 // Tries every assignment; kUnlimited where none is allowed. At most 31 devices.
 class BruteForce {
  public:
-  explicit BruteForce(const CostGraph& graph) : graph_(graph), device_(graph.nodes.size(), -1) {
+  explicit BruteForce(const CostGraph& graph, bool is_contiguous = true)
+      : graph_(graph), is_contiguous_(is_contiguous), device_(graph.nodes.size(), -1) {
     std::map<std::int64_t, bool> has_forward;
     for (const CostNode& node : graph.nodes) {
       if (node.colour && !node.is_backward) has_forward[*node.colour] = true;
@@ -134,7 +157,7 @@ class BruteForce {
  private:
   void place(int node) {
     if (node == graph_.num_nodes()) {
-      if (fits() && stands_in_line()) best_ = std::min(best_, largest_load());
+      if (fits() && (!is_contiguous_ || stands_in_line())) best_ = std::min(best_, largest_load());
       return;
     }
     for (int d = 0; d < graph_.num_devices(); ++d) {
@@ -152,6 +175,13 @@ class BruteForce {
   bool fits() const {
     std::vector<Bytes> used(static_cast<std::size_t>(graph_.num_devices()));
     for (int i = 0; i < graph_.num_nodes(); ++i) used[device_[i]] += graph_.nodes[i].memory;
+    for (const Weight& weight : graph_.weights) {
+      std::uint32_t touched = 0;
+      for (const int reader : weight.readers) touched |= 1U << device_[reader];
+      for (int d = 0; d < graph_.num_devices(); ++d) {
+        if ((touched >> d & 1U) != 0) used[d] += weight.bytes;
+      }
+    }
     for (int d = 0; d < graph_.num_devices(); ++d) {
       if (used[d] > graph_.classes[graph_.class_of(d)].memory_cap.value_or(used[d])) return false;
     }
@@ -184,14 +214,25 @@ class BruteForce {
       if ((touched & (touched - 1)) == 0) continue;
       for (int d = 0; d < graph_.num_devices(); ++d) {
         if ((touched >> d & 1U) != 0) {
-          load[d] += net.amount / graph_.classes[graph_.class_of(d)].link_rate;
+          load[d] += net.amount / rate_of(net, touched, d);
         }
       }
     }
     return *std::max_element(load.begin(), load.end());
   }
+  double rate_of(const Net& net, std::uint32_t touched, int d) const {
+    double rate = graph_.classes[graph_.class_of(d)].link_rate;
+    if (graph_.pair_rates.empty()) return rate;
+    const int source = device_[net.producer];
+    for (int other = 0; other < graph_.num_devices(); ++other) {
+      if ((touched >> other & 1U) == 0 || other == d || (d != source && other != source)) continue;
+      rate = std::min(rate, graph_.pair_rates[d][other]);
+    }
+    return rate;
+  }
 
   const CostGraph& graph_;
+  const bool is_contiguous_;
   std::vector<int> device_;
   std::vector<std::pair<int, int>> order_;
   double best_ = kUnlimited;

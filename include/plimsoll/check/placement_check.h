@@ -31,6 +31,11 @@ enum class PlacementViolationCode {
   kNotContiguous,    // a path leaves the device and comes back; one for each device
   kNoLineOfDevices,  // each device may be contiguous, but some wait for each other in a circle
   kLoadMismatch,     // the stated largest load is not the one computed here
+  kTasksWait,        // pieces of several devices wait for each other (latency_check.h alone)
+  kLatencyMismatch,  // the stated latency is not the one computed there
+  kWrongDevices,     // the stated classes of devices are not the graph's
+  kTimeMismatch,     // a device's stated compute, transfer or load is not the one computed here
+  kMemoryMismatch,   // the same of its bytes
 };
 std::string_view to_string(PlacementViolationCode code);
 
@@ -42,9 +47,19 @@ struct PlacementViolation {
   bool operator==(const PlacementViolation&) const = default;
 };
 
+// What a placement says of one of its devices.
+struct StatedDevice {
+  std::optional<double> compute_ms, transfer_ms, load_ms;
+  std::optional<Bytes> memory;
+  bool operator==(const StatedDevice&) const = default;
+};
+
 struct PlacementCheckOptions {
   bool requires_contiguity = true;  // else the last two findings about order are no violations
-  std::optional<double> stated_max_load;  // compared at 1e-9 relative
+  // Stated times are compared at 1e-9 of the largest load.
+  std::optional<double> stated_max_load;
+  std::vector<StatedDevice> stated = {};                    // [num_devices], or empty
+  std::vector<partition::DeviceClass> stated_classes = {};  // empty: not stated
 };
 
 struct PlacementReport {
@@ -59,7 +74,8 @@ struct PlacementReport {
   bool is_right() const { return violations.empty(); }
 };
 
-// Errors are bad arguments only: a graph that is not valid, an assignment of another length.
+// Errors are bad arguments only: a graph that is not valid, an assignment or a list of stated
+// devices of another length.
 // O(devices * (nodes + pins)).
 Result<PlacementReport> check_placement(const partition::CostGraph& graph,
                                         const partition::DeviceAssignment& assignment,

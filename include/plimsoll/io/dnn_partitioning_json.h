@@ -5,8 +5,9 @@
 // that a net's amount is its transfer in ms), class 1 is "cpu" (count maxCPUs, no cap, moving is
 // free). A node that is not supported on accelerators takes unlimited time there. All edges out of
 // a node are one net. A node's `layerId`, an edge's `size` and the latency of an unsupported node
-// have no place in a cost graph: they are read over and not written. Source: specification of graph
-// partitioning, section 5.1. Strictness as in model_json.h.
+// have no place in a cost graph: they are read over and not written, and so are `name`,
+// `description` and `source` of the whole, which the graphs that come along have. Source:
+// specification of graph partitioning, section 5.1. Strictness as in model_json.h.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,9 @@ struct DnnPartitioningInput {
   std::vector<std::int64_t> ids;  // [num_nodes] distinct, the file's names of the nodes
   bool operator==(const DnnPartitioningInput&) const = default;
 };
+
+// Is this such a split, by its "fpgas"?
+bool is_dnn_partitioning_split(std::string_view text);
 
 // Besides the shape: distinct ids, edges between nodes that exist and at most one from node to
 // node, equal costs (to 1e-6; the first one counts) on all edges out of a node, whole bytes, no

@@ -5,6 +5,8 @@
 #include <string>
 
 #include "plimsoll/check/checkpoint_check.h"
+#include "plimsoll/check/pipeline_check.h"
+#include "plimsoll/check/placement_check.h"
 #include "plimsoll/check/sharding_check.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/io/shipped.h"
@@ -15,11 +17,17 @@ namespace plimsoll::io {
 std::string write_check_report(const check::CheckReport& report);  // plimsoll.check_report/1
 // plimsoll.checkpoint_check_report/1
 std::string write_checkpoint_report(const check::CheckpointReport& report);
+// plimsoll.placement_check_report/1. `names` are the nodes' own.
+std::string write_placement_report(const check::PlacementReport& report,
+                                   std::span<const std::string> names);
+std::string write_pipeline_report(
+    const check::PipelineReport& report);     // plimsoll.pipeline_check_report/1
 std::string write_error(const Error& error);  // plimsoll.error/1
 std::string write_version();                  // plimsoll.version/1
 // plimsoll.model_list/1
 std::string write_model_list(std::span<const ShippedDocument> models,
-                             std::span<const ShippedDocument> module_stats);
+                             std::span<const ShippedDocument> module_stats,
+                             std::span<const ShippedDocument> graphs);
 // Accelerators, nodes and planner presets whose id contains `filter` (empty: all).
 // plimsoll.hardware/1
 std::string write_hardware(std::string_view filter);

@@ -1,5 +1,5 @@
-// Documents that come with the library: public models, module statistics, and the JSON Schemas of
-// our documents.
+// Documents that come with the library: public models, module statistics, operator graphs,
+// and the JSON Schemas of our documents.
 #pragma once
 
 #include <span>
@@ -19,10 +19,12 @@ struct ShippedDocument {
 
 std::span<const ShippedDocument> shipped_models();        // plimsoll.model/1, by id, ascending
 std::span<const ShippedDocument> shipped_module_stats();  // plimsoll.module_stats/1, likewise
+std::span<const ShippedDocument> shipped_graphs();        // of dnn_partitioning_json.h, likewise
 
 // Error kNotFound with a suggestion.
 Result<embedding::Model> load_shipped_model(std::string_view id);
 Result<checkpoint::ModuleStats> load_shipped_module_stats(std::string_view id);
+Result<std::string_view> find_shipped_graph(std::string_view id);  // its text
 
 struct Schema {
   std::string_view name;  // "model", "plan", "module_stats", ...

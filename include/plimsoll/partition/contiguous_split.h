@@ -10,15 +10,20 @@
 // fast; then over all downsets, with the answer guessed from below: a limit that no chain meets is
 // a new lower bound, the first that one meets ends the search, and while the limit is low only few
 // downsets can stand between two stages. Where not everything fits one device, memory caps are left
-// out first: that answer is a bound, and final if it happens to fit.
+// out first: that answer is a bound, and final if it happens to fit. Where groups are too many they
+// are coarsened first (acyclic_coarsening.h), and where downsets are not exhausted the plan is
+// refined by annealing that keeps to the order (multilevel.h). Weights are charged exactly,
+// once for every stage that reads them. With pair rates the chains are priced at the fastest rate
+// of each device, which makes a bound; the plan is charged truly, after devices have traded stages.
 // Cost. Proportional to the downsets and, at worst, to their square; both are cut off by limits.
 // Promises. A finished search is optimal to rounding (1e-9 relative) or proves that no split
-// exists. Too many downsets, too many pairs, the clock or a cancel leave the best plan known with
-// its bound. The answer is a function of graph and options, unless a clock or a cancel cut it.
-// Not promised. Splits that are not contiguous are often better; this search does not know them.
-// Source: J. Tarnawski et al., "Efficient algorithms for device placement of DNN graph operators",
-// NeurIPS 2020; specification of graph partitioning, sections 5 and 7.1 to 7.3. Departures: costs
-// of a stage from the two downsets at its ends, guesses from below, orders as a start.
+// exists; with pair rates it may leave a gap. Too many downsets, too many pairs, the clock or a
+// cancel leave the best plan known with its bound. The answer is a function of graph and options,
+// unless a clock or a cancel cut it. Not promised. Splits that are not contiguous are often better;
+// this search does not know them. Source: J. Tarnawski et al., "Efficient algorithms for device
+// placement of DNN graph operators", NeurIPS 2020; specification of graph partitioning, sections 5
+// and 7.1 to 7.3. Departures: costs of a stage from the two downsets at its ends, guesses from
+// below, orders as a start.
 #pragma once
 
 #include <cstdint>
@@ -38,14 +43,16 @@ struct ContiguousRules {
   bool guesses_from_below = true;  // limits that grow towards the upper bound
   bool uses_windows = true;        // downsets that a limit excludes after a set of devices
   bool relaxes_memory = true;      // a bound, and with luck the answer, without memory caps
+  bool refines_in_order = true;    // annealing where the downsets are not exhausted
 };
 
 struct ContiguousSplitOptions {
-  // Effort: pairs of downsets looked at; by default 2,000,000,000. Seed: of the random orders.
-  // Tolerance is not used, threads neither.
+  // Effort: pairs of downsets looked at, and moves tried; by default 2,000,000,000. Seed: of the
+  // random orders. Tolerance is not used, threads neither.
   SearchOptions search;
   std::int64_t max_downsets = std::int64_t{1} << 19;  // >= 1; more are not enumerated
-  int num_orders = 8;                                 // >= 1; the start's topological orders
+  int max_groups = 2048;  // >= 1; more are coarsened first, and refined after
+  int num_orders = 8;     // >= 1; the start's topological orders
   ContiguousRules rules;
 };
 

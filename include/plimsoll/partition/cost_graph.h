@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -91,6 +92,13 @@ Result<void> validate(const CostGraph& graph);
 
 // "node 3 'conv'", or "node 3" where it has no name.
 std::string place_of(const CostGraph& graph, int node);
+
+// The devices that hold a part of the net, ascending; it moves where they are more than one.
+std::vector<int> holders_of(const Net& net, const DeviceAssignment& assignment);
+
+// What a moved net, produced on `source`, takes one of its holders.
+double transfer_ms(const CostGraph& graph, const Net& net, int source, std::span<const int> holders,
+                   int device);
 
 // The load of every device in ms: times in node order, then moved nets in net order. With pair
 // rates a device moves a net at the slowest of its own link rate and, for the producer's device,

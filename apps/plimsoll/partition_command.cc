@@ -1,0 +1,374 @@
+// plimsoll partition: which device runs which operators of a graph.
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+
+#include "plimsoll/common.h"
+#include "plimsoll/core/version.h"
+#include "plimsoll/io/files.h"
+#include "plimsoll/partition/dialect.h"
+#include "plimsoll/partition_flags.h"
+#include "plimsoll/partition_searches.h"
+#include "plimsoll/text_table.h"
+
+namespace plimsoll::app {
+namespace {
+
+using io::PlacedStage;
+using io::PlacementAnswer;
+
+struct Flags {
+  GlobalFlags global;
+  PartitionFlags partition;
+  std::string objective;
+  std::string search;
+  bool contiguous = false;
+  bool general = false;
+  std::string variant = partition::default_dialect().name;
+  std::string form;
+  std::string output;
+  std::string time_limit;
+  std::int64_t effort = -1;
+  double tolerance = 1e-6;
+};
+
+Result<SearchOptions> search_options(const Flags& flags) {
+  SearchOptions options;
+  options.effort = flags.effort;
+  options.tolerance = flags.tolerance;
+  if (!(flags.tolerance >= 0 && flags.tolerance <= 1)) {
+    return fail(ErrorCode::kUsage, "--tolerance",
+                fmt::format("{} does not lie between 0 and 1", flags.tolerance));
+  }
+  options.seed = flags.global.seed;
+  options.threads = flags.global.threads;
+  PLIMSOLL_ASSIGN(options.time_limit_s, parse_time_limit(flags.time_limit));
+  return options;
+}
+
+void put_provenance(const PartitionCase& made, const PartitionSearch& search, const Flags& flags,
+                    PlacementAnswer& answer) {
+  if (!answer.provenance) answer.provenance.emplace();  // else it says where it was stopped
+  Provenance& provenance = *answer.provenance;
+  provenance.version = kVersion;
+  provenance.options = provenance_options(flags.partition);
+  provenance.options["search"] = search.name;
+  if (made.fx) provenance.options["variant"] = flags.variant;
+  if (flags.effort >= 0) provenance.options["effort"] = fmt::format("{}", flags.effort);
+  if (flags.tolerance != 1e-6) {
+    provenance.options["tolerance"] = fmt::format("{}", flags.tolerance);
+  }
+  provenance.inputs["graph"] = made.input_hash;
+  provenance.seed = flags.global.seed;
+  answer.warnings.insert(answer.warnings.begin(), made.warnings.begin(), made.warnings.end());
+}
+
+// ---------------------------------------------------------------- text
+
+std::string percent(double gap) { return gap < 1e-9 ? "0 %" : fmt::format("{:.3g} %", gap * 100); }
+
+std::string devices_text(const std::vector<int>& devices) {
+  std::string text;
+  for (const int device : devices) text += fmt::format("{}{}", text.empty() ? "" : ",", device);
+  return text.empty() ? "-" : text;
+}
+
+std::string ms_text(const std::optional<double>& ms) {
+  return ms ? fmt::format("{:.4f}", *ms) : "-";
+}
+
+std::string graph_line(const PartitionCase& made) {
+  if (made.fx) {
+    return fmt::format("{}: {} nodes, {}; {} devices\n", made.name, made.fx->graph.num_nodes(),
+                       format_bytes(made.fx->graph.total_size), made.fx->config.devices.size());
+  }
+  std::string devices;
+  for (const partition::DeviceClass& one : made.costs->classes) {
+    devices += fmt::format("{}{} x {}{}", devices.empty() ? "" : ", ", one.count, one.name,
+                           one.memory_cap ? " of " + format_bytes(*one.memory_cap) : "");
+  }
+  return fmt::format("{}: {} nodes, {} values; {}\n", made.name, made.costs->num_nodes(),
+                     made.costs->nets.size(), devices);
+}
+
+// "largest load 17.8 ms, on device 3".
+std::string objective_line(const PlacementAnswer& answer) {
+  const double value = answer.certificate->objective;
+  std::string text;
+  switch (answer.objective) {
+    case partition::Objective::kThroughput: {
+      text = fmt::format("largest load {:.6g} ms", value);
+      const auto& stages = *answer.stages;
+      const auto largest = std::max_element(stages.begin(), stages.end(),
+                                            [](const PlacedStage& a, const PlacedStage& b) {
+                                              return a.load_ms.value_or(0) < b.load_ms.value_or(0);
+                                            });
+      if (largest != stages.end()) text += ", on device " + devices_text(largest->devices);
+      break;
+    }
+    case partition::Objective::kLatency:
+      text = fmt::format("one sample takes {:.6g} ms", value);
+      break;
+    case partition::Objective::kPipeline:
+      text = fmt::format("a batch takes {:.6g} ms", value);
+      break;
+    case partition::Objective::kFx:
+      if (std::isnan(value)) return "";  // without latencies nothing is known
+      text = fmt::format("critical path {:.6g} ms", value);
+      break;
+  }
+  if (answer.certificate->lower_bound) {
+    text += fmt::format("; none is below {:.6g} ms", *answer.certificate->lower_bound);
+    if (const auto gap = answer.certificate->gap()) text += fmt::format(" (gap {})", percent(*gap));
+  }
+  return text + "\n";
+}
+
+std::string stages_text(const PlacementAnswer& answer, const Flags& flags) {
+  TextTable table(
+      {"stage", "device", "class", "nodes", "compute ms", "transfer ms", "load ms", "memory", "of"},
+      {true, false, false, true, true, true, true, true, true});
+  const auto& stages = *answer.stages;
+  constexpr std::size_t kMaxRows = 64;
+  for (std::size_t s = 0; s < stages.size() && s < kMaxRows; ++s) {
+    const PlacedStage& stage = stages[s];
+    table.add({fmt::format("{}", stage.id.value_or(static_cast<int>(s))),
+               devices_text(stage.devices), stage.device_class.empty() ? "-" : stage.device_class,
+               fmt::format("{}", stage.nodes.size()), ms_text(stage.compute_ms),
+               ms_text(stage.transfer_ms), ms_text(stage.load_ms), format_bytes(stage.memory),
+               stage.memory_cap ? format_bytes(*stage.memory_cap) : "-"});
+  }
+  std::string text = table.text();
+  if (stages.size() > kMaxRows) {
+    text += fmt::format("... {} more stages (all of them with --json)\n", stages.size() - kMaxRows);
+  }
+  if (flags.global.verbosity > 0) {
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      text += fmt::format("\nstage {}: {}\n", stages[s].id.value_or(static_cast<int>(s)),
+                          fmt::join(stages[s].nodes, " "));
+    }
+  }
+  return text;
+}
+
+std::string cuts_text(const PlacementAnswer& answer) {
+  if (answer.cuts.empty()) return "";
+  double total = 0;
+  std::vector<const io::PlacedCut*> order;
+  for (const io::PlacedCut& cut : answer.cuts) {
+    total += cut.ms;
+    order.push_back(&cut);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto* a, const auto* b) { return a->ms > b->ms; });
+  constexpr std::size_t kMaxRows = 12;
+  TextTable table({"value of", "from", "to", "ms"}, {false, true, false, true});
+  for (std::size_t i = 0; i < order.size() && i < kMaxRows; ++i) {
+    table.add({order[i]->producer, fmt::format("{}", order[i]->from), devices_text(order[i]->to),
+               fmt::format("{:.4f}", order[i]->ms)});
+  }
+  std::string text =
+      fmt::format("\n{} values move between devices, {:.6g} ms in all\n", order.size(), total) +
+      table.text();
+  if (order.size() > kMaxRows) {
+    text += fmt::format("... {} more values (all of them with --json)\n", order.size() - kMaxRows);
+  }
+  return text;
+}
+
+std::string calls_text(const PlacementAnswer& answer) {
+  if (answer.calls.empty()) return "";
+  TextTable table({"call", "device", "reads", "gives"});
+  for (const partition::DagNode& call : answer.calls) {
+    table.add({call.submodule, devices_text(call.logical_device_ids),
+               fmt::format("{}", fmt::join(call.inputs, " ")),
+               fmt::format("{}", fmt::join(call.outputs, " "))});
+  }
+  return "\n" + table.text();
+}
+
+std::string summary(const PartitionCase& made, const PlacementAnswer& answer, double seconds,
+                    const Flags& flags) {
+  const bool has_plan = answer.stages.has_value();
+  const std::string& proof = answer.certificate->proof;
+  std::string text = graph_line(made);
+  text += fmt::format(
+      "{}  {}{}{:.3f} s\n",
+      paint(to_string(*answer.status), has_plan ? Tone::kGood : Tone::kBad, flags.global), proof,
+      proof.empty() ? "" : ", ", seconds);
+  if (!has_plan) {
+    const auto& bound = answer.certificate->lower_bound;
+    return bound ? text + fmt::format("none is below {:.6g} ms\n", *bound) : text;
+  }
+  return text + objective_line(answer) + "\n" + stages_text(answer, flags) + cuts_text(answer) +
+         calls_text(answer);
+}
+
+void print_remarks(const PlacementAnswer& answer, const Flags& flags) {
+  if (!flags.global.quiet) {
+    for (const Warning& warning : answer.warnings) {
+      print_error_text(fmt::format("warning: {}{}{}\n", warning.place,
+                                   warning.place.empty() ? "" : ": ", warning.message));
+    }
+  }
+  if (answer.failure) {
+    print_error_text(
+        fmt::format("plimsoll: no plan: {}: {}\n", answer.failure->kind, answer.failure->message));
+  }
+  if (!answer.explanation) return;
+  const bool is_proved = *answer.status == SolveStatus::kInfeasible;
+  for (const std::string& line : answer.explanation->lines) {
+    print_error_text(fmt::format("{}: {}\n", is_proved ? "proved infeasible" : "note", line));
+  }
+  if (answer.explanation->missing > 0) {
+    print_error_text(fmt::format("{} bytes are missing\n", answer.explanation->missing));
+  }
+}
+
+int run_partition(const Flags& flags) {
+  const bool wants_document = flags.global.json || flags.output == "-";
+  if (!flags.form.empty() && wants_document) {
+    return report({ErrorCode::kUsage, "--export", "two documents would stand on standard output",
+                   "leave out --json, or write the answer to a file with -o", ""},
+                  flags.global);
+  }
+  const auto limits = search_options(flags);
+  if (!limits) return report(limits.error(), flags.global);
+  const auto made = load_partition_case(flags.partition);
+  if (!made) return report(made.error(), flags.global);
+  if (made->pipeline) {
+    if (flags.general) {
+      return report({ErrorCode::kUsage, "--general", "stages of a pipeline stand in a line",
+                     "leave it out", ""},
+                    flags.global);
+    }
+    return run_pipeline(
+        *made->pipeline, flags.partition,
+        {flags.global, *limits, flags.objective, flags.search, flags.form, flags.output});
+  }
+  const std::string kind = flags.general ? "general" : flags.contiguous ? "contiguous" : "";
+  if (!kind.empty() && !flags.search.empty() && flags.search != kind) {
+    return report({ErrorCode::kUsage, "--" + kind, fmt::format("--search names '{}'", flags.search),
+                   "leave one of them out", ""},
+                  flags.global);
+  }
+  const auto search =
+      find_partition_search(*made, flags.objective, kind.empty() ? flags.search : kind);
+  if (!search) return report(search.error(), flags.global);
+
+  RunContext context = make_run_context(*limits);
+  context.cancel = watch_interrupts();
+  if (!flags.global.quiet && isatty(STDERR_FILENO) != 0) {
+    context.progress = [](const Progress& progress) {
+      print_error_text(
+          fmt::format("\r{} tried: {:.6g} ms ", progress.effort, progress.incumbent.value_or(0)));
+    };
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  auto answer = search->run(*made, {*limits, flags.variant}, context);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  stop_watching_interrupts();
+  if (context.progress) print_error_text("\r\x1b[K");
+  if (!answer) return report(answer.error(), flags.global);
+  put_provenance(*made, *search, flags, *answer);
+
+  const std::string document = io::write_placement(*answer);
+  if (!flags.output.empty() && flags.output != "-") {
+    if (const auto written = io::write_text_file(flags.output, document); !written) {
+      return report(written.error(), flags.global);
+    }
+  }
+  if (!flags.form.empty() && answer->stages) {
+    const auto text = write_placement_export(flags.form, *made, *answer);
+    if (!text) return report(text.error(), flags.global);
+    print(*text);
+  } else {
+    print(wants_document ? document : summary(*made, *answer, seconds, flags));
+  }
+  print_remarks(*answer, flags);
+  return exit_code(*answer->status, *answer->stop);
+}
+
+std::string search_help() {
+  std::string text = "How a placement is found; by default the first for the objective:";
+  for (const PartitionSearch& search : partition_searches()) {
+    text += fmt::format(" {} ({}: {});", search.name, to_string(search.objective), search.help);
+  }
+  text += " of profiles: replicated (exact, or with a bound); pipedream (its published optimizer);";
+  text.back() = '.';
+  return text;
+}
+
+std::vector<std::string> export_names() {
+  std::vector<std::string> names = placement_export_names();
+  names.insert(names.end(), {"pipedream", "piper"});
+  return names;
+}
+
+std::string export_help() {
+  std::string text = "Print the placement in another form instead of a report:";
+  for (const PlacementExport& form : placement_exports()) {
+    text += fmt::format(" {} ({});", form.name, form.help);
+  }
+  text += " pipedream, piper (of such profiles, with their stages);";
+  text.back() = '.';
+  return text;
+}
+
+}  // namespace
+
+void add_partition_command(CLI::App& app, Run& run) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command =
+      app.add_subcommand("partition", "Plan which device runs which operators of a graph");
+  command->footer(
+      examples({"plimsoll partition bert24-inference",
+                "plimsoll partition graph.json --devices 4 --memory 16GiB -o placement.json",
+                "plimsoll partition graph.json --devices 4 --devices cpu=0 --pin 17=0",
+                "plimsoll partition bert24-training --export dnn_partitioning > split.json",
+                "plimsoll partition model.pt2 --on 4xh100-sxm --general --export dot > model.dot",
+                "plimsoll partition fx_graph.json --search torch_cost_aware --json"}));
+  command
+      ->add_option("GRAPH", flags->partition.graph,
+                   "An operator graph: a file, '-' for standard input, or a name that `plimsoll "
+                   "models` lists")
+      ->required();
+  command->add_option("--on", flags->partition.on,
+                      "Hardware: a preset and how many (dgx-h100:2), ranks x memory (16x40GiB), "
+                      "ranks x accelerator (4xh100-sxm), or a topology file; the devices that the "
+                      "graph names unless given");
+  add_partition_flags(*command, flags->partition);
+  command
+      ->add_option("--objective", flags->objective,
+                   "What is made small: throughput (the largest load of a device, the default), "
+                   "latency (the time of one sample), pipeline (of profiles: a batch of "
+                   "microbatches through all stages), or fx (torch.fx's critical path; without "
+                   "an objective, its graphs are partitioned in the mode that they name)")
+      ->check(CLI::IsMember({"throughput", "latency", "pipeline", "fx"}));
+  command->add_option("--search", flags->search, search_help());
+  CLI::Option* const contiguous = command->add_flag(
+      "--contiguous", flags->contiguous, "Stages that stand in a line: --search contiguous");
+  command->add_flag("--general", flags->general, "Any placement: --search general")
+      ->excludes(contiguous);
+  command->add_option("--variant", flags->variant, "Release of torch that its searches follow")
+      ->capture_default_str();
+  command->add_option("--export", flags->form, export_help())->check(CLI::IsMember(export_names()));
+  command->add_option("-o,--output", flags->output,
+                      "Write the answer as JSON to this file (-: to stdout, as --json)");
+  command->add_option("--time-limit", flags->time_limit,
+                      "Stop the search after this time (5s, 200ms) with the best plan so far");
+  command->add_option("--effort", flags->effort, "Stop after this many units of the search's own")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 60));
+  command->add_option("--tolerance", flags->tolerance, "A gap up to this counts as optimal")
+      ->capture_default_str();
+  add_global_flags(*command, flags->global);
+  command->callback([flags, &run] { run = [flags] { return run_partition(*flags); }; });
+}
+
+}  // namespace plimsoll::app

@@ -1,0 +1,355 @@
+#include "plimsoll/partition_pipeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "plimsoll/check/pipeline_check.h"
+#include "plimsoll/core/digest.h"
+#include "plimsoll/core/version.h"
+#include "plimsoll/io/files.h"
+#include "plimsoll/io/pipedream_graph.h"
+#include "plimsoll/io/pipeline_plan_json.h"
+#include "plimsoll/io/report_json.h"
+#include "plimsoll/partition/plan_pipeline.h"
+#include "plimsoll/partition_devices.h"
+#include "plimsoll/partition_flags.h"
+#include "plimsoll/text_table.h"
+
+namespace plimsoll::app {
+namespace {
+
+using partition::PipelineModel;
+using partition::PipelinePlan;
+
+constexpr const char* kReplicated = "replicated";
+constexpr const char* kPipedream = "pipedream";
+constexpr double kMsPerSecond = 1000;
+
+tl::unexpected<Error> refuse(std::string flag, std::string message, std::string remedy) {
+  return fail(ErrorCode::kUsage, std::move(flag), std::move(message), std::move(remedy));
+}
+
+Result<std::string> single(const std::vector<std::string>& given, const std::string& flag) {
+  if (given.size() > 1 || given.front().find('=') != std::string::npos) {
+    return refuse(flag, "a profile knows no classes of devices", "give one value alone");
+  }
+  return given.front();
+}
+
+// Number, memory and links of the devices, where the flags name them.
+Result<void> set_devices(const PartitionFlags& flags, PipelineModel& model) {
+  if (!flags.pins.empty() || !flags.forbidden.empty()) {
+    return refuse(flags.pins.empty() ? "--forbid" : "--pin", "stages have no devices of their own",
+                  "leave it out");
+  }
+  if (!flags.on.empty()) {
+    PLIMSOLL_ASSIGN(const Hardware hardware, load_hardware(flags.on));
+    model.num_devices = hardware.count;
+    model.memory_cap = hardware.memory;
+    model.bandwidth = hardware.count <= hardware.local_world_size ? hardware.intra_host_bw
+                                                                  : hardware.inter_host_bw;
+  }
+  if (!flags.devices.empty()) {
+    PLIMSOLL_ASSIGN(const std::string text, single(flags.devices, "--devices"));
+    PLIMSOLL_ASSIGN(model.num_devices, parse_device_count(text));
+    if (model.num_devices < 1 || model.num_devices > partition::kMaxPipelineDevices) {
+      return refuse("--devices", fmt::format("{} devices", model.num_devices),
+                    fmt::format("give from 1 to {}", int{partition::kMaxPipelineDevices}));
+    }
+  }
+  if (!flags.memory.empty()) {
+    PLIMSOLL_ASSIGN(const std::string text, single(flags.memory, "--memory"));
+    PLIMSOLL_ASSIGN(model.memory_cap, parse_device_memory(text));
+  }
+  if (!flags.bandwidth.empty()) {
+    auto bandwidth = parse_bandwidth(flags.bandwidth);
+    if (!bandwidth || !(*bandwidth > 0)) {
+      return refuse("--bandwidth", fmt::format("'{}' is no bandwidth above 0", flags.bandwidth),
+                    "give such as 25GB/s");
+    }
+    model.bandwidth = *bandwidth;
+  }
+  if (flags.microbatches > 0) model.num_microbatches = flags.microbatches;
+  return {};
+}
+
+// ---------------------------------------------------------------- searches
+
+io::PipelineAnswer start_answer(const PipelineCase& made, std::string objective) {
+  io::PipelineAnswer answer;
+  answer.input_hash = made.input_hash;
+  answer.objective = std::move(objective);
+  answer.num_devices = made.model.num_devices;
+  return answer;
+}
+
+template <class Plan>
+void put_outcome(const Outcome<Plan>& outcome, io::PipelineAnswer& answer) {
+  answer.status = outcome.status;
+  answer.stop = outcome.stop;
+  answer.certificate = outcome.certificate;
+  answer.warnings = outcome.warnings;
+  if (!(outcome.explanation == Explanation{})) answer.explanation = outcome.explanation;
+}
+
+void put_plan(const PipelineModel& model, const PipelinePlan& plan, io::PipelineAnswer& answer) {
+  answer.stages = io::make_stage_entries(model, plan);
+  double slowest = 0;
+  for (const partition::StageFigures& stage : figures_of_stages(model, plan)) {
+    slowest = std::max(slowest, stage.time_ms);
+  }
+  answer.slowest_ms = slowest;
+}
+
+Result<io::PipelineAnswer> run_replicated(const PipelineCase& made, const PartitionFlags& flags,
+                                          const PipelineRun& run, const RunContext& context) {
+  partition::PipelineOptions options;
+  options.search = run.search;
+  if (run.objective == "pipeline") options.objective = partition::PipelineObjective::kBatch;
+  if (flags.straight) options.max_data_parallel = 1;
+  PLIMSOLL_ASSIGN(const partition::PipelineSearch search,
+                  partition::plan_pipeline(made.model, options, context));
+  io::PipelineAnswer answer = start_answer(made, std::string(to_string(options.objective)));
+  put_outcome(search.outcome, answer);
+  const bool was_cut =
+      search.outcome.stop == StopReason::kDeadline || search.outcome.stop == StopReason::kCancelled;
+  if (was_cut) answer.provenance.emplace().stopped_at = fmt::format("{}", search.num_pairs);
+  if (search.outcome.plan) put_plan(made.model, *search.outcome.plan, answer);
+  return answer;
+}
+
+// The published optimizer's stages as a plan of the model, which has none of its inputs.
+PipelinePlan to_pipeline_plan(const PipelineCase& made, const partition::PipeDreamPlan& found) {
+  std::vector<int> op_of(made.pipedream->nodes.size(), -1);
+  const std::vector<int> kept = kept_nodes(*made.pipedream);
+  for (std::size_t op = 0; op < kept.size(); ++op) op_of[kept[op]] = static_cast<int>(op);
+  PipelinePlan plan;
+  for (const partition::PipeDreamStage& stage : found.stages) {
+    partition::PipelineStage made_stage;
+    made_stage.data_parallel = stage.replicas;
+    for (const int node : stage.nodes) {
+      if (op_of[node] >= 0) made_stage.operators.push_back(op_of[node]);
+    }
+    made_stage.choices.assign(made_stage.operators.size(), 0);
+    if (!made_stage.operators.empty()) plan.stages.push_back(std::move(made_stage));
+  }
+  return plan;
+}
+
+Result<io::PipelineAnswer> run_pipedream(const PipelineCase& made, const PartitionFlags& flags,
+                                         const PipelineRun& /*run*/,
+                                         const RunContext& /*context*/) {
+  partition::PipeDreamOptions options;
+  options.levels[0].num_machines = made.model.num_devices;
+  options.levels[0].bandwidth = made.model.bandwidth * kMsPerSecond;
+  if (made.model.memory_cap) options.memory = static_cast<double>(*made.model.memory_cap);
+  options.straight_pipeline = flags.straight;
+  PLIMSOLL_ASSIGN(const partition::PipeDreamAnswer found,
+                  partition::plan_like_pipedream(*made.pipedream, options));
+  io::PipelineAnswer answer = start_answer(made, "slowest_stage");
+  put_outcome(found.outcome, answer);
+  if (found.outcome.plan) put_plan(made.model, to_pipeline_plan(made, *found.outcome.plan), answer);
+  return answer;
+}
+
+// ---------------------------------------------------------------- text
+
+std::string stages_text(const io::PipelineAnswer& answer, const PipelineModel& model) {
+  TextTable table(
+      {"stage", "operators", "data", "tensor", "devices", "ms", "in flight", "memory", "of"},
+      {true, true, true, true, true, true, true, true, true});
+  for (std::size_t s = 0; s < answer.stages->size(); ++s) {
+    const io::PipelineStageEntry& stage = (*answer.stages)[s];
+    table.add({fmt::format("{}", s), fmt::format("{}", stage.operators.size()),
+               fmt::format("{}", stage.data_parallel), fmt::format("{}", stage.tensor_parallel),
+               fmt::format("{}", stage.data_parallel * stage.tensor_parallel),
+               fmt::format("{:.6g}", stage.time_ms.value_or(0)),
+               fmt::format("{}", stage.in_flight.value_or(0)),
+               format_bytes(stage.memory.value_or(0)),
+               model.memory_cap ? format_bytes(*model.memory_cap) : "-"});
+  }
+  return table.text();
+}
+
+std::string summary(const PipelineCase& made, const io::PipelineAnswer& answer, double seconds,
+                    const PipelineRun& run) {
+  const Certificate& certificate = *answer.certificate;
+  const bool has_plan = answer.stages.has_value();
+  std::string text = fmt::format(
+      "{}: {} operators; {} devices{}\n", made.name, made.model.num_operators(),
+      made.model.num_devices,
+      made.model.memory_cap ? " of " + format_bytes(*made.model.memory_cap) : std::string());
+  text +=
+      fmt::format("{}  {}{}{:.3f} s\n",
+                  paint(to_string(*answer.status), has_plan ? Tone::kGood : Tone::kBad, run.global),
+                  certificate.proof, certificate.proof.empty() ? "" : ", ", seconds);
+  if (!has_plan) return text;
+  text += run.objective == "pipeline"
+              ? fmt::format("a batch of {} microbatches takes {:.6g} ms",
+                            made.model.num_microbatches.value_or(1), certificate.objective)
+              : fmt::format("slowest stage {:.6g} ms a microbatch", certificate.objective);
+  if (certificate.lower_bound) {
+    text += fmt::format("; none is below {:.6g} ms", *certificate.lower_bound);
+    if (const auto gap = certificate.gap()) text += fmt::format(" (gap {:.3g} %)", *gap * 100);
+  }
+  return text + "\n\n" + stages_text(answer, made.model);
+}
+
+void print_remarks(const io::PipelineAnswer& answer, const GlobalFlags& global) {
+  for (const Warning& warning : answer.warnings) {
+    if (!global.quiet) print_error_text(fmt::format("warning: {}\n", warning.message));
+  }
+  if (!answer.explanation) return;
+  const bool is_proved = *answer.status == SolveStatus::kInfeasible;
+  for (const std::string& line : answer.explanation->lines) {
+    print_error_text(fmt::format("{}: {}\n", is_proved ? "proved infeasible" : "note", line));
+  }
+}
+
+// ---------------------------------------------------------------- exports
+
+Result<std::string> write_export(const PipelineCase& made, const io::PipelineAnswer& answer,
+                                 const std::string& form) {
+  if (form == "plimsoll") return io::write_pipeline_answer(answer);
+  PLIMSOLL_ASSIGN(const PipelinePlan plan, io::make_pipeline_plan(made.model, answer));
+  if (form == "piper" && made.piper) return io::write_piper_plan(*made.piper, plan);
+  if (form == "pipedream" && made.pipedream) {
+    partition::PipeDreamProfile profile = *made.pipedream;
+    const std::vector<int> kept = kept_nodes(profile);
+    for (partition::PipeDreamNode& node : profile.nodes) node.stage = 0;  // inputs and leftovers
+    for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+      for (const int op : plan.stages[s].operators) {
+        profile.nodes[kept[op]].stage = static_cast<int>(s);
+      }
+    }
+    return io::write_pipedream_graph(profile);
+  }
+  return refuse("--export", fmt::format("'{}' cannot say which stages are replicated", form),
+                made.piper ? "choose plimsoll or piper" : "choose plimsoll or pipedream");
+}
+
+Result<void> check_names(const PipelineCase& made, const PipelineRun& run) {
+  if (!run.objective.empty() && run.objective != "throughput" && run.objective != "pipeline") {
+    return refuse("--objective",
+                  fmt::format("a profile has nothing to say about {}", run.objective),
+                  "choose throughput (the slowest stage) or pipeline (a batch of microbatches)");
+  }
+  if (run.objective == "pipeline" && !made.model.num_microbatches) {
+    return refuse("--microbatches", "a batch needs to know its microbatches", "give their number");
+  }
+  if (run.name.empty() || run.name == kReplicated) return {};
+  if (run.name != kPipedream) {
+    return refuse("--search", fmt::format("'{}' does not plan profiles", run.name),
+                  "choose replicated or pipedream");
+  }
+  if (!made.pipedream || run.objective == "pipeline") {
+    return refuse("--search",
+                  "PipeDream's optimizer makes the slowest stage of its own profiles fast",
+                  "leave it out");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<PipelineCase> read_pipeline_case(const io::GraphFile& file, const PartitionFlags& flags) {
+  PipelineCase made;
+  made.name = flags.graph;
+  constexpr double kDefaultBandwidth = 1e6;  // bytes a ms: the published optimizer's own default
+  if (file.format == io::GraphFormat::kPiper) {
+    PLIMSOLL_ASSIGN(made.piper, io::read_piper(file.text, flags.graph));
+    made.model = made.piper->model;
+    PLIMSOLL_ASSIGN(const std::string canonical, io::write_piper(*made.piper));
+    made.input_hash = sha256_hex(canonical);
+  } else {
+    PLIMSOLL_ASSIGN(made.pipedream, io::read_pipedream_graph(file.text, flags.graph));
+    made.input_hash = sha256_hex(io::write_pipedream_graph(*made.pipedream));
+    if (flags.on.empty() && flags.devices.empty()) {
+      return refuse("--devices", "the profile names no devices", "give their number, or --on");
+    }
+    if (kept_nodes(*made.pipedream).empty()) {
+      return fail(ErrorCode::kValue, flags.graph, "holds nothing but inputs and unread outputs",
+                  "give a profile with operators");
+    }
+    made.model = make_pipeline_model(*made.pipedream, 1, kDefaultBandwidth);
+  }
+  PLIMSOLL_RETURN_IF_ERROR(set_devices(flags, made.model));
+  return made;
+}
+
+int run_pipeline(const PipelineCase& made, const PartitionFlags& flags, const PipelineRun& run) {
+  if (const auto names = check_names(made, run); !names) return report(names.error(), run.global);
+  RunContext context = make_run_context(run.search);
+  context.cancel = watch_interrupts();
+  const auto begin = std::chrono::steady_clock::now();
+  auto answer = run.name == kPipedream ? run_pipedream(made, flags, run, context)
+                                       : run_replicated(made, flags, run, context);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  stop_watching_interrupts();
+  if (!answer) return report(answer.error(), run.global);
+  if (!answer->provenance) answer->provenance.emplace();
+  answer->provenance->version = kVersion;
+  answer->provenance->options = provenance_options(flags);
+  answer->provenance->options["search"] = run.name.empty() ? kReplicated : run.name;
+  answer->provenance->inputs["graph"] = made.input_hash;
+  answer->provenance->seed = run.search.seed;
+
+  const std::string document = io::write_pipeline_answer(*answer);
+  const bool wants_document = run.global.json || run.output == "-";
+  if (!run.output.empty() && run.output != "-") {
+    if (const auto written = io::write_text_file(run.output, document); !written) {
+      return report(written.error(), run.global);
+    }
+  }
+  if (!run.form.empty() && answer->stages) {
+    const auto text = write_export(made, *answer, run.form);
+    if (!text) return report(text.error(), run.global);
+    print(*text);
+  } else {
+    print(wants_document ? document : summary(made, *answer, seconds, run));
+  }
+  print_remarks(*answer, run.global);
+  return exit_code(*answer->status, *answer->stop);
+}
+
+int run_pipeline_check(PartitionFlags flags, std::string_view text, const std::string& file,
+                       const GlobalFlags& global) {
+  const auto answer = io::read_pipeline_answer(text, file);
+  if (!answer) return report(answer.error(), global);
+  if (answer->provenance) fill_from_provenance(answer->provenance->options, flags);
+  const auto made = load_partition_case(flags);
+  if (!made) return report(made.error(), global);
+  if (!made->pipeline) {
+    return report(
+        {ErrorCode::kUsage, flags.graph, "a plan of a pipeline, for a graph of another form",
+         "give the profile that it plans", ""},
+        global);
+  }
+  const PipelineModel& model = made->pipeline->model;
+  const auto plan = io::make_pipeline_plan(model, *answer);
+  if (!plan) return report(plan.error(), global);
+  const auto judged = check::check_pipeline(model, *plan, {answer->slowest_ms});
+  if (!judged) return report(judged.error(), global);
+  if (global.json) {
+    print(io::write_pipeline_report(*judged));
+  } else {
+    for (const check::PipelineViolation& violation : judged->violations) {
+      print(fmt::format("violation {}: {}\n", std::string(to_string(violation.code)),
+                        violation.message));
+    }
+    print(fmt::format("{}: {} violation(s), slowest stage {:.6g} ms, {} devices\n",
+                      judged->is_right() ? "right" : "wrong", judged->violations.size(),
+                      judged->slowest_ms, judged->num_devices));
+  }
+  if (!answer->input_hash.empty() && answer->input_hash != made->pipeline->input_hash &&
+      !global.quiet) {
+    print_error_text(fmt::format("warning: {}: the plan was made from another profile\n", file));
+  }
+  return judged->is_right() ? kExitOk : kExitViolations;
+}
+
+}  // namespace plimsoll::app

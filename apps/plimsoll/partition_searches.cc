@@ -1,0 +1,300 @@
+#include "plimsoll/partition_searches.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "plimsoll/core/suggest.h"
+#include "plimsoll/io/dnn_partitioning_json.h"
+#include "plimsoll/io/placement_exports.h"
+#include "plimsoll/partition/dialect.h"
+#include "plimsoll/partition/fx_search.h"
+#include "plimsoll/partition/latency.h"
+#include "plimsoll/partition/latency_search.h"
+#include "plimsoll/partition/partitioner.h"
+#include "plimsoll/partition/throughput.h"
+
+namespace plimsoll::app {
+namespace {
+
+using io::PlacementAnswer;
+using partition::Objective;
+using partition::PartitionMode;
+
+bool has_costs(const PartitionCase& made) { return made.costs.has_value(); }
+bool is_fx(const PartitionCase& made) { return made.fx.has_value(); }
+bool is_timed_fx(const PartitionCase& made) {
+  return is_fx(made) && !made.fx->config.node_to_latency_mapping.empty();
+}
+
+template <class Plan>
+PlacementAnswer start_answer(Objective objective, const Outcome<Plan>& outcome) {
+  PlacementAnswer answer;
+  answer.objective = objective;
+  answer.status = outcome.status;
+  answer.stop = outcome.stop;
+  answer.certificate = outcome.certificate;
+  answer.warnings = outcome.warnings;
+  if (!(outcome.explanation == Explanation{})) answer.explanation = outcome.explanation;
+  return answer;
+}
+
+// Where a clock or a cancel stopped a search; its effort option stops it there again.
+void note_stop(std::int64_t effort, PlacementAnswer& answer) {
+  if (answer.stop != StopReason::kDeadline && answer.stop != StopReason::kCancelled) return;
+  answer.provenance.emplace().stopped_at = fmt::format("{}", effort);
+}
+
+template <bool is_contiguous>
+Result<PlacementAnswer> run_throughput(const PartitionCase& made,
+                                       const PartitionSearchOptions& options,
+                                       const RunContext& context) {
+  partition::ThroughputOptions throughput;
+  throughput.is_contiguous = is_contiguous;
+  throughput.search = options.search;
+  PLIMSOLL_ASSIGN(const partition::ThroughputPlacement placement,
+                  partition::place_for_throughput(*made.costs, throughput, context));
+  PlacementAnswer answer = start_answer(Objective::kThroughput, placement.outcome);
+  note_stop(is_contiguous ? placement.num_pairs : placement.num_moves, answer);
+  if (placement.outcome.plan) {
+    put_assignment(*made.costs, made.names, *placement.outcome.plan, answer);
+  }
+  return answer;
+}
+
+Result<PlacementAnswer> run_latency(const PartitionCase& made,
+                                    const PartitionSearchOptions& options,
+                                    const RunContext& context) {
+  partition::LatencySearchOptions latency;
+  latency.search = options.search;
+  PLIMSOLL_ASSIGN(const partition::LatencyPlacement placement,
+                  partition::place_for_latency(*made.costs, latency, context));
+  PlacementAnswer answer = start_answer(Objective::kLatency, placement.outcome);
+  note_stop(placement.num_evaluations, answer);
+  if (placement.outcome.plan) {
+    put_assignment(*made.costs, made.names, *placement.outcome.plan, answer);
+  }
+  return answer;
+}
+
+// ---------------------------------------------------------------- torch.fx
+
+constexpr double kMsPerSecond = 1000;
+
+io::PlacedStage stage_of(const io::FxInput& input, const partition::Partition& partition) {
+  io::PlacedStage stage;
+  stage.id = partition.id;
+  for (const int id : partition.logical_device_ids) {
+    auto& devices = stage.devices;
+    if (std::find(devices.begin(), devices.end(), id) != devices.end()) continue;
+    devices.push_back(id);
+    // Of several devices with this id torch means the last.
+    std::optional<Bytes> memory;
+    for (const partition::Device& device : input.config.devices) {
+      if (device.logical_id == id) memory = device.available_mem_bytes;
+    }
+    if (memory) stage.memory_cap = std::min(*memory, stage.memory_cap.value_or(*memory));
+  }
+  const auto latency = partition::latency_of_partition(
+      input.graph, input.config.node_to_latency_mapping, partition.nodes);
+  if (latency) stage.compute_ms = latency->overall_latency_sec * kMsPerSecond;
+  stage.memory = partition.used_mem_bytes;
+  for (const int node : partition.nodes) stage.nodes.push_back(input.graph.nodes[node].name);
+  return stage;
+}
+
+PlacementAnswer make_fx_answer(const io::FxInput& input,
+                               const partition::ReferencePartition& result) {
+  PlacementAnswer answer = start_answer(Objective::kFx, result.outcome);
+  answer.certificate->objective *= kMsPerSecond;
+  if (auto& bound = answer.certificate->lower_bound) *bound *= kMsPerSecond;
+  if (result.failure) {
+    const Error& failure = *result.failure;
+    answer.failure = {failure.kind, failure.place, failure.message};
+  }
+  if (!result.outcome.plan) return answer;
+  answer.stages.emplace();
+  for (const partition::Partition& partition : result.outcome.plan->partitions) {
+    answer.stages->push_back(stage_of(input, partition));
+  }
+  const auto& ids = result.outcome.plan->node_to_partition;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i]) answer.node_to_partition[input.graph.nodes[i].name] = *ids[i];
+  }
+  answer.calls = result.split.dag;
+  return answer;
+}
+
+Result<PlacementAnswer> run_torch(const io::FxInput& input, PartitionMode mode,
+                                  const PartitionSearchOptions& options) {
+  PLIMSOLL_ASSIGN(const partition::Dialect dialect, partition::find_dialect(options.variant));
+  partition::PartitionerConfig config = input.config;
+  config.mode = mode;
+  PLIMSOLL_ASSIGN(const partition::ReferencePartition result,
+                  partition::partition_like_torch(input.graph, config, dialect));
+  return make_fx_answer(input, result);
+}
+
+Result<PlacementAnswer> run_critical_path(const PartitionCase& made,
+                                          const PartitionSearchOptions& options,
+                                          const RunContext& context) {
+  PLIMSOLL_ASSIGN(const partition::Dialect dialect, partition::find_dialect(options.variant));
+  partition::FxSearchOptions fx;
+  fx.search = options.search;
+  PLIMSOLL_ASSIGN(const partition::ReferencePartition result,
+                  partition::partition_for_critical_path(made.fx->graph, made.fx->config, fx,
+                                                         dialect, context));
+  return make_fx_answer(*made.fx, result);
+}
+
+Result<PlacementAnswer> run_torch_as_asked(const PartitionCase& made,
+                                           const PartitionSearchOptions& options,
+                                           const RunContext& /*context*/) {
+  return run_torch(*made.fx, made.fx->config.mode, options);
+}
+
+template <PartitionMode mode>
+Result<PlacementAnswer> run_torch_mode(const PartitionCase& made,
+                                       const PartitionSearchOptions& options,
+                                       const RunContext& /*context*/) {
+  return run_torch(*made.fx, mode, options);
+}
+
+constexpr PartitionSearch kSearches[] = {
+    {"contiguous", Objective::kThroughput, "the best pipeline of contiguous stages, exact",
+     has_costs, run_throughput<true>},
+    {"general", Objective::kThroughput, "any placement, by multilevel refinement, with a bound",
+     has_costs, run_throughput<false>},
+    {"latency", Objective::kLatency, "chains of pieces, refined by annealing, with a bound",
+     has_costs, run_latency},
+    {"torch", Objective::kFx, "torch.fx's partitioner in the mode that the graph names", is_fx,
+     run_torch_as_asked},
+    {"critical_path", Objective::kFx,
+     "the least critical path, exact or with a bound; of graphs with latencies", is_timed_fx,
+     run_critical_path},
+    {"torch_size_based", Objective::kFx, "torch.fx's size_based", is_fx,
+     run_torch_mode<PartitionMode::kSizeBased>},
+    {"torch_sparse_nn", Objective::kFx, "torch.fx's sparse_nn", is_fx,
+     run_torch_mode<PartitionMode::kSparseNn>},
+    {"torch_cost_aware", Objective::kFx, "torch.fx's cost_aware", is_fx,
+     run_torch_mode<PartitionMode::kCostAware>},
+    {"torch_kl_based", Objective::kFx, "torch.fx's kl_based", is_fx,
+     run_torch_mode<PartitionMode::kKlBased>},
+    {"torch_aot_based", Objective::kFx, "torch.fx's aot_based", is_fx,
+     run_torch_mode<PartitionMode::kAotBased>},
+};
+
+// ---------------------------------------------------------------- exports
+
+Result<std::string> export_plimsoll(const PartitionCase& /*made*/, const PlacementAnswer& answer) {
+  return io::write_placement(answer);
+}
+
+Result<std::string> export_dnn_partitioning(const PartitionCase& made,
+                                            const PlacementAnswer& answer) {
+  if (!made.dnn_ids) {
+    return fail(ErrorCode::kUsage, "dnn_partitioning",
+                "only a graph of that form has the numbers that it names nodes by",
+                "choose another form");
+  }
+  PLIMSOLL_ASSIGN(const partition::DeviceAssignment assignment,
+                  io::take_assignment(answer, made.names, made.name));
+  return io::write_dnn_partitioning_split({*made.costs, *made.dnn_ids}, assignment);
+}
+
+Result<std::vector<int>> devices_of_operators(const PartitionCase& made,
+                                              const PlacementAnswer& answer) {
+  if (!made.operators) {
+    return fail(ErrorCode::kUsage, "--export", "only a traced model can be written in this form",
+                "give a .pt2 archive, an .onnx model or a plimsoll-fx-graph");
+  }
+  PLIMSOLL_ASSIGN(const partition::DeviceAssignment assignment,
+                  io::take_assignment(answer, made.names, made.name));
+  return operator_devices(made.operators->graph, made.operators->costs, assignment);
+}
+
+Result<std::string> export_device_map(const PartitionCase& made, const PlacementAnswer& answer) {
+  PLIMSOLL_ASSIGN(const std::vector<int> device, devices_of_operators(made, answer));
+  PLIMSOLL_ASSIGN(const io::DeviceMap map, io::make_device_map(made.operators->graph, device));
+  return io::write_device_map(map);
+}
+
+Result<std::string> export_split_spec(const PartitionCase& made, const PlacementAnswer& answer) {
+  PLIMSOLL_ASSIGN(const std::vector<int> device, devices_of_operators(made, answer));
+  PLIMSOLL_ASSIGN(const std::vector<int> stage, io::number_stages(made.operators->graph, device));
+  return io::write_split_spec(made.operators->graph, stage);
+}
+
+Result<std::string> export_callback(const PartitionCase& made, const PlacementAnswer& answer) {
+  PLIMSOLL_ASSIGN(const std::vector<int> device, devices_of_operators(made, answer));
+  PLIMSOLL_ASSIGN(const std::vector<int> stage, io::number_stages(made.operators->graph, device));
+  return io::write_callback_table(made.operators->graph, stage);
+}
+
+Result<std::string> export_dot(const PartitionCase& made, const PlacementAnswer& answer) {
+  PLIMSOLL_ASSIGN(const std::vector<int> device, devices_of_operators(made, answer));
+  return io::write_dot(made.operators->graph, device);
+}
+
+constexpr PlacementExport kExports[] = {
+    {"plimsoll", "our own document", export_plimsoll},
+    {"dnn_partitioning", "the split JSON of the placement benchmark", export_dnn_partitioning},
+    {"device_map", "accelerate's, of a traced model", export_device_map},
+    {"split_spec", "of torch.distributed.pipelining, of a traced model", export_split_spec},
+    {"callback", "each operator's stage, for torch.fx's split_module, of a traced model",
+     export_callback},
+    {"dot", "Graphviz, of a traced model", export_dot},
+};
+
+}  // namespace
+
+std::span<const PartitionSearch> partition_searches() { return kSearches; }
+
+Result<PartitionSearch> find_partition_search(const PartitionCase& made,
+                                              const std::string& objective,
+                                              const std::string& name) {
+  std::vector<std::string> names;
+  const PartitionSearch* unsuited = nullptr;
+  for (const PartitionSearch& search : kSearches) {
+    names.emplace_back(search.name);
+    if (!objective.empty() && to_string(search.objective) != objective) continue;
+    if (!name.empty() && search.name != name) continue;
+    // A graph of torch.fx names a mode. Who asks for the objective instead, gets our search.
+    if (!objective.empty() && name.empty() && search.name == "torch" && is_timed_fx(made)) continue;
+    if (search.suits(made)) return search;
+    unsuited = &search;
+  }
+  if (unsuited != nullptr) {
+    return fail(ErrorCode::kUsage, name.empty() ? "--objective" : "--search",
+                made.fx ? "the graph has no costs by class of device for this"
+                        : "this asks for a graph of torch.fx",
+                "see plimsoll partition --help");
+  }
+  if (std::find(names.begin(), names.end(), name) == names.end()) {
+    return fail(ErrorCode::kNotFound, "--search", fmt::format("no search is named '{}'", name),
+                suggest(name, names));
+  }
+  return fail(ErrorCode::kUsage, "--search",
+              fmt::format("'{}' does not make {} small", name, objective),
+              "leave one of --objective and --search out");
+}
+
+std::span<const PlacementExport> placement_exports() { return kExports; }
+
+std::vector<std::string> placement_export_names() {
+  std::vector<std::string> names;
+  for (const PlacementExport& form : kExports) names.emplace_back(form.name);
+  return names;
+}
+
+Result<std::string> write_placement_export(std::string_view name, const PartitionCase& made,
+                                           const PlacementAnswer& answer) {
+  for (const PlacementExport& form : kExports) {
+    if (form.name == name) return form.write(made, answer);
+  }
+  return fail(ErrorCode::kInternal, std::string(name), "an export without a row");
+}
+
+}  // namespace plimsoll::app

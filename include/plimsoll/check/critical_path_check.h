@@ -1,0 +1,58 @@
+// What makes partitions of an operator graph right, and their critical path, judged from outside:
+// only the graph's, the configuration's and the placement's data are shared with the searches.
+//
+// Every operator stands in one partition, with the sources that it reads; every partition is on
+// devices that exist; a device holds the total sizes of its partitions' nodes and every value that
+// comes from another device, each once. No partitions wait for each other. The critical path is
+// torch.fx's: the longest path through partitions and transfers, a partition's own time being its
+// longest path of operators, a transfer the bytes of what the one holds and the other reads, over
+// the rate, and nothing between partitions on the same devices. Source: specification of graph
+// partitioning, sections 1.3 and 2.7.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plimsoll/core/result.h"
+#include "plimsoll/core/units.h"
+#include "plimsoll/partition/graph.h"
+#include "plimsoll/partition/partitioner_config.h"
+#include "plimsoll/partition/placement.h"
+
+namespace plimsoll::check {
+
+enum class PartitionViolationCode {
+  kNotPlaced,        // an operator in no partition, or in several
+  kMissingSource,    // a source that an operator reads and its partition lacks
+  kMappingMismatch,  // node_to_partition names another partition
+  kUnknownDevice,    // a partition on no device, or on one that does not exist
+  kOverMemory,       // bytes above a device's
+  kPartitionsWait,   // partitions that wait for each other in a circle
+  kPathMismatch,     // the stated critical path is not the one computed here
+};
+std::string_view to_string(PartitionViolationCode code);
+
+struct PartitionViolation {
+  PartitionViolationCode code = PartitionViolationCode::kNotPlaced;
+  std::string place;    // an operator's or device's name; may be empty
+  std::string message;  // one sentence
+  bool operator==(const PartitionViolation&) const = default;
+};
+
+struct CriticalPathReport {
+  std::vector<PartitionViolation> violations;
+  std::vector<Bytes> memory;     // [num_devices] as the configuration lists them
+  double critical_path_sec = 0;  // infinite where partitions wait for each other
+  bool is_right() const { return violations.empty(); }
+};
+
+// `stated_sec` is compared at 1e-9 relative. Errors are bad arguments: a configuration that is not
+// valid, an operator without latency (kRuntime), a rate of 0 (kValue), nodes out of range (kValue).
+Result<CriticalPathReport> check_critical_path(const partition::Graph& graph,
+                                               const partition::PartitionerConfig& config,
+                                               const partition::Placement& placement,
+                                               std::optional<double> stated_sec = {});
+
+}  // namespace plimsoll::check

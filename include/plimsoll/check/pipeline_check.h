@@ -1,0 +1,68 @@
+// What makes a pipeline plan right, and what it costs, judged from outside: only the model's data
+// are shared with the searches.
+//
+// Every operator stands in one stage, no edge leads to an earlier stage, devices and microbatches
+// suffice, and every stage's bytes fit a device with all microbatches that are in flight there: of
+// stages s, s + 1, ... one for each replica, shared evenly by the replicas of s, rounded up.
+// Formulas as in pipeline_model.h. Source: specification of graph partitioning, sections 6.1
+// and 6.2.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plimsoll/core/result.h"
+#include "plimsoll/partition/pipeline_model.h"
+#include "plimsoll/partition/pipeline_plan.h"
+
+namespace plimsoll::check {
+
+enum class PipelineViolationCode {
+  kUnknownOperator,      // a stage names an operator that does not exist
+  kOperatorTwice,        // in two stages, or twice in one
+  kOperatorMissing,      // in no stage
+  kEmptyStage,           // a stage without operators
+  kBadDegree,            // a degree below 1
+  kUnknownChoice,        // the operator has no such choice at the stage's tensor-parallel degree
+  kBackwardEdge,         // an edge to an earlier stage
+  kTooManyDevices,       // in all stages together
+  kUnevenMicrobatches,   // replicas do not divide the microbatches of a batch
+  kTooManyMicrobatches,  // more replicas in all than microbatches in a batch
+  kOverMemory,           // bytes above the cap; one for each stage
+  kValueMismatch,        // the stated slowest stage is not the one computed here
+};
+std::string_view to_string(PipelineViolationCode code);
+
+struct PipelineViolation {
+  PipelineViolationCode code = PipelineViolationCode::kUnknownOperator;
+  std::optional<int> stage;
+  std::optional<int> op;
+  std::string message;  // one sentence
+  bool operator==(const PipelineViolation&) const = default;
+};
+
+struct PipelineCheckOptions {
+  std::optional<double> stated_slowest_ms;  // compared at 1e-9 relative
+};
+
+struct PipelineReport {
+  std::vector<PipelineViolation> violations;
+  std::vector<double> compute_ms;   // [num_stages] of a microbatch
+  std::vector<double> transfer_ms;  // [num_stages] over cut edges
+  std::vector<double> sync_ms;      // [num_stages] between replicas
+  std::vector<int> in_flight;       // [num_stages] microbatches that a device holds
+  std::vector<Bytes> memory;        // [num_stages] of a device
+  double slowest_ms = 0;            // the largest sum of the three
+  double sum_ms = 0;                // of all stages
+  int num_devices = 0;
+  bool is_right() const { return violations.empty(); }
+};
+
+// Figures leave out what does not exist. Errors are those of a model that is not valid.
+Result<PipelineReport> check_pipeline(const partition::PipelineModel& model,
+                                      const partition::PipelinePlan& plan,
+                                      const PipelineCheckOptions& options = {});
+
+}  // namespace plimsoll::check

@@ -1,0 +1,86 @@
+// Placements of operators on devices as JSON: "plimsoll.placement/1", whatever they make small and
+// whichever search made them.
+//
+// Nodes stand by name; where a graph's file knows them by number, by that. Strictness as in
+// model_json.h.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plimsoll/core/outcome.h"
+#include "plimsoll/core/result.h"
+#include "plimsoll/core/units.h"
+#include "plimsoll/io/plan_json.h"
+#include "plimsoll/partition/cost_graph.h"
+#include "plimsoll/partition/device_assignment.h"
+#include "plimsoll/partition/objective.h"
+#include "plimsoll/partition/placement.h"
+
+namespace plimsoll::io {
+
+// What one device runs, or several that do the same. What nobody measured is absent.
+struct PlacedStage {
+  std::optional<int> id;     // of torch.fx's partition
+  std::vector<int> devices;  // distinct
+  std::string device_class;  // empty where devices have no classes
+  std::optional<double> compute_ms, transfer_ms, load_ms;
+  Bytes memory = 0;
+  std::optional<Bytes> memory_cap;  // of each of its devices; absent: no limit
+  std::vector<std::string> nodes;
+  bool operator==(const PlacedStage&) const = default;
+};
+
+// A value that devices move.
+struct PlacedCut {
+  std::string producer;
+  int from = 0;         // device
+  std::vector<int> to;  // devices
+  double amount = 0;    // as the graph counts it: bytes, or ms where its links have no rates
+  double ms = 0;        // what it takes the device that needs longest for it
+  bool operator==(const PlacedCut&) const = default;
+};
+
+struct PlacementAnswer {
+  std::optional<SolveStatus> status;
+  std::optional<StopReason> stop;
+  partition::Objective objective = partition::Objective::kThroughput;
+  std::optional<bool> is_contiguous;  // the stages stand in a line
+  std::vector<partition::DeviceClass> classes;
+  std::optional<std::vector<PlacedStage>> stages;  // absent: there is no plan
+  std::vector<PlacedCut> cuts;
+  std::map<std::string, int> node_to_partition;  // torch.fx: what the graph is split by
+  std::vector<partition::DagNode> calls;         // torch.fx: the calls that are left
+  std::optional<Certificate> certificate;        // in ms
+  std::optional<Provenance> provenance;
+  std::vector<Warning> warnings;
+  std::optional<Explanation> explanation;
+  std::optional<PlanFailure> failure;  // in torch's classes and words
+  bool operator==(const PlacementAnswer&) const = default;
+};
+
+// Is this such a document, by its "schema" or, where it has none, by a list "stages"?
+bool is_placement(std::string_view text);
+
+// Besides the shape: stages or a status; a stage has distinct devices; a node is in one stage, but
+// for torch.fx's, whose sources are copied. Whether the placement suits a graph is the checker's
+// question. Errors: kSyntax, kSchema, kValue, kOverflow, kConflict.
+Result<PlacementAnswer> read_placement(std::string_view text, std::string_view file);
+std::string write_placement(const PlacementAnswer& answer);
+
+// Stages, cuts and classes of that assignment; `names` are the nodes' own. Precondition: a valid
+// graph, an assignment of its length to devices that exist, as many names.
+void put_assignment(const partition::CostGraph& graph, std::span<const std::string> names,
+                    const partition::DeviceAssignment& assignment, PlacementAnswer& answer);
+
+// And back. Errors at the file: kValue (no stages, a name that no node has, a node without a
+// device), kConflict (a stage with several devices, which such an assignment cannot say).
+Result<partition::DeviceAssignment> take_assignment(const PlacementAnswer& answer,
+                                                    std::span<const std::string> names,
+                                                    std::string_view file);
+
+}  // namespace plimsoll::io

@@ -1,0 +1,49 @@
+// What an assignment of operators to devices costs, device by device and value by value.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "plimsoll/core/units.h"
+#include "plimsoll/partition/cost_graph.h"
+#include "plimsoll/partition/device_assignment.h"
+
+namespace plimsoll::partition {
+
+// A device that runs something.
+struct Stage {
+  int device = 0;
+  std::vector<int> nodes;  // ascending
+  double compute_ms = 0;
+  double transfer_ms = 0;
+  double load_ms = 0;  // as device_loads() adds it up
+  Bytes memory = 0;
+  bool operator==(const Stage&) const = default;
+};
+
+// A net with nodes on more than one device.
+struct Cut {
+  int net = 0;
+  int from = 0;         // the producer's device
+  std::vector<int> to;  // the others, ascending
+  double ms = 0;        // what it takes the device that needs longest for it
+  bool operator==(const Cut&) const = default;
+};
+
+struct PlacementBill {
+  bool is_line = true;  // no value of the forward pass travels backwards, see pipeline_order()
+  std::vector<Stage> stages;  // in a line's order; without a line by device
+  std::vector<Cut> cuts;      // by net
+  bool operator==(const PlacementBill&) const = default;
+};
+
+// The devices that run something, in an order in which no forward value travels backwards; of
+// those that could come next the one with the first node. Nothing where devices wait for each
+// other. Precondition as below.
+std::optional<std::vector<int>> find_line(const CostGraph& graph,
+                                          const DeviceAssignment& assignment);
+
+// Precondition: a valid graph, an assignment of its length to devices that exist.
+PlacementBill make_placement_bill(const CostGraph& graph, const DeviceAssignment& assignment);
+
+}  // namespace plimsoll::partition

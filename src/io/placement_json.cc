@@ -1,0 +1,155 @@
+#include "plimsoll/io/placement_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <unordered_map>
+
+#include "io/placement_descriptions.h"
+#include "plimsoll/partition/placement_bill.h"
+
+namespace plimsoll::io {
+
+using partition::CostGraph;
+using partition::Cut;
+using partition::DeviceAssignment;
+using partition::DeviceClass;
+using partition::Stage;
+
+namespace {
+
+Result<void> check_stages(const PlacementAnswer& answer, std::string_view file) {
+  std::set<std::string_view> seen;
+  for (std::size_t s = 0; s < answer.stages->size(); ++s) {
+    const PlacedStage& stage = (*answer.stages)[s];
+    const auto place = [&](std::string_view key, std::size_t i) {
+      return document_place(file, fmt::format("/stages/{}/{}/{}", s, key, i));
+    };
+    for (std::size_t i = 0; i < stage.devices.size(); ++i) {
+      const auto end = stage.devices.begin() + static_cast<std::ptrdiff_t>(i);
+      if (std::find(stage.devices.begin(), end, stage.devices[i]) == end) continue;
+      return fail(ErrorCode::kConflict, place("devices", i),
+                  fmt::format("device {} stands twice", stage.devices[i]), "name each device once");
+    }
+    if (answer.objective == partition::Objective::kFx) continue;
+    for (std::size_t i = 0; i < stage.nodes.size(); ++i) {
+      if (seen.insert(stage.nodes[i]).second) continue;
+      return fail(ErrorCode::kConflict, place("nodes", i),
+                  fmt::format("node '{}' is in a stage already", stage.nodes[i]),
+                  "place every node once");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+bool is_placement(std::string_view text) {
+  const auto root = parse_json(text, "");
+  if (!root) return false;
+  if (root->find("schema") != nullptr) {
+    return check_schema(*root, "", kPlacementSchema).has_value();
+  }
+  return root->find("stages") != nullptr;
+}
+
+Result<PlacementAnswer> read_placement(std::string_view text, std::string_view file) {
+  PLIMSOLL_ASSIGN(PlacementDocument document,
+                  read_document<PlacementDocument>(text, file, kPlacementSchema));
+  PlacementAnswer answer = std::move(document.answer);
+  for (ClassEntry& entry : document.classes) {
+    entry.devices.link_rate = entry.link_rate.value_or(partition::kUnlimited);
+    answer.classes.push_back(std::move(entry.devices));
+  }
+  if (!answer.stages && !answer.status) {
+    return fail(ErrorCode::kSchema, document_place(file, ""), "the key 'stages' is missing",
+                "list the stages of the placement; without any, []");
+  }
+  if (answer.stages) PLIMSOLL_RETURN_IF_ERROR(check_stages(answer, file));
+  if (document.certificate) {
+    PLIMSOLL_RETURN_IF_ERROR(check_gap(*document.certificate, file));
+    answer.certificate = std::move(document.certificate->certificate);
+  }
+  return answer;
+}
+
+std::string write_placement(const PlacementAnswer& answer) {
+  PlacementDocument document;
+  document.answer = answer;
+  for (const DeviceClass& devices : answer.classes) {
+    ClassEntry entry{devices, {}};
+    if (std::isfinite(devices.link_rate)) entry.link_rate = devices.link_rate;
+    document.classes.push_back(std::move(entry));
+  }
+  if (answer.certificate) {
+    document.certificate = CertificateEntry{*answer.certificate, answer.certificate->gap()};
+  }
+  return write_document(document);
+}
+
+void put_assignment(const CostGraph& graph, std::span<const std::string> names,
+                    const DeviceAssignment& assignment, PlacementAnswer& answer) {
+  const partition::PlacementBill bill = make_placement_bill(graph, assignment);
+  answer.is_contiguous = bill.is_line;
+  answer.classes = graph.classes;
+  answer.stages.emplace();
+  for (const Stage& stage : bill.stages) {
+    const DeviceClass& devices = graph.classes[graph.class_of(stage.device)];
+    PlacedStage& placed = answer.stages->emplace_back();
+    placed.devices = {stage.device};
+    placed.device_class = devices.name;
+    placed.compute_ms = stage.compute_ms;
+    placed.transfer_ms = stage.transfer_ms;
+    placed.load_ms = stage.load_ms;
+    placed.memory = stage.memory;
+    placed.memory_cap = devices.memory_cap;
+    for (const int node : stage.nodes) placed.nodes.push_back(names[node]);
+  }
+  answer.cuts.clear();
+  for (const Cut& cut : bill.cuts) {
+    const partition::Net& net = graph.nets[cut.net];
+    answer.cuts.push_back({names[net.producer], cut.from, cut.to, net.amount, cut.ms});
+  }
+}
+
+Result<DeviceAssignment> take_assignment(const PlacementAnswer& answer,
+                                         std::span<const std::string> names,
+                                         std::string_view file) {
+  if (!answer.stages) {
+    return fail(ErrorCode::kValue, std::string(file), "the answer holds no placement",
+                "plan again");
+  }
+  std::unordered_map<std::string_view, std::size_t> index;
+  for (std::size_t i = 0; i < names.size(); ++i) index.emplace(names[i], i);
+  DeviceAssignment assignment;
+  assignment.device.assign(names.size(), -1);
+  for (std::size_t s = 0; s < answer.stages->size(); ++s) {
+    const PlacedStage& stage = (*answer.stages)[s];
+    if (stage.devices.size() != 1) {
+      return fail(ErrorCode::kConflict, document_place(file, fmt::format("/stages/{}/devices", s)),
+                  fmt::format("{} devices run the stage", stage.devices.size()),
+                  "give a placement in which each stage has one device");
+    }
+    for (std::size_t i = 0; i < stage.nodes.size(); ++i) {
+      const auto node = index.find(stage.nodes[i]);
+      if (node == index.end()) {
+        return fail(ErrorCode::kValue,
+                    document_place(file, fmt::format("/stages/{}/nodes/{}", s, i)),
+                    fmt::format("the graph has no node '{}'", stage.nodes[i]),
+                    "give the placement of this graph");
+      }
+      assignment.device[node->second] = stage.devices.front();
+    }
+  }
+  const auto missing = std::find(assignment.device.begin(), assignment.device.end(), -1);
+  if (missing != assignment.device.end()) {
+    const std::string& name = names[static_cast<std::size_t>(missing - assignment.device.begin())];
+    return fail(ErrorCode::kValue, document_place(file, "/stages"),
+                fmt::format("node '{}' has no device", name), "place every node");
+  }
+  return assignment;
+}
+
+}  // namespace plimsoll::io

@@ -1,0 +1,26 @@
+// Improves which device runs which operator, by small changes.
+//
+// Method. Simulated annealing: an operator goes to the device of a neighbour, a run of operators in
+// graph order to one device, all that stands before or behind a cut edge over it, or two operators
+// change places. Beside the critical path counts a little of all transfers. Moves that overfill a
+// device are not looked at. Cost. O(operators + edges) a move, one unit of effort. Promises. Never
+// worse than the start. Source: specification of graph partitioning, section 7.7.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "partition/fx_problem.h"
+#include "partition/splitmix.h"
+#include "plimsoll/core/run_context.h"
+
+namespace plimsoll::partition {
+
+// From `plan`, which fits; leaves the best in it and returns its critical path. `num_done` grows by
+// the moves made. Ends early at `lower_bound`, by the clock or a cancel. Temperatures fall from
+// `temperature`, a share of the start's critical path, to a hundredth of it.
+double anneal_critical_path(const FxProblem& problem, std::vector<int>& plan,
+                            std::int64_t num_moves, double temperature, double lower_bound,
+                            SplitMix& random, const RunContext& context, std::int64_t& num_done);
+
+}  // namespace plimsoll::partition

@@ -1,0 +1,229 @@
+#include "plimsoll/partition/fx_search.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "partition/fx_annealing.h"
+#include "partition/fx_bound.h"
+#include "partition/fx_merging.h"
+#include "partition/fx_problem.h"
+#include "partition/fx_starts.h"
+#include "partition/fx_tree.h"
+#include "partition/longest_path.h"
+#include "partition/split.h"
+#include "partition/working_parts.h"
+
+namespace plimsoll::partition {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr std::int64_t kDefaultEffort = 400'000;
+constexpr std::int64_t kDefaultWork = 200'000'000;  // effort times operators and edges
+constexpr int kMaxTreeOperators = 24;
+constexpr std::int64_t kTreeShare = 2;  // the tree's part of the effort: one in so many
+constexpr int kMaxModeOperators = 100;  // for kl_based and cost_aware as starts
+constexpr int kNumRounds = 4;           // of annealing, each cooler than the one before
+constexpr double kFirstTemperature = 0.05;
+constexpr double kRounding = 1e-9;  // relative
+
+Result<void> check_input(const Graph& graph, const PartitionerConfig& config,
+                         const FxSearchOptions& options) {
+  PLIMSOLL_RETURN_IF_ERROR(validate(config, graph));
+  if (!(options.search.tolerance >= 0)) {
+    return fail(ErrorCode::kUsage, "fx search options", "a tolerance below 0 or no number",
+                "give at least 0");
+  }
+  if (config.devices.empty()) {
+    return fail(ErrorCode::kValue, "devices", "no devices", "give at least one device");
+  }
+  std::set<int> ids;
+  for (const Device& device : config.devices) {
+    if (!ids.insert(device.logical_id).second) {
+      return fail(ErrorCode::kConflict, "devices",
+                  "the logical id " + std::to_string(device.logical_id) + " occurs twice",
+                  "give every device its own");
+    }
+  }
+  std::vector<int> operators;
+  bool has_edge = false;
+  for (int node = 0; node < graph.num_nodes(); ++node) {
+    if (!graph.is_operator(node)) continue;
+    if (node >= graph.num_sized) return raise_unsized(graph.nodes[node]);
+    operators.push_back(node);
+    for (const int input : graph.nodes[node].inputs) has_edge |= graph.is_operator(input);
+  }
+  if (operators.empty()) {
+    return fail(ErrorCode::kValue, "graph", "no operator", "give a graph that computes something");
+  }
+  for (const int node : operators) {
+    const std::vector<int> alone{node};
+    PLIMSOLL_RETURN_IF_ERROR(check_latencies(graph, config.node_to_latency_mapping, alone));
+  }
+  if (has_edge && config.transfer_rate_bytes_per_sec == 0) {
+    return fail(ErrorCode::kValue, "transfer_rate_bytes_per_sec", "a rate of 0",
+                "give the rate of a link");
+  }
+  return {};
+}
+
+class Search {
+ public:
+  Search(const Graph& graph, const PartitionerConfig& config, const FxSearchOptions& options,
+         const RunContext& context)
+      : graph_(graph),
+        config_(config),
+        options_(options),
+        context_(context),
+        problem_(graph, config),
+        random_(options.search.seed) {
+    std::int64_t size = problem_.num_operators();
+    for (const auto& edges : problem_.inputs) size += static_cast<std::int64_t>(edges.size());
+    max_effort_ = std::min(kDefaultEffort, kDefaultWork / size + 1);
+    if (options.search.effort >= 0) max_effort_ = options.search.effort;
+    effort_left_ = max_effort_;
+  }
+
+  void run() {
+    bound_ = bound_critical_path(problem_, options_.rules.cuts_paths, context_);
+    if (bound_.value == kNever) {
+      is_infeasible_ = true;
+      return;
+    }
+    offer(find_cheapest_runs(problem_));
+    offer(place_earliest(problem_));
+    offer(fill_in_order(problem_));
+    if (options_.rules.searches_tree && problem_.num_operators() <= kMaxTreeOperators &&
+        !is_proved()) {
+      FxTree tree{effort_left_ / kTreeShare, 0, false};
+      search_fx_tree(problem_, tree, plan_, value_, context_);
+      effort_left_ -= tree.num_evaluations;
+      if (tree.is_complete) {
+        is_infeasible_ = value_ == kNever;
+        bound_ = {value_, "all placements that could be better were tried"};
+      }
+    }
+    if (options_.rules.starts_from_modes && !is_proved()) start_from_modes();
+    if (!options_.rules.anneals || value_ == kNever) return;
+    for (int round = 0; round < kNumRounds && !is_proved() && !is_stopped(); ++round) {
+      std::int64_t num_done = 0;
+      value_ = anneal_critical_path(
+          problem_, plan_, effort_left_ / (kNumRounds - round), kFirstTemperature / (1 << round),
+          bound_.value * (1 + options_.search.tolerance), random_, context_, num_done);
+      effort_left_ -= num_done;
+    }
+  }
+
+  bool is_infeasible() const { return is_infeasible_; }
+  bool has_plan() const { return value_ < kNever; }
+  const FxProblem& problem() const { return problem_; }
+  const std::vector<int>& plan() const { return plan_; }
+  const FxBound& bound() const { return bound_; }
+  double value() const { return value_; }
+
+  StopReason stop() const {
+    if (is_infeasible_ || is_proved()) return StopReason::kFinished;
+    if (context_.is_cancelled()) return StopReason::kCancelled;
+    return context_.is_past_deadline() ? StopReason::kDeadline : StopReason::kEffort;
+  }
+
+ private:
+  bool is_stopped() const { return context_.is_cancelled() || context_.is_past_deadline(); }
+  bool is_proved() const { return value_ <= bound_.value * (1 + options_.search.tolerance); }
+
+  // What the reference finds, where it keeps our devices' bytes.
+  void start_from_modes() {
+    std::map<int, int> device_of;
+    for (std::size_t d = 0; d < config_.devices.size(); ++d) {
+      device_of.emplace(config_.devices[d].logical_id, static_cast<int>(d));
+    }
+    std::vector<int> op_of(graph_.nodes.size(), -1);
+    for (int op = 0; op < problem_.num_operators(); ++op) op_of[problem_.node[op]] = op;
+    PartitionerConfig config = config_;
+    config.saturate_host = false;
+    for (const PartitionMode mode :
+         {PartitionMode::kSizeBased, PartitionMode::kKlBased, PartitionMode::kCostAware}) {
+      if (mode != PartitionMode::kSizeBased && problem_.num_operators() > kMaxModeOperators) return;
+      config.mode = mode;
+      const auto found = partition_like_torch(graph_, config);
+      if (!found || !found->outcome.plan || is_stopped()) continue;
+      FxState state(problem_);
+      for (const Partition& partition : found->outcome.plan->partitions) {
+        if (partition.logical_device_ids.empty()) continue;
+        const int device = device_of.at(partition.logical_device_ids.front());
+        for (const int node : partition.nodes) {
+          if (op_of[node] >= 0) state.move(op_of[node], device);
+        }
+      }
+      bool fits = std::count(state.device().begin(), state.device().end(), -1) == 0;
+      for (int d = 0; d < problem_.num_devices(); ++d) fits = fits && state.fits(d);
+      if (fits) offer(state.device());
+    }
+  }
+
+  void offer(std::vector<int> plan) {
+    if (plan.empty()) return;
+    std::vector<double> finish(plan.size());
+    const double value = problem_.critical_path(plan, problem_.num_operators(), finish);
+    if (value >= value_) return;
+    value_ = value;
+    plan_ = std::move(plan);
+  }
+
+  const Graph& graph_;
+  const PartitionerConfig& config_;
+  const FxSearchOptions& options_;
+  const RunContext& context_;
+  FxProblem problem_;
+  SplitMix random_;
+  std::int64_t max_effort_ = 0, effort_left_ = 0;
+  FxBound bound_;
+  std::vector<int> plan_;  // [num_operators] devices
+  double value_ = kNever;
+  bool is_infeasible_ = false;
+};
+
+}  // namespace
+
+Result<ReferencePartition> partition_for_critical_path(const Graph& graph,
+                                                       const PartitionerConfig& config,
+                                                       const FxSearchOptions& options,
+                                                       const Dialect& dialect,
+                                                       const RunContext& context) {
+  PLIMSOLL_RETURN_IF_ERROR(check_input(graph, config, options));
+  Search search(graph, config, options, context);
+  search.run();
+  ReferencePartition result;
+  Outcome<Placement>& outcome = result.outcome;
+  Certificate& certificate = outcome.certificate;
+  certificate.objective = std::numeric_limits<double>::quiet_NaN();
+  outcome.stop = search.stop();
+  if (!search.has_plan()) {
+    outcome.status = search.is_infeasible() ? SolveStatus::kInfeasible : SolveStatus::kLimit;
+    if (search.is_infeasible()) certificate.proof = "no placement keeps every device's bytes";
+    outcome.explanation = {"memory", 0, {"the devices do not hold the graph"}};
+    result.failure =
+        Error{ErrorCode::kPlanner, "devices",
+              search.is_infeasible() ? "no placement fits the devices" : "no placement was found",
+              "give devices with more bytes", ""};
+    return result;
+  }
+  Placement placement = make_placement(graph, config, search.problem(), search.plan(),
+                                       search.value(), options.rules.merges);
+  PLIMSOLL_ASSIGN(result.split, split_graph(graph, placement, dialect));
+  certificate.objective = search.value();
+  certificate.proof = search.bound().proof;
+  // Bound and value add the same numbers up in another order.
+  double bound = search.bound().value;
+  if (bound <= search.value() * (1 + kRounding)) bound = std::min(bound, search.value());
+  certificate.lower_bound = bound;
+  outcome.status = *certificate.gap() <= options.search.tolerance ? SolveStatus::kOptimal
+                                                                  : SolveStatus::kFeasible;
+  outcome.plan = std::move(placement);
+  return result;
+}
+
+}  // namespace plimsoll::partition

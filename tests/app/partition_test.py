@@ -1,0 +1,558 @@
+"""plimsoll partition, and check and convert of its placements: graphs, devices, searches, streams, exit codes, bad input."""
+
+import json
+import math
+import pathlib
+import signal
+import subprocess
+import time
+import unittest
+
+import program
+from program import ProgramTest
+
+DATA = pathlib.Path(__file__).resolve().parents[1] / "data"
+GOLDEN = DATA / "golden"
+GRAPHS = ("bert-l3-inference", "bert24-inference", "bert24-training")
+# The contiguous optima of the placement benchmark's graphs that come along, in ms.
+OPTIMA = {"bert24-inference": 17.789906, "bert24-training": 41.745812, "bert-l3-inference": 27.918568}
+
+
+def node(number, accelerator=1.0, cpu=10.0, size=0, **more):
+    return {"id": number, "supportedOnFpga": True, "cpuLatency": cpu, "fpgaLatency": accelerator,
+            "isBackwardNode": False, "size": size} | more
+
+
+def edge(source, dest, cost=0.5):
+    return {"sourceId": source, "destId": dest, "cost": cost}
+
+
+def graph(nodes, edges=(), accelerators=2, cpus=0, memory=100):
+    return {"maxSizePerFPGA": memory, "maxFPGAs": accelerators, "maxCPUs": cpus, "nodes": list(nodes),
+            "edges": list(edges)}
+
+
+def chain(length=4, size=10, **more):
+    return graph([node(i, size=size) for i in range(length)], [edge(i, i + 1) for i in range(length - 1)], **more)
+
+
+class Placements(ProgramTest):
+    def place(self, *arguments, code=0):
+        return self.run_program("partition", *arguments, "--json", code=code).document
+
+    def test_real_graphs_reach_their_known_optima(self):
+        for name, optimum in OPTIMA.items():
+            with self.subTest(name):
+                answer = self.place(name)
+                self.assertEqual(answer["status"], "optimal")
+                self.assertTrue(answer["is_contiguous"])
+                self.assertAlmostEqual(answer["certificate"]["objective"], optimum, delta=1e-6 * optimum)
+                self.assertLessEqual(answer["certificate"]["gap"], 1e-6)
+                loads = [stage["load_ms"] for stage in answer["stages"]]
+                self.assertEqual(max(loads), answer["certificate"]["objective"])
+
+    def test_the_text_says_what_the_document_says(self):
+        text = self.run_program("partition", "bert24-inference").out
+        self.assertIn("6 x accelerator of 16.005 GiB, 1 x cpu", text)
+        self.assertRegex(text, r"(?m)^optimal  .*, \d+\.\d{3} s$")
+        self.assertIn("largest load 17.7899 ms, on device 4; none is below 17.7899 ms (gap 0 %)", text)
+        self.assertIn("6 values move between devices", text)
+        self.assertNotIn("stage 0:", text)
+        self.assertIn("\nstage 0: 1 3 2 5 4 6 7 8\n", self.run_program("partition", "bert24-inference", "-v").out)
+
+    def test_the_same_bytes_twice(self):
+        for name in GRAPHS:
+            first = self.run_program("partition", name, "--json").out
+            self.assertEqual(first, self.run_program("partition", name, "--json", "--threads", "3").out)
+            self.run_program("partition", name, "-o", "p.json")
+            self.assertEqual(first, self.read("p.json"))
+            self.assertEqual(first, self.run_program("partition", name, "-o", "-").out)
+
+    def test_standard_input(self):
+        text = self.run_program("models", "bert24-inference").out
+        answer = self.run_program("partition", "-", "--json", stdin=text).document
+        self.assertEqual(answer, self.place("bert24-inference"))
+
+    def test_devices_and_memory(self):
+        four = self.place("bert24-inference", "--devices", "4")
+        self.assertEqual([c["count"] for c in four["classes"]], [4, 1])
+        self.assertGreater(four["certificate"]["objective"], OPTIMA["bert24-inference"])
+        self.assertEqual(four["provenance"]["options"], {"devices": "4", "search": "contiguous"})
+        some = self.place("bert24-inference", "--devices", "accelerator=4", "--devices", "cpu=0", "--memory", "1GiB",
+                          "--memory", "cpu=2GiB")
+        self.assertEqual(some["classes"], [
+            {"name": "accelerator", "count": 4, "memory_cap": 1 << 30, "link_rate": 1.0},
+            {"name": "cpu", "count": 0, "memory_cap": 2 << 30}])
+
+    def test_hardware(self):
+        answer = self.run_program("partition", "bert24-inference", "--on", "4xh100-sxm", "--json")
+        self.assertEqual(answer.document["classes"][0],
+                         {"name": "accelerator", "count": 4, "memory_cap": 80 * 10**9, "link_rate": 1.0})
+        self.assertEqual([w["code"] for w in answer.document["warnings"]], ["measured_costs"])
+        self.assertIn("warning: --on", answer.err)
+        self.write("topology.json", {"world_size": 2, "hbm_cap": "5 GiB"})
+        two = self.place("bert24-inference", "--on", "topology.json")["classes"][0]
+        self.assertEqual((two["count"], two["memory_cap"]), (2, 5 << 30))
+        three = self.place("bert24-inference", "--on", "topology.json", "--devices", "3")["classes"][0]
+        self.assertEqual((three["count"], three["memory_cap"]), (3, 5 << 30))
+        self.write("topology.json", {"world_size": 2, "hbm_caps": [1, 2]})
+        for arguments in (("topology.json",), ("4xh1000",), ("cpu-server-none:2",)):
+            self.assertEqual(self.run_program("partition", "bert24-inference", "--on", *arguments, "--json",
+                                              code=1).error["place"], "--on")
+
+    def test_pins_and_forbidden_devices(self):
+        self.write("g.json", chain())
+        pinned = self.place("g.json", "--pin", "0=1")
+        self.assertEqual([stage["devices"] for stage in pinned["stages"]], [[1], [0]])
+        self.assertEqual(pinned["stages"][0]["nodes"], ["0", "1"])
+        forbidden = self.place("g.json", "--forbid", "0=0", "--forbid", "3=1")
+        self.assertEqual([stage["devices"] for stage in forbidden["stages"]], [[1], [0]])
+        self.write("g.json", chain(cpus=1))
+        cpu = self.place("g.json", "--pin", "3=cpu")
+        self.assertEqual((cpu["stages"][-1]["class"], cpu["stages"][-1]["nodes"]), ("cpu", ["3"]))
+        self.assertEqual(self.place("g.json", "--pin", "3=0", "--pin", "2=1", "--pin", "1=0", code=2)["status"],
+                         "infeasible")
+        named = chain()
+        named["nodes"][2]["name"] = "head"
+        self.write("g.json", named)
+        self.assertIn("2", self.place("g.json", "--pin", "head=1")["stages"][-1]["nodes"])
+
+    def test_the_judge_accepts_what_is_planned(self):
+        self.write("g.json", chain(cpus=1))
+        for arguments in (("bert24-inference",), ("bert24-training", "--devices", "3", "--memory", "3GiB"),
+                          ("bert-l3-inference", "--on", "2xh100-sxm"), ("g.json", "--pin", "0=cpu", "--forbid", "3=1"),
+                          ("g.json", "--forbid", "0=0", "--forbid", "0=1", "--devices", "cpu=2")):
+            with self.subTest(arguments):
+                self.run_program("partition", *arguments, "-o", "p.json")
+                checked = self.run_program("check", arguments[0], "p.json", "--json").document
+                self.assertEqual(checked["violations"], [])
+                placement = json.loads(self.read("p.json"))
+                self.assertAlmostEqual(checked["max_load_ms"], placement["certificate"]["objective"], delta=1e-9)
+
+    def test_the_judge_finds_what_was_edited(self):
+        self.run_program("partition", "bert24-inference", "-o", "p.json")
+        good = json.loads(self.read("p.json"))
+
+        def codes(edit, *flags):
+            placement = json.loads(json.dumps(good))
+            edit(placement)
+            self.write("edited.json", placement)
+            answer = self.run_program("check", "bert24-inference", "edited.json", *flags, "--json", code=5)
+            return {violation["code"] for violation in answer.document["violations"]}
+
+        def move(placement):
+            placement["stages"][1]["nodes"].append(placement["stages"][0]["nodes"].pop())
+
+        def swap(placement):
+            one, two = placement["stages"][0]["nodes"], placement["stages"][2]["nodes"]
+            one[3], two[3] = two[3], one[3]
+
+        def claim(placement):
+            placement["certificate"]["objective"] = placement["certificate"]["lower_bound"] = 10
+            placement["certificate"]["gap"] = 0
+
+        self.assertIn("time_mismatch", codes(move))
+        self.assertIn("not_contiguous", codes(swap))
+        self.assertEqual(codes(claim), {"load_mismatch"})
+        self.assertEqual(codes(lambda p: p["stages"][3].update(memory_bytes=1)), {"memory_mismatch"})
+        self.assertEqual(codes(lambda p: p["stages"][3].update(transfer_ms=1)), {"time_mismatch"})
+        self.assertEqual(codes(lambda p: p["classes"][0].update(memory_cap=1)), {"wrong_devices"})
+        self.assertIn("unknown_device", codes(lambda p: p["stages"][0].update(devices=[9])))
+        self.assertEqual(codes(lambda p: None, "--memory", "1MiB"), {"over_memory", "wrong_devices"})
+        self.assertEqual(codes(lambda p: None, "--pin", "1=5"), {"pin_broken"})
+        self.assertEqual(codes(lambda p: None, "--forbid", "1=0"), {"forbidden_device"})
+        self.assertIn("violation", self.run_program("check", "bert24-inference", "edited.json", "--memory", "1MiB",
+                                                    code=5).out)
+
+    def test_placements_of_another_graph(self):
+        self.run_program("partition", "bert24-inference", "-o", "p.json")
+        refused = self.run_program("check", "bert24-training", "p.json", "--json", code=1)
+        self.assertIn("has no device", refused.error["message"])
+        other = json.loads(self.run_program("models", "bert24-inference").out)
+        other["nodes"][0]["size"] = 8.0
+        self.write("g.json", other)
+        answer = self.run_program("check", "g.json", "p.json", code=5)
+        self.assertIn("another graph", answer.err)
+        self.assertIn("memory_mismatch", answer.out)
+
+    def test_splits_of_the_benchmark(self):
+        split = self.run_program("partition", "bert24-training", "--export", "dnn_partitioning", "-o", "p.json").out
+        self.write("split.json", split)
+        self.assertAlmostEqual(json.loads(split)["maxLoad"], OPTIMA["bert24-training"], delta=1e-4)
+        self.assertIn("right", self.run_program("check", "bert24-training", "split.json", "--contiguous").out)
+        self.assertEqual(split, self.run_program("convert", "bert24-training", "p.json", "--to", "dnn_partitioning").out)
+        back = self.run_program("convert", "bert24-training", "split.json", "--to", "plimsoll", "--json").document
+        self.assertEqual(back["stages"], json.loads(self.read("p.json"))["stages"])
+        moved = json.loads(split)
+        first, last = moved["fpgas"][0]["nodes"], moved["fpgas"][5]["nodes"]
+        first[3], last[3] = last[3], first[3]
+        self.write("split.json", moved)
+        self.run_program("check", "bert24-training", "split.json", "--contiguous", code=5)
+        self.run_program("convert", "bert24-training", "p.json", "--to", "torchrec", code=1)
+        self.run_program("partition", "bert24-training", "--export", "dnn_partitioning", "--json", code=1)
+
+    def test_2_where_a_byte_is_missing(self):
+        exact = chain(length=1, size=100, accelerators=1)
+        self.write("g.json", exact)
+        self.assertEqual(self.place("g.json")["status"], "optimal")
+        for arguments in ((), ("--memory", "99")):
+            self.write("g.json", exact if arguments else exact | {"maxSizePerFPGA": 99})
+            answer = self.place("g.json", *arguments, code=2)
+            self.assertEqual(answer["status"], "infeasible")
+            self.assertEqual((answer["explanation"]["binding"], answer["explanation"]["missing"]), ("memory", 1))
+            self.assertNotIn("stages", answer)
+            self.assertIsNone(answer["certificate"]["objective"])
+        text = self.run_program("partition", "g.json", "--memory", "99", code=2)
+        self.assertIn("proved infeasible", text.err)
+        self.assertIn("1 bytes are missing", text.err)
+
+    def test_empty_graphs_and_single_nodes(self):
+        self.write("g.json", graph([]))
+        self.assertEqual(self.place("g.json")["stages"], [])
+        self.write("g.json", chain(length=1))
+        answer = self.place("g.json")
+        self.assertEqual(answer["certificate"]["objective"], 1)
+        self.assertEqual([stage["nodes"] for stage in answer["stages"]], [["0"]])
+
+    def test_limits(self):
+        answer = self.place("bert-l3-inference", "--effort", "0", code=4)
+        self.assertEqual((answer["status"], answer["stop"]), ("limit", "effort"))
+        self.assertLessEqual(answer["certificate"]["lower_bound"], OPTIMA["bert-l3-inference"])
+        answer = self.place("bert-l3-inference", "--time-limit", "1us", code=4)
+        self.assertEqual(answer["stop"], "deadline")
+        self.assertIn("stopped_at", answer["provenance"])
+
+
+class General(ProgramTest):
+    def test_any_placement_is_no_worse_than_a_contiguous_one(self):
+        for name, best in (("bert24-training", 39.789539), ("bert-l3-inference", 21.908376)):
+            answer = self.run_program("partition", name, "--general", "--effort", "2000000", "--json").document
+            self.assertLessEqual(answer["certificate"]["objective"], OPTIMA[name])
+            self.assertGreaterEqual(answer["certificate"]["objective"], best * (1 - 1e-6))
+            self.assertLessEqual(answer["certificate"]["lower_bound"], best * (1 + 1e-6))
+            again = self.run_program("partition", name, "--search", "general", "--effort", "2000000", "--json").document
+            self.assertEqual(again["stages"], answer["stages"])
+            self.write("p.json", answer)
+            self.assertEqual(self.run_program("check", name, "p.json", "--json").document["violations"], [])
+            self.run_program("check", name, "p.json", "--contiguous",
+                             code=0 if answer["is_contiguous"] else 5)
+
+    def test_flags_that_contradict_each_other(self):
+        self.run_program("partition", "bert24-training", "--general", "--contiguous", "--json", code=1)
+        self.run_program("partition", "bert24-training", "--general", "--search", "contiguous", "--json", code=1)
+
+
+class TracedModels(ProgramTest):
+    FILES = ("dlrm-forward.json", "tiny-attention.pt2", "tiny-attention.onnx", "tiny-conv.pt2", "tiny-conv.onnx")
+
+    def place(self, name, *arguments, code=0):
+        return self.run_program("partition", DATA / "graphs" / name, *arguments, "--json", code=code)
+
+    def test_every_format_is_placed_and_judged(self):
+        for name in self.FILES:
+            with self.subTest(name):
+                answer = self.place(name, "--on", "2xh100-sxm").document
+                self.assertEqual(answer["classes"][0]["count"], 2)
+                self.write("p.json", answer)
+                checked = self.run_program("check", DATA / "graphs" / name, "p.json", "--json").document
+                self.assertEqual(checked["violations"], [])
+                again = self.place(name, "--on", "2xh100-sxm").document
+                self.assertEqual(answer, again)
+
+    def test_times(self):
+        known = self.place("dlrm-forward.json", "--on", "2xh100-sxm").document
+        self.assertEqual(known["classes"][0]["name"], "h100")
+        other = self.place("dlrm-forward.json", "--on", "2xh100-sxm", "--times", "a100").document
+        self.assertGreater(other["certificate"]["objective"], known["certificate"]["objective"])
+        roofline = self.place("dlrm-forward.json", "--on", "2xh100-sxm", "--times", "roofline").document
+        self.assertEqual(roofline["classes"][0]["name"], "h100-sxm5-80gb")
+        floored = self.place("dlrm-forward.json", "--on", "2xh100-sxm", "--launch-floor", "5us").document
+        self.assertGreater(floored["certificate"]["objective"], known["certificate"]["objective"])
+        with_cpu = self.place("dlrm-forward.json", "--on", "2xh100-sxm", "--devices", "cpu=1").document
+        self.assertEqual([c["name"] for c in with_cpu["classes"]], ["h100", "cpu"])
+        for arguments, place in ((("--times", "v100"), "--times"), (("--devices", "tpu=1"), "--devices"),
+                                 (("--launch-floor", "-1"), "--launch-floor")):
+            error = self.place("dlrm-forward.json", "--on", "2xh100-sxm", *arguments, code=1).error
+            self.assertEqual(error["place"], place)
+        self.assertEqual(self.place("dlrm-forward.json", code=1).error["place"], "--on")
+        self.assertEqual(self.place("tiny-conv.pt2", "--on", "2x40GiB", code=1).error["place"], "--on")
+
+    def test_measured_costs(self):
+        free = self.place("tiny-conv.pt2", "--on", "2xh100-sxm").document
+        name = free["stages"][0]["nodes"][0]
+        self.write("costs.csv", f"node,device_class,time_ms,mem_bytes\n{name},gpu,7.5,\n")
+        error = self.place("tiny-conv.pt2", "--on", "2xh100-sxm", "--cost-overlay", "costs.csv", "--times", "gpu",
+                           code=1).error
+        self.assertEqual(error["code"], "not_found")  # all others have no time on it
+
+    def test_exports(self):
+        name = "tiny-attention.pt2"
+        graph = DATA / "graphs" / name
+        asked = ("partition", graph, "--on", "2xh100-sxm", "--devices", "1")
+        callback = json.loads(self.run_program(*asked, "--export", "callback").out)
+        self.assertEqual(set(callback.values()), {0})
+        self.assertEqual(json.loads(self.run_program(*asked, "--export", "device_map").out), {"": 0})
+        self.assertEqual(json.loads(self.run_program(*asked, "--export", "split_spec").out), {})
+        dot = self.run_program(*asked, "--export", "dot", "-o", "p.json").out
+        self.assertTrue(dot.startswith("digraph"))
+        self.assertEqual(dot, self.run_program("convert", graph, "p.json", "--to", "dot").out)
+        self.run_program(*asked, "--export", "dnn_partitioning", code=1)
+        self.run_program("partition", "bert24-inference", "--export", "dot", code=1)
+
+    def test_damaged_archives(self):
+        for name in ("tiny-conv.pt2", "tiny-conv.onnx"):
+            whole = (DATA / "graphs" / name).read_bytes()
+            for part in (whole[:100], whole[:len(whole) // 2], b""):
+                (self.folder / name).write_bytes(part)
+                self.run_program("partition", name, "--on", "2xh100-sxm", "--json", code=1)
+
+
+class BadInput(ProgramTest):
+    def error(self, content, *arguments):
+        self.write("g.json", content)
+        return self.run_program("partition", "g.json", *arguments, "--json", code=1).error
+
+    def test_bad_graphs(self):
+        good = chain()
+
+        def changed(**more):
+            return good | more
+
+        def with_node(**more):
+            return changed(nodes=[good["nodes"][0] | more, *good["nodes"][1:]])
+
+        def with_edge(**more):
+            return changed(edges=[good["edges"][0] | more, *good["edges"][1:]])
+
+        for content, code, place in (
+                (changed(edges=[*good["edges"], edge(3, 0)]), "conflict", "g.json#"),
+                (with_edge(destId=9), "value", "g.json#/edges/0/destId"),
+                (with_edge(cost=-1), "value", "g.json#/edges/0/cost"),
+                (with_node(fpgaLatency=-1), "value", "g.json#/nodes/0/fpgaLatency"),
+                (with_node(size=2**63), "overflow", "g.json#/nodes/0/size"),
+                (with_node(size=-1), "value", "g.json#/nodes/0/size"),
+                (with_node(size=2**63 - 1), "overflow", "g.json#"),
+                (with_node(id=1), "conflict", "g.json#/nodes/1/id"),
+                (with_node(weight=1), "schema", "g.json#/nodes/0/weight"),
+                (changed(maxFPGAs=0), "value", "g.json#"),
+                (json.dumps(with_node(fpgaLatency=math.nan)), "syntax", None),
+                (json.dumps(good)[:-20], "syntax", None),
+                ("", "schema", "g.json"),
+                ([], "schema", "g.json"),
+                ({"nodes": []}, "schema", "g.json")):
+            with self.subTest(str(content)[:200]):
+                error = self.error(content)
+                self.assertEqual(error["code"], code, error)
+                if place is not None:
+                    self.assertEqual(error["place"], place)
+
+    def test_bad_flags(self):
+        for arguments, place in ((("--devices", "-1"), "--devices"), (("--devices", "two"), "--devices"),
+                                 (("--devices", "gpu=2"), "--devices"), (("--devices", "0"), "--devices"),
+                                 (("--devices", "1", "--devices", "2"), "--devices"),
+                                 (("--devices", "1048577"), "--devices"),
+                                 (("--memory", "-1"), "--memory"), (("--memory", "nan"), "--memory"),
+                                 (("--memory", "9223372036854775808"), "--memory"), (("--pin", "0"), "--pin"),
+                                 (("--pin", "9=0"), "--pin"), (("--pin", "0=2"), "--pin"), (("--pin", "0=gpu"), "--pin"),
+                                 (("--pin", "0=0", "--pin", "0=1"), "--pin"), (("--forbid", "0=-1"), "--forbid"),
+                                 (("--search", "contigous"), "--search"), (("--search", "torch"), "--search"),
+                                 (("--objective", "fx"), "--objective"), (("--objective", "speed"), "--objective"),
+                                 (("--objective", "fx", "--search", "contiguous"), "--search"),
+                                 (("--time-limit", "0"), "--time-limit"), (("--tolerance", "2"), "--tolerance"),
+                                 (("--export", "png"), "--export")):
+            with self.subTest(arguments):
+                self.assertEqual(self.error(chain(), *arguments)["place"], place)
+        self.assertIn("contiguous", self.error(chain(), "--search", "contigous")["remedy"])
+
+    def test_unknown_names(self):
+        error = self.run_program("partition", "bert24-inferense", "--json", code=1).error
+        self.assertIn("bert24-inference", error["remedy"])
+        self.run_program("partition", "missing.json", "--json", code=1)
+
+
+class Torch(ProgramTest):
+    """torch.fx's partitioner: the recorded cases hold what the program must answer."""
+
+    @staticmethod
+    def cases():
+        return json.loads((GOLDEN / "graph-partition.json").read_text(encoding="utf-8"))["cases"]
+
+    def test_recorded_cases(self):
+        num_plans = num_failures = 0
+        for case in self.cases()[::4]:
+            expected = case.get("expected_torch_2_13", case["expected"])
+            self.write("g.json", case["input"])
+            with self.subTest(case["id"]):
+                done = subprocess.run([program.PROGRAM, "partition", "g.json", "--json"], cwd=self.folder,
+                                      capture_output=True, text=True, check=False)
+                document = program.parse(done.stdout)
+                self.check_document(document)
+                if "error" in expected:
+                    num_failures += 1
+                    self.assertIn(done.returncode, (1, 4))
+                    said = (document["error"] if done.returncode == 1 else document["failure"])["message"]
+                    self.assertIn(said, expected["error"])
+                    continue
+                num_plans += 1
+                self.assertEqual(done.returncode, 0)
+                self.assertEqual(document["objective"], "fx")
+                self.assertEqual(
+                    [(s["id"], s["nodes"], s["memory_bytes"], s["devices"]) for s in document["stages"]],
+                    [(p["id"], p["nodes"], p["used_mem_bytes"], list(dict.fromkeys(p["logical_device_ids"])))
+                     for p in expected["partitions"]])
+                self.assertEqual(document["node_to_partition"], expected["node_to_partition"])
+                self.assertEqual([c["submodule"] for c in document["calls"]], [c["name"] for c in expected["dag"]])
+                if "critical_path_latency" in expected:
+                    self.assertAlmostEqual(document["certificate"]["objective"],
+                                           1000 * expected["critical_path_latency"], places=6)
+        self.assertGreater(num_plans, 20)
+        self.assertGreater(num_failures, 3)
+
+    def test_modes_and_releases(self):
+        case = next(c for c in self.cases() if c["input"].get("mode") == "cost_aware" and c["input"].get("latency")
+                    and len(c["expected"].get("partitions", [])) > 2)
+        self.write("g.json", case["input"])
+        asked = self.run_program("partition", "g.json", "--json").document
+        named = self.run_program("partition", "g.json", "--search", "torch_cost_aware", "--json").document
+        self.assertEqual(asked["stages"], named["stages"])
+        size = self.run_program("partition", "g.json", "--search", "torch_size_based", "--json").document
+        self.assertNotEqual(asked["stages"], size["stages"])
+        self.assertEqual(size["provenance"]["options"], {"search": "torch_size_based", "variant": "torch-2.13"})
+        text = self.run_program("partition", "g.json").out
+        self.assertIn("critical path", text)
+        self.assertIn("submod_0", text)
+
+        small = case["input"] | {"devices": [{"name": "d", "mem": 1, "id": 0}]}
+        self.write("small.json", small)
+        new = self.run_program("partition", "small.json", code=4)
+        old = self.run_program("partition", "small.json", "--variant", "torch-1.13", code=4)
+        self.assertIn("RuntimeError: Devices do not have enough memory for the module", new.err)
+        self.assertIn("RuntimeError: Devices have no enough memory for the module", old.err)
+        failure = self.run_program("partition", "small.json", "--json", code=4).document
+        self.assertEqual((failure["status"], failure["failure"]["kind"]), ("limit", "RuntimeError"))
+        self.run_program("partition", "small.json", "--variant", "torch-3", "--json", code=1)
+
+    def test_devices(self):
+        case = next(c for c in self.cases() if len(c["input"]["devices"]) > 1)
+        self.write("g.json", case["input"])
+        answer = self.run_program("partition", "g.json", "--devices", "1", "--memory", "1GiB", "--json").document
+        self.assertEqual([s["devices"] for s in answer["stages"]], [[0]])
+        self.assertEqual(answer["stages"][0]["memory_cap"], 1 << 30)
+        answer = self.run_program("partition", "g.json", "--on", "2x40GiB", "--json").document
+        self.assertEqual(answer["stages"][0]["memory_cap"], 40 << 30)
+        for arguments, place in ((("--pin", "a=0"), "--pin"), (("--devices", "cpu=1"), "--devices"),
+                                 (("--objective", "throughput"), "--objective"),
+                                 (("--search", "contiguous"), "--search")):
+            error = self.run_program("partition", "g.json", *arguments, "--json", code=1).error
+            self.assertEqual(error["place"], place)
+
+
+class OtherObjectives(ProgramTest):
+    def test_latency_is_placed_and_judged(self):
+        document = self.run_program("partition", "bert24-inference", "--objective", "latency", "-o", "p.json",
+                                    "--json").document
+        self.assertEqual((document["objective"], document["status"]), ("latency", "optimal"))
+        self.assertAlmostEqual(document["certificate"]["objective"], 92.411, delta=0.01)  # all on one accelerator
+        self.assertTrue(self.run_program("check", "bert24-inference", "p.json", "--json").document["is_right"])
+        document["certificate"]["objective"] *= 0.9
+        document["certificate"].pop("lower_bound")
+        document["certificate"].pop("gap")
+        self.write("wrong.json", document)
+        codes = [v["code"] for v in self.run_program("check", "bert24-inference", "wrong.json", "--json",
+                                                     code=5).document["violations"]]
+        self.assertEqual(codes, ["latency_mismatch"])
+
+    def test_our_critical_path_is_never_longer_than_torchs(self):
+        cases = json.loads((GOLDEN / "graph-partition.json").read_text(encoding="utf-8"))["cases"]
+        num_better = 0
+        for case in cases:
+            if case["input"].get("mode") != "cost_aware" or "error" in case["expected"]:
+                continue
+            if not case["input"].get("latency"):
+                continue
+            self.write("g.json", case["input"])
+            theirs = self.run_program("partition", "g.json", "--json").document["certificate"]["objective"]
+            ours = self.run_program("partition", "g.json", "--objective", "fx", "--json").document
+            self.assertEqual(ours["provenance"]["options"]["search"], "critical_path")
+            self.assertLessEqual(ours["certificate"]["objective"], theirs * (1 + 1e-9))
+            self.assertLessEqual(ours["certificate"]["lower_bound"], ours["certificate"]["objective"])
+            num_better += ours["certificate"]["objective"] < theirs * (1 - 1e-9)
+        self.assertGreater(num_better, 0)
+
+
+class Pipelines(ProgramTest):
+    """Profiles whose stages may be replicated."""
+
+    # Four operators of 1, 1, 1 and 3 ms, nothing to agree on.
+    PROFILE = "".join(
+        f"node{i} -- Linear({i}) -- forward_compute_time={ms}, backward_compute_time=0, activation_size=8, "
+        "parameter_size=0\n" for i, ms in enumerate((1, 1, 1, 3))) + "".join(
+            f"\tnode{i} -- node{i + 1}\n" for i in range(3))
+
+    def setUp(self):
+        super().setUp()
+        self.write("graph.txt", self.PROFILE)
+
+    def plan(self, *arguments, code=0):
+        return self.run_program("partition", "graph.txt", *arguments, "--json", code=code).document
+
+    def test_stages_are_replicated_unless_straight(self):
+        for arguments, value in ((("--devices", "3"), 2), (("--devices", "3", "--straight"), 3),
+                                 (("--devices", "2", "--straight"), 3), (("--devices", "1"), 6),
+                                 (("--devices", "3", "--search", "pipedream"), 2),
+                                 (("--devices", "3", "--objective", "pipeline", "--microbatches", "12"), 2 + 11 * 2)):
+            with self.subTest(arguments):
+                answer = self.plan(*arguments, "-o", "p.json")
+                self.assertAlmostEqual(answer["certificate"]["objective"], value, delta=1e-9)
+                report = self.run_program("check", "graph.txt", "p.json", "--json").document
+                self.assertTrue(report["is_right"])
+        self.assertIn("slowest stage 2 ms", self.run_program("partition", "graph.txt", "--devices", "3").out)
+
+    def test_an_edited_plan_is_found_out(self):
+        answer = self.plan("--devices", "2", "--straight")
+        answer["slowest_ms"] = 2.5
+        self.write("p.json", answer)
+        report = self.run_program("check", "graph.txt", "p.json", "--json", code=5).document
+        self.assertEqual([v["code"] for v in report["violations"]], ["value_mismatch"])
+
+    def test_the_profile_is_written_with_its_stages(self):
+        text = self.run_program("partition", "graph.txt", "--devices", "2", "--straight", "--export", "pipedream").out
+        self.assertEqual([line.rsplit("stage_id=", 1)[1] for line in text.splitlines() if "stage_id=" in line],
+                         ["0", "0", "0", "1"])
+
+    def test_bad_usage(self):
+        for arguments, place in (((), "--devices"), (("--devices", "0"), "--devices"),
+                                 (("--devices", "cpu=2"), "--devices"), (("--devices", "2", "--general"), "--general"),
+                                 (("--devices", "2", "--objective", "latency"), "--objective"),
+                                 (("--devices", "2", "--objective", "pipeline"), "--microbatches"),
+                                 (("--devices", "2", "--bandwidth", "-1"), "--bandwidth"),
+                                 (("--devices", "2", "--search", "contiguous"), "--search"),
+                                 (("--devices", "2", "--pin", "node0=0"), "--pin")):
+            with self.subTest(arguments):
+                self.assertEqual(self.plan(*arguments, code=1)["error"]["place"], place)
+        error = self.run_program("partition", "bert24-inference", "--straight", "--json", code=1).error
+        self.assertEqual(error["place"], "--straight")
+
+
+class Interrupt(ProgramTest):
+    def test_ctrl_c_returns_the_best_placement_so_far(self):
+        # Four independent chains: their pairs of downsets take many seconds.
+        chains = [(c, i) for c in range(4) for i in range(22)]
+        number = {key: n for n, key in enumerate(chains)}
+        big = graph([node(number[c, i], accelerator=1 + 0.1 * ((7 * c + 3 * i) % 11)) for c, i in chains],
+                    [edge(number[c, i], number[c, i + 1], cost=0.15 * (1 + (5 * c + 3 * i) % 7))
+                     for c, i in chains if i < 21], accelerators=7, memory=10**6)
+        self.write("g.json", big)
+        with subprocess.Popen([program.PROGRAM, "partition", "g.json", "--json"], cwd=self.folder, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+            time.sleep(0.3)
+            running.send_signal(signal.SIGINT)
+            out, _ = running.communicate(timeout=program.TIMEOUT_S)
+        document = program.parse(out)
+        self.assertEqual((document["stop"], running.returncode), ("cancelled", 3))
+        self.assertGreater(document["certificate"]["gap"], 0)
+        self.assertIn("stopped_at", document["provenance"])
+
+
+if __name__ == "__main__":
+    program.main()
