@@ -25,7 +25,7 @@ struct KnapsackItem {
 };
 
 struct KnapsackLimits {
-  double limit;                                    // slower plans are of no use
+  double limit = 0;                                // slower plans are of no use
   double enough = 0;                               // a plan as fast as that ends the search
   std::int64_t max_nodes = std::int64_t{1} << 16;  // >= 0
   bool uses_reduced_costs = true;                  // each only saves work

@@ -36,8 +36,8 @@ std::vector<char> find_free_operators(const PipelineModel& model) {
       if (find_free_choice(model, op, degree) < 0) is_free[op] = 0;
     }
   }
-  for (std::size_t e = 0; e < model.edges.size(); ++e) {
-    if (model.edges[e].bytes > 0) is_free[model.edges[e].source] = is_free[model.edges[e].dest] = 0;
+  for (const PipelineEdge& edge : model.edges) {
+    if (edge.bytes > 0) is_free[edge.source] = is_free[edge.dest] = 0;
   }
   // A reader may gather what a free operator hands it.
   const auto touching = edges_of_operators(model);

@@ -103,7 +103,7 @@ ModelStageTimes::ModelStageTimes(const PipelineModel& model, const GroupGraph& g
 void ModelStageTimes::add_sums(int tensor_parallel) {
   struct Entry {
     OperatorChoice fastest;
-    Bytes least_per_microbatch, least_memory;
+    Bytes least_per_microbatch = 0, least_memory = 0;
     bool is_possible = false;
   };
   Sums sums;

@@ -56,7 +56,7 @@ class ModelStageTimes : public StageTimes {
   // Over the operators of each cut, for one tensor-parallel degree; of fastest choices where not
   // said.
   struct Sums {
-    int tensor_parallel;
+    int tensor_parallel = 1;
     bool is_plain = true;  // choices differ in time and bytes alone, so fastest is always fastest
     bool has_one_choice = true;
     std::vector<double> time, parameters;

@@ -80,9 +80,10 @@ class StateFinder {
     Bits start(graph_.node.size(), false);
     start[static_cast<std::size_t>(first - graph_.before.begin())] = true;
     add(start);
-    for (std::size_t i = 0; i < found_.size(); ++i) {
+    std::size_t next = 0;  // `found_` grows on the way
+    while (next < found_.size()) {
       if (static_cast<std::int64_t>(found_.size()) > max_states_) return {};
-      advance(found_[i]);
+      advance(found_[next++]);
     }
     std::stable_sort(found_.begin(), found_.end(), [](const Bits& a, const Bits& b) {
       return std::count(a.begin(), a.end(), true) < std::count(b.begin(), b.end(), true);

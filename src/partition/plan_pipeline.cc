@@ -282,7 +282,7 @@ class Planner {
       certificate.proof = proof_;
       if (explanation_.lines.empty()) {
         explanation_.binding = "memory";
-        explanation_.lines.push_back(
+        explanation_.lines.emplace_back(
             "no pipeline of these operators keeps its microbatches in flight within a device");
       }
       outcome.explanation = std::move(explanation_);
