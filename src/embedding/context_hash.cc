@@ -184,6 +184,9 @@ std::map<std::string, std::string> options_map(const PlanningProblem& problem,
   map["balance_modules"] = options.balance_modules ? "true" : "false";
   map["perf_model"] = options.perf_model == PerfModelKind::kPerf ? "perf" : "storage";
   map["breadth_first"] = problem.enumeration.breadth_first ? "true" : "false";
+  if (problem.enumeration.max_column_blocks > 0) {
+    map["max_column_blocks"] = fmt::format("{}", problem.enumeration.max_column_blocks);
+  }
   if (search != nullptr) {
     map["effort"] = fmt::format("{}", search->effort);
     map["tolerance"] = python_repr(search->tolerance);

@@ -26,11 +26,12 @@ bool contains(const std::vector<T>& values, T value) {
 
 std::vector<ShardingType> filter_types(const CostModel& cost_model, const Module& module,
                                        const Table& table, const ParameterConstraints& constraints,
-                                       ComputeDevice device) {
+                                       ComputeDevice device, bool is_wide) {
   std::vector<ShardingType> types = allowed_sharding_types(cost_model, module, table, device);
   std::erase_if(types, [&](ShardingType type) {
-    return constraints.sharding_types.empty() ? needs_type_constraint(cost_model, module.kind, type)
-                                              : !contains(constraints.sharding_types, type);
+    if (!constraints.sharding_types.empty()) return !contains(constraints.sharding_types, type);
+    return needs_type_constraint(cost_model, module.kind, type) &&
+           !(is_wide && type == ShardingType::kGridShard);
   });
   return types;
 }
@@ -52,6 +53,22 @@ std::vector<ComputeKernel> filter_kernels(const CostModel& cost_model, const Mod
   });
   if (contains(kernels, ComputeKernel::kFused)) std::erase(kernels, ComputeKernel::kDense);
   return kernels;
+}
+
+// Smallest widths of the column cuts to try: the constraint's, then those of the wide space.
+std::vector<std::optional<std::int64_t>> min_partitions(ShardingType type, std::int64_t columns,
+                                                        std::optional<std::int64_t> constrained,
+                                                        std::int64_t max_column_blocks) {
+  std::vector<std::optional<std::int64_t>> widths{constrained};
+  if (!is_column_cut(type)) return widths;
+  const std::int64_t given = column_width(columns, constrained);
+  for (std::int64_t blocks = 2; blocks <= max_column_blocks; ++blocks) {
+    const std::int64_t width = columns / blocks;
+    if (columns % blocks == 0 && width > 0 && width % 4 == 0 && width != given) {
+      widths.emplace_back(width);
+    }
+  }
+  return widths;
 }
 
 std::string dependency_of(const Module& module, const Table& table) {
@@ -153,7 +170,7 @@ Result<void> enumerate_table(const Estimator& estimator, const Model& model, int
   entry.pooling_factors = profile.pooling_factors;
 
   const std::vector<ShardingType> types =
-      filter_types(cost_model, module, table, constraints, device);
+      filter_types(cost_model, module, table, constraints, device, options.max_column_blocks > 0);
   if (types.empty()) {
     result.warnings.push_back({"no_sharding_type", fqn, "no sharding type is left after filters"});
   }
@@ -162,19 +179,8 @@ Result<void> enumerate_table(const Estimator& estimator, const Model& model, int
     auto appended = append_option(estimator, profile, cut, option, set);
     if (!appended) estimate_error = at_table(std::move(appended).error(), fqn);
   };
-  bool has_option = false;
-  for (const ShardingType type : types) {
-    const std::vector<ComputeKernel> kernels =
-        filter_kernels(cost_model, module, table, constraints, type, topology);
-    if (kernels.empty()) {
-      result.warnings.push_back(
-          {"no_compute_kernel", fqn,
-           fmt::format("no compute kernel is left for {} after filters", to_string(type))});
-      continue;
-    }
-    PLIMSOLL_ASSIGN(const Cut cut, cut_table(cost_model, topology, type, profile.shape,
-                                             constraints.min_partition, num_buckets));
-    has_option = true;
+  const auto append_kernels = [&](ShardingType type, const std::vector<ComputeKernel>& kernels,
+                                  const Cut& cut) {
     for (const ComputeKernel kernel : kernels) {
       Option option;
       option.table = static_cast<std::int32_t>(set.tables.size());
@@ -192,6 +198,24 @@ Result<void> enumerate_table(const Estimator& estimator, const Model& model, int
         profile.dynamic_embedding = choice;
         append(cut, option);
       }
+    }
+  };
+  bool has_option = false;
+  for (const ShardingType type : types) {
+    const std::vector<ComputeKernel> kernels =
+        filter_kernels(cost_model, module, table, constraints, type, topology);
+    if (kernels.empty()) {
+      result.warnings.push_back(
+          {"no_compute_kernel", fqn,
+           fmt::format("no compute kernel is left for {} after filters", to_string(type))});
+      continue;
+    }
+    for (const auto& min_partition : min_partitions(
+             type, profile.shape.columns, constraints.min_partition, options.max_column_blocks)) {
+      PLIMSOLL_ASSIGN(const Cut cut, cut_table(cost_model, topology, type, profile.shape,
+                                               min_partition, num_buckets));
+      has_option = true;
+      append_kernels(type, kernels, cut);
     }
   }
   entry.num_options = static_cast<std::int32_t>(set.options.size()) - entry.first_option;

@@ -12,7 +12,7 @@ constexpr std::int64_t kMovesBetweenRefreshes = std::int64_t{1} << 20;
 
 class Annealer {
  public:
-  Annealer(const LoadModel& model, const AnnealingOptions& options, RandomNumbers& random,
+  Annealer(const LoadModel& model, const AnnealingOptions& options, SplitMix64& random,
            const RunContext& context, std::vector<int>& best)
       : model_(model),
         options_(options),
@@ -167,7 +167,7 @@ class Annealer {
 
   const LoadModel& model_;
   const AnnealingOptions& options_;
-  RandomNumbers& random_;
+  SplitMix64& random_;
   const RunContext& context_;
   std::vector<int>& best_;
   LoadState state_;
@@ -181,7 +181,7 @@ class Annealer {
 
 }  // namespace
 
-std::int64_t anneal(const LoadModel& model, const AnnealingOptions& options, RandomNumbers& random,
+std::int64_t anneal(const LoadModel& model, const AnnealingOptions& options, SplitMix64& random,
                     const RunContext& context, std::vector<int>& device) {
   return Annealer(model, options, random, context, device).run();
 }

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "partition/load_state.h"
-#include "partition/random_numbers.h"
+#include "plimsoll/core/random.h"
 #include "plimsoll/core/run_context.h"
 
 namespace plimsoll::partition {
@@ -34,7 +34,7 @@ struct AnnealingOptions {
 
 // Changes `device` to the best assignment met: least excess of bytes first, then least largest
 // load. The number of moves tried, less where the clock or a cancel came.
-std::int64_t anneal(const LoadModel& model, const AnnealingOptions& options, RandomNumbers& random,
+std::int64_t anneal(const LoadModel& model, const AnnealingOptions& options, SplitMix64& random,
                     const RunContext& context, std::vector<int>& device);
 
 }  // namespace plimsoll::partition

@@ -8,8 +8,8 @@
 #include "partition/downsets.h"
 #include "partition/group_cut.h"
 #include "partition/multilevel.h"
-#include "partition/random_numbers.h"
 #include "partition/stage_chain.h"
+#include "plimsoll/core/random.h"
 
 namespace plimsoll::partition {
 namespace {
@@ -285,7 +285,7 @@ class Splitter {
   const RunContext& context_;
   Knowledge& known_;
   Budget& budget_;
-  RandomNumbers random_{options_.search.seed};
+  SplitMix64 random_{options_.search.seed};
   int num_orders_made_ = 0;
 };
 
@@ -364,7 +364,7 @@ void refine_in_order(const CostGraph& graph, const GroupGraph& groups,
   };
   std::vector<int> device;
   for (const auto& nodes : groups.nodes) device.push_back(known.plan->device[nodes.front()]);
-  RandomNumbers random(options.search.seed);
+  SplitMix64 random(options.search.seed);
   std::int64_t moves_left = std::min<std::int64_t>(
       budget.pairs_left, kRefinementMoves + kRefinementMovesPerGroup * groups.num_groups());
   budget.pairs_left -= moves_left;

@@ -13,7 +13,7 @@ constexpr int kClockMoves = 256;  // between two looks at the clock
 
 class Annealing {
  public:
-  Annealing(const FxProblem& problem, SplitMix& random)
+  Annealing(const FxProblem& problem, SplitMix64& random)
       : problem_(problem),
         random_(random),
         state_(problem),
@@ -34,7 +34,7 @@ class Annealing {
       changes_.clear();
       propose();
       if (changes_.empty()) continue;
-      const double limit = current - temperature * std::log(1 - random_.fraction());
+      const double limit = current - temperature * std::log(1 - random_.unit());
       const double path =
           fits() ? problem_.critical_path(state_.device(), problem_.num_operators(), finish_) : -1;
       const double next = path < 0 ? -1 : score(path);
@@ -141,7 +141,7 @@ class Annealing {
   }
 
   const FxProblem& problem_;
-  SplitMix& random_;
+  SplitMix64& random_;
   FxState state_;
   std::vector<double> finish_;
   std::vector<std::pair<int, int>> changes_;  // (operator, device before)
@@ -154,7 +154,7 @@ class Annealing {
 
 double anneal_critical_path(const FxProblem& problem, std::vector<int>& plan,
                             std::int64_t num_moves, double temperature, double lower_bound,
-                            SplitMix& random, const RunContext& context, std::int64_t& num_done) {
+                            SplitMix64& random, const RunContext& context, std::int64_t& num_done) {
   return Annealing(problem, random)
       .run(plan, num_moves, temperature, lower_bound, context, num_done);
 }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "partition/fx_problem.h"
-#include "partition/splitmix.h"
+#include "plimsoll/core/random.h"
 #include "plimsoll/core/run_context.h"
 
 namespace plimsoll::partition {
@@ -21,6 +21,6 @@ namespace plimsoll::partition {
 // `temperature`, a share of the start's critical path, to a hundredth of it.
 double anneal_critical_path(const FxProblem& problem, std::vector<int>& plan,
                             std::int64_t num_moves, double temperature, double lower_bound,
-                            SplitMix& random, const RunContext& context, std::int64_t& num_done);
+                            SplitMix64& random, const RunContext& context, std::int64_t& num_done);
 
 }  // namespace plimsoll::partition

@@ -178,7 +178,7 @@ class Search {
   const FxSearchOptions& options_;
   const RunContext& context_;
   FxProblem problem_;
-  SplitMix random_;
+  SplitMix64 random_;
   std::int64_t max_effort_ = 0, effort_left_ = 0;
   FxBound bound_;
   std::vector<int> plan_;  // [num_operators] devices

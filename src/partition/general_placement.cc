@@ -8,8 +8,8 @@
 
 #include "partition/downsets.h"
 #include "partition/multilevel.h"
-#include "partition/random_numbers.h"
 #include "partition/stage_chain.h"
+#include "plimsoll/core/random.h"
 #include "plimsoll/partition/contiguous_split.h"
 #include "plimsoll/partition/placement_bounds.h"
 
@@ -197,7 +197,7 @@ class Placer {
   const RunContext& context_;
   const double lower_bound_;
   std::int64_t moves_left_;
-  RandomNumbers random_;
+  SplitMix64 random_;
   GroupGraph groups_;
   std::vector<int> kind_of_;  // [num_devices]
   std::optional<DeviceAssignment> plan_;

@@ -56,9 +56,11 @@ void LatencyAnnealing::undo() {
   }
 }
 
-int LatencyAnnealing::random_device(SplitMix& random) { return random.below(graph_.num_devices()); }
+int LatencyAnnealing::random_device(SplitMix64& random) {
+  return random.below(graph_.num_devices());
+}
 
-void LatencyAnnealing::move_to_neighbour(SplitMix& random) {
+void LatencyAnnealing::move_to_neighbour(SplitMix64& random) {
   const int group = random.below(groups_.num_groups());
   const std::vector<int>& nodes = groups_.nodes[group];
   const int node = nodes[random.below(static_cast<int>(nodes.size()))];
@@ -73,7 +75,7 @@ void LatencyAnnealing::move_to_neighbour(SplitMix& random) {
   put(group, to);
 }
 
-void LatencyAnnealing::move_run(SplitMix& random) {
+void LatencyAnnealing::move_run(SplitMix64& random) {
   const int num_groups = groups_.num_groups();
   const int begin = random.below(num_groups);
   const int longest = std::max(1, num_groups >> random.below(8));
@@ -87,7 +89,7 @@ void LatencyAnnealing::move_run(SplitMix& random) {
 
 // A net is cut between two nodes: the reader follows the producer with all of its task that stands
 // before it, or the producer follows the reader with all that stands behind it.
-void LatencyAnnealing::move_over_border(SplitMix& random) {
+void LatencyAnnealing::move_over_border(SplitMix64& random) {
   for (int attempt = 0; attempt < 8; ++attempt) {
     if (graph_.nets.empty()) return;
     const Net& net = graph_.nets[random.below(static_cast<int>(graph_.nets.size()))];
@@ -118,7 +120,7 @@ void LatencyAnnealing::move_over_border(SplitMix& random) {
 }
 
 // A whole task, or all of its device.
-void LatencyAnnealing::move_task(SplitMix& random) {
+void LatencyAnnealing::move_task(SplitMix64& random) {
   const int node = random.below(graph_.num_nodes());
   const int device = state_.device()[node];
   const int to = random_device(random);
@@ -130,7 +132,7 @@ void LatencyAnnealing::move_task(SplitMix& random) {
   }
 }
 
-void LatencyAnnealing::swap_groups(SplitMix& random) {
+void LatencyAnnealing::swap_groups(SplitMix64& random) {
   const int a = random.below(groups_.num_groups());
   const int b = random.below(groups_.num_groups());
   const int device_of_a = state_.device_of_group(a);
@@ -138,7 +140,7 @@ void LatencyAnnealing::swap_groups(SplitMix& random) {
   put(b, device_of_a);
 }
 
-void LatencyAnnealing::propose(SplitMix& random) {
+void LatencyAnnealing::propose(SplitMix64& random) {
   changes_.clear();
   const int choice = random.below(100);
   if (choice < 30) {
@@ -155,7 +157,7 @@ void LatencyAnnealing::propose(SplitMix& random) {
 }
 
 double LatencyAnnealing::run(std::vector<int>& plan, const AnnealingOptions& options,
-                             double lower_bound, SplitMix& random, const RunContext& context,
+                             double lower_bound, SplitMix64& random, const RunContext& context,
                              std::int64_t& num_done) {
   state_.assign(plan);
   double best = latency_.evaluate(plan);
@@ -179,7 +181,7 @@ double LatencyAnnealing::run(std::vector<int>& plan, const AnnealingOptions& opt
     for (const Change& change : changes_) {
       fits = fits && state_.fits(state_.device_of_group(change.group));
     }
-    const double limit = current - temperature * std::log(1 - random.fraction());
+    const double limit = current - temperature * std::log(1 - random.unit());
     const double latency = fits ? latency_.evaluate(state_.device()) : kUnlimited;
     const double next = score(latency);
     if (!(next <= limit) || next == kUnlimited) {

@@ -16,7 +16,7 @@
 
 #include "partition/latency_groups.h"
 #include "partition/latency_state.h"
-#include "partition/splitmix.h"
+#include "plimsoll/core/random.h"
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/partition/device_assignment.h"
 #include "plimsoll/partition/sample_latency.h"
@@ -37,21 +37,21 @@ class LatencyAnnealing {
   // From `plan`, which fits; leaves the best in it and returns its latency. `num_done` grows by the
   // moves made. Stops early where `lower_bound` is met, by the clock or a cancel.
   double run(std::vector<int>& plan, const AnnealingOptions& options, double lower_bound,
-             SplitMix& random, const RunContext& context, std::int64_t& num_done);
+             SplitMix64& random, const RunContext& context, std::int64_t& num_done);
 
  private:
   struct Change {
     int group, from;
   };
   double score(double latency) const;
-  void propose(SplitMix& random);
+  void propose(SplitMix64& random);
   void put(int group, int to);
-  int random_device(SplitMix& random);
-  void move_to_neighbour(SplitMix& random);
-  void move_run(SplitMix& random);
-  void move_over_border(SplitMix& random);
-  void move_task(SplitMix& random);
-  void swap_groups(SplitMix& random);
+  int random_device(SplitMix64& random);
+  void move_to_neighbour(SplitMix64& random);
+  void move_run(SplitMix64& random);
+  void move_over_border(SplitMix64& random);
+  void move_task(SplitMix64& random);
+  void swap_groups(SplitMix64& random);
   void undo();
 
   const CostGraph& graph_;

@@ -217,7 +217,7 @@ class Search {
   const RunContext& context_;
   LatencyGroups groups_;
   SampleLatency latency_;
-  SplitMix random_;
+  SplitMix64 random_;
   std::int64_t effort_left_ = 0, max_effort_ = 0;
   LatencyBound bound_;
   std::vector<int> plan_;

@@ -80,7 +80,7 @@ void LatencyStarts::follow(const DeviceAssignment& plan) {
   }
 }
 
-std::optional<DeviceAssignment> LatencyStarts::next(SplitMix& random, const RunContext& context) {
+std::optional<DeviceAssignment> LatencyStarts::next(SplitMix64& random, const RunContext& context) {
   std::vector<std::uint64_t> keys(blocks_.nodes.size());
   for (std::size_t b = 0; b < keys.size(); ++b) {
     if (num_orders_ == 1) keys[b] = b;

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "partition/group_graph.h"
-#include "partition/splitmix.h"
+#include "plimsoll/core/random.h"
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/partition/cost_graph.h"
 #include "plimsoll/partition/device_assignment.h"
@@ -29,7 +29,7 @@ class LatencyStarts {
   explicit LatencyStarts(const CostGraph& graph);
 
   // The best chain along the next order; nothing after a cancel or the deadline.
-  std::optional<DeviceAssignment> next(SplitMix& random, const RunContext& context);
+  std::optional<DeviceAssignment> next(SplitMix64& random, const RunContext& context);
   // The next orders shuffle around this one's stages.
   void follow(const DeviceAssignment& plan);
 

@@ -24,7 +24,7 @@ constexpr double kSwapShare = 0.2;
 // Pairs groups of one device by the heaviest nets between them. [num_groups] the pair's number, in
 // the order of its smaller group.
 std::vector<int> match(const GroupGraph& groups, const std::vector<int>& device, double max_work,
-                       RandomNumbers& random, int& num_clusters) {
+                       SplitMix64& random, int& num_clusters) {
   const std::vector<std::vector<int>> nets_of = nets_of_groups(groups);
   const std::vector<double> work = work_of_groups(groups);
   std::vector<int> order(groups.nodes.size());
@@ -72,7 +72,7 @@ struct Level {
 };
 
 std::vector<Level> coarsen(const GroupGraph& groups, std::vector<int> device, double max_work,
-                           RandomNumbers& random, const RunContext& context) {
+                           SplitMix64& random, const RunContext& context) {
   std::vector<Level> levels;
   const GroupGraph* finest = &groups;
   while (finest->num_groups() > kCoarsest && !context.is_past_deadline()) {
@@ -92,7 +92,7 @@ std::vector<Level> coarsen(const GroupGraph& groups, std::vector<int> device, do
 }  // namespace
 
 void refine(const GroupGraph& groups, const std::vector<std::vector<double>>& pair_rates,
-            const MultilevelOptions& options, RandomNumbers& random, const RunContext& context,
+            const MultilevelOptions& options, SplitMix64& random, const RunContext& context,
             std::int64_t& moves_left, std::vector<int>& device) {
   const LoadModel finest(groups, pair_rates);
   const std::vector<double> work = work_of_groups(groups);

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "partition/load_state.h"
-#include "partition/random_numbers.h"
+#include "plimsoll/core/random.h"
 #include "plimsoll/core/run_context.h"
 
 namespace plimsoll::partition {
@@ -32,7 +32,7 @@ struct MultilevelOptions {
 
 // Changes `device` to the best assignment met. `moves_left` is counted down; at 0 or below it ends.
 void refine(const GroupGraph& groups, const std::vector<std::vector<double>>& pair_rates,
-            const MultilevelOptions& options, RandomNumbers& random, const RunContext& context,
+            const MultilevelOptions& options, SplitMix64& random, const RunContext& context,
             std::int64_t& moves_left, std::vector<int>& device);
 
 }  // namespace plimsoll::partition

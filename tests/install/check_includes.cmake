@@ -4,7 +4,7 @@ cmake_minimum_required(VERSION 3.22)
 
 set(core_may_include core)
 set(topology_may_include core topology)
-set(embedding_may_include core topology embedding)
+set(embedding_may_include core topology solve embedding)
 set(solve_may_include core solve)
 set(checkpoint_may_include core topology solve checkpoint)
 set(partition_may_include core topology solve partition)

@@ -42,6 +42,10 @@ std::int64_t column_width(std::int64_t columns, std::optional<std::int64_t> min_
 struct EnumerationOptions {
   std::int64_t batch_size = 512;  // per rank; 0 means 512
   bool breadth_first = false;     // the heterogeneous planner's order
+  // >= 0; above 0 the wide space of our own search: beside the reference's width of a column cut
+  // every multiple of 4 that cuts the table into at most so many blocks, and grid_shard wherever
+  // the sharder offers it.
+  int max_column_blocks = 0;
   // Constraints keyed by fqn and constraints of all tables, TorchEasyRec's way: find_constraints.
   ConstraintMap fqn_constraints;
   std::optional<ParameterConstraints> global_constraints;

@@ -1,0 +1,95 @@
+// From the options of tables to a placement problem of the slowest rank, and back.
+//
+// Every table is a unit, and each of its options a choice:
+//   table_wise, column_wise       device    a piece a column shard
+//   table_row_wise, grid_shard    host      a block a column block, one piece on each rank of a
+//                                           fast domain (`group_size` ranks)
+//   row_wise, data_parallel       uniform
+//   table_column_wise             left out beside column_wise, which costs the same and may cross
+//                                 hosts; else one block on the ranks of a host
+// Left out, too: what the checker calls a hazard, host choices where one host is all there is and
+// row_wise costs no more. Tables of one dependency are one unit whose options agree in spread, so
+// that all stand on one rank, one host or everywhere. A bound on the problem's objective holds for
+// the plans that remain. Source: notes on balanced sharding, sections 1 and 4; notes on the truth
+// of the model, section 4.3.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plimsoll/core/outcome.h"
+#include "plimsoll/core/result.h"
+#include "plimsoll/embedding/enumerator.h"
+#include "plimsoll/embedding/option_set.h"
+#include "plimsoll/embedding/proposer.h"
+#include "plimsoll/solve/placement_problem.h"
+#include "plimsoll/topology/topology.h"
+
+namespace plimsoll::embedding {
+
+enum class BalanceObjective {
+  kRating,  // slowest rank's total: the reference's rating
+  kStep,    // sum over the five components of the slowest rank's
+  kTime,    // StepModel
+};
+
+// What a step takes, as data: weights of the slowest rank's kernels, collectives, output bytes and
+// tables, a charge for each sharding type present in a module, a floor.
+struct StepModel {
+  double kernel_weight = 1;          // >= 0
+  double collective_weight = 1;      // >= 0
+  double ms_per_sharding_type = .5;  // >= 0; of each module
+  double ms_per_output_byte = 0;     // >= 0
+  double ms_per_table = 0;           // >= 0
+  double floor_ms = 0;               // >= 0
+  bool is_assumed = true;            // nothing measured stands behind the numbers
+  bool operator==(const StepModel&) const = default;
+};
+
+struct BridgeOptions {
+  BalanceObjective objective = BalanceObjective::kRating;
+  StepModel step_model;
+  bool keeps_hazards = false;
+  std::map<std::string, std::vector<int>> allowed_ranks;  // by fqn, ascending; absent: all
+  std::vector<std::vector<std::string>> apart;            // fqns that share no rank
+};
+
+// What the bridge reads; pointers may be null where options come from a dump.
+struct BridgeInput {
+  const OptionSet* options = nullptr;        // never null
+  const topology::Topology* room = nullptr;  // never null; after reservation
+  const Model* model = nullptr;
+  const Estimator* estimator = nullptr;    // for output bytes
+  std::span<const TableProfile> profiles;  // likewise
+};
+
+// What a shard sends out, in bytes; 0 where there is no estimator.
+double output_bytes(const BridgeInput& input, const Option& option, const ShardRun& run);
+
+struct PlacementBridge {
+  solve::PlacementProblem problem;
+  std::vector<std::vector<std::int32_t>> tables;  // [num_units] the unit's tables
+  // [num_units][choices][tables of the unit] options.
+  std::vector<std::vector<std::vector<std::int32_t>>> options;
+  std::vector<Warning> warnings;
+};
+
+// Errors: kNotFound for a table that `allowed_ranks` or `apart` name and the options lack; kValue
+// for a step model that is negative or not finite; those of `validate`.
+Result<PlacementBridge> make_placement_bridge(const BridgeInput& input,
+                                              const BridgeOptions& options);
+
+// The placed options in table order. Precondition: `placements` is allowed.
+PlacedProposal to_proposal(const PlacementBridge& bridge, const OptionSet& options,
+                           const solve::UnitPlacements& placements);
+
+// A plan of the same options as placements; nothing where it takes what the bridge leaves out and
+// no choice stands for that at the same places.
+std::optional<solve::UnitPlacements> find_placements(const PlacementBridge& bridge,
+                                                     const OptionSet& options,
+                                                     const PlacedProposal& plan);
+
+}  // namespace plimsoll::embedding

@@ -1,0 +1,54 @@
+// Certified placements of the slowest rank.
+//
+// Problem. PlacementProblem: a placement of small objective, a lower bound, or a proof that there
+// is none.
+// Method. Where taken choices are charged for causes, every set of causes that a placement may use
+// is a part of its own, without charges; else all is one part. Of each part:
+//   the average bound on what a target leaves (filtered_bound), or a proof of infeasibility;
+//   the caller's starts, and constructions by targets of the uniform load;
+//   of up to kMaxDiveUnits units: dives by bisection between bound and incumbent;
+//   the bound by contents of hosts and ranks (pattern_bound);
+//   annealing from the best starts, all of them, then 4, then 2;
+//   of up to kMaxDiveUnits units: a dive without memory under the incumbent, whose exhaustion is a
+//   proof.
+// Parts whose bound reaches the incumbent are left; the bound of all is the least of the parts'.
+// Cost. Effort counts moves, nodes and units placed; the bound's is not counted.
+// Promises. A function of problem, options and seed, whatever the clock, unless a clock or a cancel
+// stops it: then `effort` says where, and `stop_at` of that number stops there again. Never worse
+// than an allowed start; the objective is the judge's; lower_bound <= objective.
+// Source: notes on balanced sharding, section 7; part 2, section 7.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plimsoll/core/outcome.h"
+#include "plimsoll/core/run_context.h"
+#include "plimsoll/solve/placement_problem.h"
+
+namespace plimsoll::solve {
+
+inline constexpr std::int64_t kDefaultBalanceEffort = 10000000;
+inline constexpr int kMaxDiveUnits = 40;
+
+struct BalanceOptions {
+  std::vector<UnitPlacements> starts;  // placements that are not allowed are left out
+  std::int64_t stop_at = -1;           // effort at which to stop; < 0: nowhere
+  // Rules, on unless a test or a comparison turns them off.
+  bool uses_constructions = true;
+  bool uses_dives = true;
+  bool uses_patterns = true;
+  bool uses_annealing = true;
+};
+
+struct BalanceOutcome {
+  Outcome<UnitPlacements> outcome;
+  std::int64_t effort = 0;  // spent
+};
+
+// `search.effort` is what annealing and dives together may spend (kDefaultBalanceEffort).
+// Precondition: a valid problem.
+BalanceOutcome balance(const PlacementProblem& problem, const BalanceOptions& options,
+                       const SearchOptions& search, const RunContext& context);
+
+}  // namespace plimsoll::solve

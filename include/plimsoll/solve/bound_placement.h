@@ -1,0 +1,53 @@
+// The best lower bound of a placement problem that a budget of effort buys: all bounds of this room
+// in turn, and the charges.
+//
+// Method. Charges are paid once for each cause present, so that the placements are split by causes:
+// a case forbids some and pays for others; causes left open are free. The case of least value is
+// split at its dearest open cause (without it; with its charge) until none is open, and then
+// bounded by, in turn, average, filter, windows, coarse and fine patterns, branching, each of which
+// starts from what was proved before; best first, so that dear bounds are spent on the cases that
+// decide. The least value is the bound.
+// At most `max_cases` cases; causes beyond 64, and those that are open when cases run out, stay
+// free: the bound is lower then, and still valid.
+// Promises. No allowed placement has a smaller objective than `value` times 1 - 1e-9.
+// Deterministic: effort is counted in evaluations, windows, pricings and nodes. A deadline or a
+// cancel gives the bound proved so far. Not promised. Units to stay apart count only through the
+// ranks that uniform choices would take. Source: notes on balanced sharding, sections 2 and 7; part
+// 2, sections 1 and 7.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "plimsoll/core/run_context.h"
+#include "plimsoll/solve/pattern_bound.h"
+#include "plimsoll/solve/placement_bound.h"
+#include "plimsoll/solve/placement_groups.h"
+#include "plimsoll/solve/placement_problem.h"
+#include "plimsoll/solve/window_bound.h"
+
+namespace plimsoll::solve {
+
+struct BoundOptions {
+  std::optional<double> incumbent;  // objective of a placement; nothing above it is proved
+  double tolerance = 1e-6;          // >= 0; incumbent / value - 1 that ends the search
+  bool use_windows = true;
+  bool use_patterns = true;
+  bool use_branching = true;
+  int coarse_cells = 2000;           // >= 1
+  int cells = 16000;                 // >= 1
+  double window_tolerance = 1e-4;    // > 0, relative, of patterns' windows
+  std::int64_t max_pricings = 1500;  // >= 1, of each pattern bound
+  std::int64_t max_nodes = 400;      // >= 1, of each pattern bound
+  int max_classes = 120;             // >= 0, with more there are no patterns
+  int max_branched_units = 60;       // >= 0, with more units nothing is branched
+  int max_cases = 256;               // >= 1
+  GroupRules groups;
+  FilterRules filter;
+};
+
+// Precondition: a valid problem.
+PlacementBound bound_placement(const PlacementProblem& problem, const BoundOptions& options,
+                               const RunContext& context);
+
+}  // namespace plimsoll::solve

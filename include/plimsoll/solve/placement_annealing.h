@@ -1,0 +1,43 @@
+// Annealing of a placement towards a target a little below the best known value.
+//
+// Problem. Improve an allowed placement. Where loads nearly balance, the objective is flat: most
+// moves leave the slowest rank as it is.
+// Method. Simulated annealing on the overload of a target tau,
+//     E = sum_r max(0, load_r / tau - 1)^2 + kappa * mean load / tau,   kappa = 3e-3 (3e-2 every
+//     third failure),
+// memory hard. Moves: a piece from a loaded rank to a light one 45 %, two pieces swapped 35 %, a
+// block moved 8 %, the choice of one or two units with greedy placement 12 %. No overload: a new
+// incumbent, and the next tau lies below it by a third of the gap left; a failure halves the step.
+// With several barriers the energy is the objective itself, the largest load of each barrier, and
+// 2 % of a 16th-power mean that breaks plateaus.
+// Cost. O(1) a piece moved, O(ranks of a host) a block, O(ranks) a choice; with several barriers
+// O(ranks) where the slowest rank of one is touched.
+// Promises. A function of problem, start, options; never worse than the start by the judge.
+// Source: notes on balanced sharding, sections 3.3 and 4.
+#pragma once
+
+#include <cstdint>
+
+#include "plimsoll/solve/effort_clock.h"
+#include "plimsoll/solve/placement_construction.h"
+
+namespace plimsoll::solve {
+
+struct AnnealingOptions {
+  double lower_bound = 0;               // ms, >= 0: of the objective; no tau goes below it
+  std::int64_t max_moves = 1000000;     // >= 0
+  std::int64_t moves_a_round = 200000;  // >= 1
+  double tolerance = 1e-6;              // >= 0; stops at this gap
+  std::uint64_t seed = 0;
+};
+
+struct AnnealingResult {
+  Start best;
+  std::int64_t num_moves = 0;
+};
+
+// Precondition: `start` is allowed, and its choices are among the items' (find_choice).
+AnnealingResult anneal(const PlacementItems& items, const Start& start,
+                       const AnnealingOptions& options, EffortClock& clock);
+
+}  // namespace plimsoll::solve

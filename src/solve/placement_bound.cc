@@ -1,0 +1,48 @@
+#include "plimsoll/solve/placement_bound.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace plimsoll::solve {
+
+std::string_view to_string(BoundMethod method) {
+  switch (method) {
+    case BoundMethod::kNone:
+      return "none";
+    case BoundMethod::kAverage:
+      return "average";
+    case BoundMethod::kFiltered:
+      return "filtered";
+    case BoundMethod::kWindows:
+      return "windows";
+    case BoundMethod::kPatterns:
+      return "patterns";
+    case BoundMethod::kBranched:
+      return "branched_patterns";
+    case BoundMethod::kMemory:
+      return "memory";
+  }
+  return "";
+}
+
+double dual_value(const DualFunction& function, double x) {
+  const double e = function.parameter;
+  switch (function.kind) {
+    case DualFunctionKind::kIdentity:
+      return x;
+    case DualFunctionKind::kThreshold:
+      return x < e ? 0 : x > 1 - e ? 1 : x;
+    case DualFunctionKind::kStep: {
+      const double scaled = (e + 1) * x;
+      return scaled == std::floor(scaled) ? x : std::floor(scaled) / e;
+    }
+    case DualFunctionKind::kRounding: {
+      const double n = std::floor(1 / e);
+      if (x < 0.5) return std::floor(x / e) / n;
+      return x > 0.5 ? 1 - std::floor((1 - x) / e) / n : 0.5;
+    }
+  }
+  return 0;
+}
+
+}  // namespace plimsoll::solve

@@ -1,0 +1,143 @@
+#include "plimsoll/solve/window_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <queue>
+#include <utility>
+
+namespace plimsoll::solve {
+namespace {
+
+struct Window {
+  double value = 0;
+  int node = 0;    // in the witness
+  int proof = -1;  // likewise; of this window or one around it
+  double low = 0;
+  double high = 0;
+  UniformCounts counts;
+  int branch_class = -1;
+  double branch_count = 0;
+};
+
+struct IsWorse {
+  bool operator()(const Window& a, const Window& b) const {
+    return a.value != b.value ? a.value > b.value : a.node > b.node;
+  }
+};
+
+class Search {
+ public:
+  Search(const RoomOracle& oracle, int num_classes, const WindowOptions& options)
+      : oracle_(oracle), num_classes_(num_classes), options_(options) {}
+
+  WindowResult run() {
+    result_.witness.top = options_.top;
+    result_.witness.nodes.emplace_back();
+    ask({0, 0, -1, 0, options_.top, {}, -1, 0});
+    while (true) {
+      const Window window = heap_.top();
+      result_.value = window.value;
+      result_.room = window.high;
+      const double width = window.high - window.low;
+      const double scale = std::max(window.value, window.high);
+      const bool may_branch = window.branch_class >= 0 && width <= options_.branch_width * scale;
+      if (window.value >= options_.goal || result_.num_nodes >= options_.max_nodes ||
+          (options_.is_spent && options_.is_spent()) ||
+          (width <= options_.tolerance * scale && !may_branch)) {
+        break;
+      }
+      heap_.pop();
+      if (may_branch) {
+        branch(window);
+      } else {
+        split(window);
+      }
+    }
+    return std::move(result_);
+  }
+
+ private:
+  int add_children(const Window& window, double at, int class_index) {
+    const int first = static_cast<int>(result_.witness.nodes.size());
+    WindowNode& node = result_.witness.nodes[window.node];
+    node.first_child = first;
+    node.split = at;
+    node.class_index = class_index;
+    node.proof = -1;
+    result_.witness.nodes.resize(result_.witness.nodes.size() + 2);
+    return first;
+  }
+
+  void ask(Window window) {
+    ++result_.num_nodes;
+    const double goal = options_.goal - window.low;
+    RoomAnswer answer = oracle_(window.high, window.counts, goal);
+    window.branch_class = answer.branch_class;
+    window.branch_count = answer.branch_count;
+    // The proof of the window around this one holds here too: keep it where it says more.
+    if (window.proof < 0 || answer.proof.uniform_load > load_of(window)) {
+      window.proof = static_cast<int>(result_.witness.proofs.size());
+      result_.witness.proofs.push_back(std::move(answer.proof));
+    }
+    push(std::move(window));
+  }
+
+  double load_of(const Window& window) const {
+    return result_.witness.proofs[window.proof].uniform_load;
+  }
+
+  void push(Window window) {
+    window.value = window.low + load_of(window);
+    result_.witness.nodes[window.node].proof = window.proof;
+    heap_.push(std::move(window));
+  }
+
+  void split(const Window& window) {
+    const double a = load_of(window);
+    double at = (window.low + window.high) / 2;
+    if (options_.goal < kInfinity && options_.goal - a > window.low && options_.goal - a < at) {
+      at = options_.goal - a;
+    }
+    const int first = add_children(window, at, -1);
+    Window upper = window;
+    upper.node = first + 1;
+    upper.low = at;
+    push(std::move(upper));
+    Window lower = window;
+    lower.node = first;
+    lower.high = at;
+    ask(std::move(lower));
+  }
+
+  void branch(const Window& window) {
+    result_.has_branched = true;
+    const int c = window.branch_class;
+    const double at = std::floor(window.branch_count);
+    const int first = add_children(window, at, c);
+    Window fewer = window;
+    fewer.node = first;
+    if (fewer.counts.hi.empty()) fewer.counts.hi.assign(num_classes_, kInfinity);
+    fewer.counts.hi[c] = std::min(fewer.counts.hi[c], at);
+    Window more = window;
+    more.node = first + 1;
+    if (more.counts.lo.empty()) more.counts.lo.assign(num_classes_, 0);
+    more.counts.lo[c] = std::max(more.counts.lo[c], at + 1);
+    ask(std::move(fewer));
+    ask(std::move(more));
+  }
+
+  const RoomOracle& oracle_;
+  const int num_classes_;
+  const WindowOptions& options_;
+  std::priority_queue<Window, std::vector<Window>, IsWorse> heap_;
+  WindowResult result_;
+};
+
+}  // namespace
+
+WindowResult search_windows(const RoomOracle& oracle, int num_classes,
+                            const WindowOptions& options) {
+  return Search(oracle, num_classes, options).run();
+}
+
+}  // namespace plimsoll::solve

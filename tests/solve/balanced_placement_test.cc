@@ -1,0 +1,307 @@
+#include "plimsoll/solve/balanced_placement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "plimsoll/solve/placement_annealing.h"
+#include "plimsoll/solve/placement_construction.h"
+#include "plimsoll/solve/placement_dive.h"
+#include "plimsoll/solve/placement_state.h"
+#include "solve/random_placements.h"
+
+namespace plimsoll::solve {
+namespace {
+
+using testing::Enumerator;
+using testing::InstanceKind;
+using testing::kind_of_seed;
+using testing::random_problem;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+PlacementProblem equal_ranks(int num_ranks, int ranks_per_host, Bytes cap = 1000) {
+  PlacementProblem problem;
+  problem.num_ranks = num_ranks;
+  problem.ranks_per_host = ranks_per_host;
+  problem.caps.assign(static_cast<std::size_t>(num_ranks), {cap, 0, 0});
+  return problem;
+}
+
+Unit whole(double load, Bytes bytes = 1) {
+  return {"", {{Spread::kDevice, {{1, {load}, {bytes, 0, 0}}}, 1, {}}}, {}};
+}
+
+// Whole, or on every rank at a share of its load.
+Unit whole_or_everywhere(const PlacementProblem& problem, double load, double share) {
+  Unit unit = whole(load);
+  unit.choices.push_back({Spread::kUniform, {{problem.num_ranks, {share}, {1, 0, 0}}}, 1, {}});
+  return unit;
+}
+
+BalanceOutcome solve(const PlacementProblem& problem, std::int64_t effort = 10000) {
+  SearchOptions search;
+  search.effort = effort;
+  return balance(problem, {}, search, {});
+}
+
+// Largest first leaves 7; 3 + 3 and 2 + 2 + 2 is best:
+//
+//   rank 0  |333|333|
+//   rank 1  |22|22|22|
+TEST(BalancedPlacement, FindsWhatLargestFirstMisses) {
+  PlacementProblem problem = equal_ranks(2, 2);
+  for (const double load : {3., 3., 2., 2., 2.}) problem.units.push_back(whole(load));
+  const BalanceOutcome found = solve(problem);
+  EXPECT_EQ(found.outcome.status, SolveStatus::kOptimal);
+  EXPECT_EQ(found.outcome.certificate.objective, 6);
+}
+
+// One unit of 9 must be everywhere (2 on each rank) or one rank waits for it; then the others have
+// a room of T - 2.
+TEST(BalancedPlacement, SpreadsAUnitThatNoRankShouldCarry) {
+  PlacementProblem problem = equal_ranks(4, 4);
+  problem.units.push_back(whole_or_everywhere(problem, 9, 2));
+  for (int i = 0; i < 4; ++i) problem.units.push_back(whole_or_everywhere(problem, 3, 1));
+  const BalanceOutcome found = solve(problem);
+  EXPECT_EQ(found.outcome.status, SolveStatus::kOptimal);
+  EXPECT_EQ(found.outcome.certificate.objective, 5);
+}
+
+TEST(BalancedPlacement, ProvesThatNothingFits) {
+  PlacementProblem problem = equal_ranks(2, 2, 10);
+  for (int i = 0; i < 3; ++i) problem.units.push_back(whole(1, 8));
+  const BalanceOutcome found = solve(problem);
+  // Sums say nothing of 24 > 20? They do: 4 bytes too many.
+  EXPECT_EQ(found.outcome.status, SolveStatus::kInfeasible);
+  EXPECT_EQ(found.outcome.explanation.missing, 4);
+  EXPECT_FALSE(found.outcome.plan.has_value());
+}
+
+TEST(BalancedPlacement, PaysEachChargeOnce) {
+  PlacementProblem problem = equal_ranks(2, 2);
+  problem.charges = {1, 5};
+  for (int i = 0; i < 2; ++i) {
+    Unit unit = whole(4);
+    unit.choices[0].causes = {0};
+    unit.choices.push_back({Spread::kUniform, {{2, {1}, {1, 0, 0}}}, 1, {1}});
+    problem.units.push_back(unit);
+  }
+  // Whole: 4 + 1. Everywhere: 2 + 5. Mixed: 5 + 6.
+  const BalanceOutcome found = solve(problem);
+  EXPECT_EQ(found.outcome.certificate.objective, 5);
+  EXPECT_EQ(found.outcome.status, SolveStatus::kOptimal);
+}
+
+TEST(BalancedPlacement, AgreesWithEnumeration) {
+  int num_feasible = 0, num_best = 0;
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    SCOPED_TRACE(seed);
+    const InstanceKind kind = kind_of_seed(seed);
+    const PlacementProblem problem = random_problem(seed, kind);
+    const double optimum = Enumerator(problem).find();
+    const BalanceOutcome found = solve(problem);
+    const Certificate& certificate = found.outcome.certificate;
+    if (certificate.lower_bound) {
+      EXPECT_LE(*certificate.lower_bound, optimum * (1 + 1e-9));
+    }
+    if (found.outcome.status == SolveStatus::kInfeasible) {
+      EXPECT_EQ(optimum, kInfinity);
+    }
+    if (!kind.uneven_pieces) num_feasible += optimum < kInfinity;
+    if (!found.outcome.plan) continue;
+    const PlacementValue value = evaluate(problem, *found.outcome.plan);
+    EXPECT_TRUE(value.is_allowed());
+    EXPECT_EQ(value.objective, certificate.objective);
+    EXPECT_GE(value.objective, optimum * (1 - 1e-9));
+    if (found.outcome.status == SolveStatus::kOptimal) {
+      EXPECT_LE(value.objective, optimum * (1 + 2e-6));
+    }
+    if (!kind.uneven_pieces) num_best += value.objective <= optimum * (1 + 1e-6);
+  }
+  EXPECT_GE(num_best, num_feasible * 90 / 100) << num_best << " of " << num_feasible;
+}
+
+TEST(BalancedPlacement, IsNeverWorseThanAStart) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    const PlacementProblem problem = random_problem(seed, kind_of_seed(seed));
+    Enumerator enumerator(problem);
+    const double optimum = enumerator.find();
+    if (optimum == kInfinity) continue;
+    BalanceOptions options;
+    options.starts = {enumerator.best()};
+    options.uses_annealing = false;
+    options.uses_dives = false;
+    SearchOptions search;
+    const BalanceOutcome found = balance(problem, options, search, {});
+    EXPECT_LE(found.outcome.certificate.objective, optimum * (1 + 1e-12));
+  }
+}
+
+TEST(BalancedPlacement, StopsAgainWhereItStopped) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    const PlacementProblem problem = random_problem(seed, kind_of_seed(seed));
+    BalanceOptions options;
+    SearchOptions search;
+    search.effort = 20000;
+    options.stop_at = 3000;
+    const BalanceOutcome first = balance(problem, options, search, {});
+    options.stop_at = first.outcome.stop == StopReason::kFinished ? -1 : first.effort;
+    const BalanceOutcome second = balance(problem, options, search, {});
+    EXPECT_EQ(first.outcome.plan, second.outcome.plan);
+    EXPECT_EQ(first.effort, second.effort);
+    search.threads = 2;
+    EXPECT_EQ(balance(problem, options, search, {}).outcome.plan, second.outcome.plan);
+  }
+}
+
+TEST(BalancedPlacement, ScalesWithItsTimes) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    PlacementProblem problem = random_problem(seed, kind_of_seed(seed));
+    const BalanceOutcome one = solve(problem);
+    for (Unit& unit : problem.units) {
+      for (UnitChoice& choice : unit.choices) {
+        for (PieceRun& run : choice.runs) {
+          for (double& load : run.load) load *= 8;
+        }
+      }
+    }
+    for (double& charge : problem.charges) charge *= 8;
+    problem.floor_ms *= 8;
+    const BalanceOutcome eight = solve(problem);
+    EXPECT_EQ(one.outcome.status, eight.outcome.status);
+    if (!one.outcome.plan) continue;
+    EXPECT_NEAR(eight.outcome.certificate.objective / one.outcome.certificate.objective, 8, 1e-4);
+    EXPECT_NEAR(*eight.outcome.certificate.lower_bound / *one.outcome.certificate.lower_bound, 8,
+                1e-4);
+  }
+}
+
+// Every rule of the dive on and off: the same answer; the rules cut nodes.
+TEST(PlacementDive, AnswersTheSameWithoutItsRules) {
+  std::int64_t nodes[4] = {};
+  int num_found = 0, num_refuted = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    InstanceKind kind;
+    kind.repeated = seed % 2 == 0;
+    kind.tight_memory = seed % 3 == 0;
+    kind.unequal_caps = seed % 5 == 0;
+    const PlacementProblem problem = random_problem(seed, kind);
+    const PlacementItems items = make_placement_items(problem);
+    if (!is_divable(items)) continue;
+    const double optimum = Enumerator(problem).find();
+    const double scale = optimum < kInfinity ? optimum - problem.floor_ms : 10;
+    for (const double factor : {.97, 1 - 1e-6, 1 + 1e-6, 1.1}) {
+      for (int rule = 0; rule < 4; ++rule) {
+        DiveOptions options;
+        options.target = scale * factor;
+        options.uses_mean_rule = rule != 1;
+        options.uses_rank_symmetry = rule != 2;
+        options.uses_unit_symmetry = rule != 3;
+        EffortClock clock{RunContext{}};
+        const DiveResult result = dive(items, options, clock);
+        nodes[rule] += result.num_nodes;
+        const bool is_there = optimum < kInfinity && factor > 1;
+        EXPECT_EQ(result.end, is_there ? DiveEnd::kFound : DiveEnd::kRefuted) << rule;
+        num_found += result.end == DiveEnd::kFound;
+        num_refuted += result.end == DiveEnd::kRefuted;
+        if (result.end == DiveEnd::kFound) {
+          EXPECT_TRUE(result.is_allowed);
+          EXPECT_LE(evaluate(problem, result.placements).objective - problem.floor_ms,
+                    options.target * (1 + 1e-9));
+        }
+        options.relaxes_memory = true;
+        const DiveResult relaxed = dive(items, options, clock);
+        if (relaxed.end == DiveEnd::kRefuted) {
+          EXPECT_EQ(result.end, DiveEnd::kRefuted);
+        }
+      }
+    }
+  }
+  EXPECT_GT(num_found, 100);
+  EXPECT_GT(num_refuted, 100);
+  for (int rule = 1; rule < 4; ++rule) EXPECT_GT(nodes[rule], nodes[0]) << rule;
+}
+
+TEST(PlacementConstruction, PlacesWhatTheJudgeAllows) {
+  int num_found = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    const PlacementProblem problem = random_problem(seed, kind_of_seed(seed));
+    const PlacementItems items = make_placement_items(problem);
+    if (!items.empty_units.empty()) continue;
+    ConstructionOptions options;
+    options.target = 5;
+    options.uniform_target = 1;
+    options.piece_limit = 4;
+    const auto placements = construct(items, options);
+    if (!placements) continue;
+    ++num_found;
+    EXPECT_THAT(evaluate(problem, *placements).faults, ::testing::IsEmpty());
+  }
+  EXPECT_GT(num_found, 100);
+}
+
+// What the state says is what the judge says, after any moves.
+TEST(PlacementState, KeepsLoadsOfTheJudge) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    InstanceKind kind = kind_of_seed(seed);
+    kind.uneven_pieces = false;
+    const PlacementProblem problem = random_problem(seed, kind);
+    const PlacementItems items = make_placement_items(problem);
+    if (!items.empty_units.empty()) continue;
+    PlacementState state(items);
+    testing::Random random(seed);
+    for (int step = 0; step < 30; ++step) {
+      for (int unit = 0; unit < items.num_units; ++unit) {
+        if (step > 0 && !random.chance(40)) continue;
+        if (step > 0) state.remove(unit);
+        const int c = items.first_choice[unit] + random.below(items.num_choices(unit));
+        state.take(unit, c);
+        const PlacementItems::Choice& choice = items.choices[c];
+        const int end = choice.spread == Spread::kHost ? items.num_hosts : items.num_ranks;
+        for (int i = 0; i < choice.num_pieces; ++i) state.put(unit, i, random.below(end));
+        if (choice.num_pieces > 0) state.move(items.first_slot[unit], random.below(end));
+      }
+    }
+    const PlacementValue value = evaluate(problem, state.placements());
+    for (int rank = 0; rank < problem.num_ranks; ++rank) {
+      for (int g = 0; g < problem.num_barriers; ++g) {
+        EXPECT_NEAR(state.load(rank, g),
+                    value.load[static_cast<std::size_t>(rank * problem.num_barriers + g)], 1e-9);
+      }
+    }
+  }
+}
+
+TEST(PlacementAnnealing, OnlyImproves) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    const PlacementProblem problem = random_problem(seed, kind_of_seed(seed));
+    if (!problem.charges.empty()) continue;
+    const PlacementItems items = make_placement_items(problem);
+    if (!items.empty_units.empty()) continue;
+    ConstructionOptions options;
+    options.target = 5;
+    const auto placements = construct(items, options);
+    if (!placements) continue;
+    const Start start{*placements, evaluate(problem, *placements).objective};
+    AnnealingOptions annealing;
+    annealing.max_moves = 5000;
+    annealing.moves_a_round = 500;
+    EffortClock clock{RunContext{}};
+    const AnnealingResult result = anneal(items, start, annealing, clock);
+    EXPECT_LE(result.best.objective, start.objective);
+    const PlacementValue value = evaluate(problem, result.best.placements);
+    EXPECT_TRUE(value.is_allowed());
+    EXPECT_EQ(value.objective, result.best.objective);
+    EXPECT_EQ(anneal(items, start, annealing, clock).best.placements, result.best.placements);
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::solve
