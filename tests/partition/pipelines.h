@@ -77,13 +77,11 @@ inline PipelineModel random_pipeline(std::uint64_t seed, const RandomPipeline& s
   return model;
 }
 
-// Calls `visit` with every plan whose stages are in order and use at most the model's devices.
-class AllPlans {
+class PlanEnumerator {
  public:
-  AllPlans(const PipelineModel& model, std::function<void(const PipelinePlan&)> visit)
-      : model_(model), visit_(std::move(visit)), is_done_(model.operators.size(), false) {
-    extend(0, 0);
-  }
+  PlanEnumerator(const PipelineModel& model, std::function<void(const PipelinePlan&)> visit)
+      : model_(model), visit_(std::move(visit)), is_done_(model.operators.size(), false) {}
+  void run() { extend(0, 0); }
 
  private:
   void extend(int num_done, int num_devices) {
@@ -141,5 +139,11 @@ class AllPlans {
   std::vector<bool> is_done_;
   PipelinePlan plan_;
 };
+
+// Calls `visit` with every plan whose stages are in order and use at most the model's devices.
+inline void for_each_plan(const PipelineModel& model,
+                          std::function<void(const PipelinePlan&)> visit) {
+  PlanEnumerator(model, std::move(visit)).run();
+}
 
 }  // namespace plimsoll::partition

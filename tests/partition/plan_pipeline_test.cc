@@ -36,7 +36,7 @@ double batch_value(const PipelineModel& model, const check::PipelineReport& repo
 
 double least_by_force(const PipelineModel& model, const PipelineOptions& options) {
   double best = kInfinite;
-  AllPlans(model, [&](const PipelinePlan& plan) {
+  for_each_plan(model, [&](const PipelinePlan& plan) {
     int num_devices = 0;
     for (const PipelineStage& stage : plan.stages) {
       if (stage.data_parallel > options.max_data_parallel) return;
