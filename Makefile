@@ -1,12 +1,17 @@
 # The commands of the house; cmake and ninja do the work. `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install-deps build demo test test-long asan bench bench-peers format format-check lint clean
+.PHONY: help install-deps build python wheel demo test test-long asan bench bench-peers bench-python format format-check lint clean
 
 JOBS ?= $(shell nproc)
-SOURCES = $(shell find include src apps tests bench -name '*.h' -o -name '*.cc')
+SOURCES = $(shell find include src apps python tests bench -name '*.h' -o -name '*.cc')
 # Repeated builds are cached where ccache is installed.
 WITH_CCACHE = $(if $(shell command -v ccache),CMAKE_CXX_COMPILER_LAUNCHER=ccache)
+
+# The environment that builds and tests the Python package.
+PYTHON_ENVIRONMENT := build/python-env
+PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
+PYTHON_SOURCES := python tests/python examples
 
 DEMO_MODEL := mlperf-dlrm-dcnv2
 DEMO_TOPOLOGY := dgx-h100:2
@@ -22,15 +27,25 @@ build: install-deps  ## build everything, optimised, into build/ (programs in bu
 	$(WITH_CCACHE) cmake --preset release
 	cmake --build --preset release --parallel $(JOBS)
 
+python: build  ## build the Python package's extension, into build/python (its environment: build/python-env)
+	scripts/make_python_environment.sh $(PYTHON_ENVIRONMENT)
+	cmake --preset release -DPLIMSOLL_BUILD_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(PYTHON)
+	cmake --build --preset release --target plimsoll_python --parallel $(JOBS)
+
+wheel: install-deps  ## build a wheel that needs no library of the system, into build/dist, and try it in a clean environment
+	scripts/make_python_environment.sh $(PYTHON_ENVIRONMENT)
+	scripts/make_wheel.sh $(PYTHON) build/dist
+
 demo: build  ## plan MLPerf DLRM-DCNv2 on two DGX H100 and check the plan
 	mkdir -p $(dir $(DEMO_PLAN))
-	build/bin/plimsoll shard $(DEMO_MODEL) --on $(DEMO_TOPOLOGY) --search torchrec --batch-size 4096 --plan --stats -o $(DEMO_PLAN)
+	build/bin/plimsoll shard $(DEMO_MODEL) --on $(DEMO_TOPOLOGY) --batch-size 4096 --plan --stats -o $(DEMO_PLAN)
 	build/bin/plimsoll check $(DEMO_MODEL) $(DEMO_PLAN) --on $(DEMO_TOPOLOGY)
 	@echo
 	@echo "The plan lies in $(DEMO_PLAN)."
 
-test: build  ## run every test but the long ones
+test: build python  ## run every test but the long ones
 	ctest --test-dir build -LE long --output-on-failure --no-tests=error --parallel $(JOBS)
+	PYTHONPATH=build/python $(PYTHON) -m pytest -q
 
 test-long: build asan  ## run the long tests, and everything else under the sanitizers
 	ctest --test-dir build -L long --output-on-failure --parallel $(JOBS)
@@ -50,13 +65,20 @@ bench-peers: build  ## the peers' own planners and ours in one run (installs the
 	build/peers/bin/python bench/embedding/torchrec_peer.py build/bin/plimsoll
 	build/peers/bin/python bench/checkpoint/torch_peer.py build/bin/plimsoll
 
+bench-python: build python  ## the Python planner beside TorchRec's own, and steps of both plans on two ranks
+	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_planner.py
+	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_steps.py
+
 format: install-deps  ## format the C++ sources in place
 	@clang-format-14 -i $(SOURCES)
 
 format-check: install-deps  ## fail where `make format` would change something
 	@clang-format-14 --dry-run --Werror $(SOURCES)
 
-lint: install-deps  ## run clang-tidy over src and apps
+lint: install-deps  ## run clang-tidy over src and apps, ruff over Python
+	scripts/make_python_environment.sh $(PYTHON_ENVIRONMENT)
+	$(PYTHON) -m ruff check $(PYTHON_SOURCES)
+	$(PYTHON) -m ruff format --check $(PYTHON_SOURCES)
 	$(WITH_CCACHE) cmake --preset release
 	scripts/lint.sh build $(JOBS)
 

@@ -96,22 +96,33 @@ int run_unguarded(int argc, const char* const* argv) {
   return command();
 }
 
-}  // namespace
-
-int run(int argc, const char* const* argv) {
+int run_guarded(int argc, const char* const* argv) {
   // The libraries below us may throw; nothing of ours does. Whatever comes here is our fault.
   try {
-    const int code = run_unguarded(argc, argv);
-    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-    print_error_text(fmt::format("plimsoll: standard output: cannot write: {}\n",
-                                 std::generic_category().message(errno)));
-    return kExitUsage;
+    return run_unguarded(argc, argv);
   } catch (const std::exception& error) {
     print_error_text(fmt::format("plimsoll: internal error: {}\n", error.what()));
   } catch (...) {
     print_error_text("plimsoll: internal error\n");
   }
   return kExitInternal;
+}
+
+}  // namespace
+
+int run(int argc, const char* const* argv) {
+  const int code = run_guarded(argc, argv);
+  if (code == kExitInternal || (std::fflush(stdout) == 0 && std::ferror(stdout) == 0)) return code;
+  print_error_text(fmt::format("plimsoll: standard output: cannot write: {}\n",
+                               std::generic_category().message(errno)));
+  return kExitUsage;
+}
+
+int run(int argc, const char* const* argv, Host& host) {
+  set_host(&host);
+  const int code = run_guarded(argc, argv);
+  set_host(nullptr);
+  return code;
 }
 
 }  // namespace plimsoll::app

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <map>
 #include <memory>
 
+#include "plimsoll/check/balance_check.h"
 #include "plimsoll/check/checkpoint_check.h"
-#include "plimsoll/check/latency_check.h"
-#include "plimsoll/check/placement_check.h"
+#include "plimsoll/check/options_check.h"
 #include "plimsoll/check/sharding_check.h"
 #include "plimsoll/checkpoint_flags.h"
 #include "plimsoll/common.h"
@@ -15,8 +17,12 @@
 #include "plimsoll/io/foreign_plan.h"
 #include "plimsoll/io/pipeline_plan_json.h"
 #include "plimsoll/io/report_json.h"
+#include "plimsoll/partition_case.h"
+#include "plimsoll/partition_check.h"
 #include "plimsoll/partition_flags.h"
 #include "plimsoll/planning_flags.h"
+#include "plimsoll/shard_dump.h"
+#include "plimsoll/shard_flags.h"
 #include "plimsoll/text_table.h"
 
 namespace plimsoll::app {
@@ -86,6 +92,24 @@ std::string text_of(const check::CheckpointReport& report, const CheckFlags& fla
              report.recompute_ms);
 }
 
+std::string text_of(const check::BalanceReport& balance) {
+  std::string text;
+  if (balance.times) {
+    text +=
+        fmt::format("step {:.6g} ms, time {:.6g} ms\n", balance.times->step, balance.times->time);
+  }
+  if (balance.proved_bound) {
+    text += std::isinf(*balance.proved_bound)
+                ? std::string("the prices prove that no plan exists\n")
+                : fmt::format("the prices prove that no plan is below {:.6g} ms\n",
+                              *balance.proved_bound);
+  }
+  if (balance.is_bound_searched) {
+    text += "the stated bound rests on a search to its end, which is not repeated here\n";
+  }
+  return text;
+}
+
 // The plan says what it was made with; flags win over that.
 Result<check::CheckpointReport> judge_checkpointing(const CheckFlags& flags,
                                                     std::string_view text) {
@@ -121,89 +145,114 @@ int run_checkpoint_check(const CheckFlags& flags, std::string_view text) {
   return judged->is_right() ? kExitOk : kExitViolations;
 }
 
-std::string text_of(const check::PlacementReport& report, const PartitionCase& made,
-                    const CheckFlags& flags) {
-  std::string text;
-  for (const check::PlacementViolation& violation : report.violations) {
-    text += fmt::format(
-        "{} {}{}{}: {}\n", paint("violation", Tone::kBad, flags.global), to_string(violation.code),
-        violation.node ? ", node " + made.names[*violation.node] : "",
-        violation.device ? fmt::format(", device {}", *violation.device) : "", violation.message);
+// What a plan of the balanced search claims; nothing of others.
+Result<std::optional<check::StatedBalance>> read_claims(
+    const io::ShardingAnswer& answer, const std::map<std::string, std::string>& recorded) {
+  const auto search = recorded.find("search");
+  if (search == recorded.end() || search->second != "balanced" || !answer.objective) {
+    return std::nullopt;
   }
-  text += fmt::format("{}: {} violation(s), largest load {:.6g} ms, {}\n",
-                      report.is_right() ? paint("right", Tone::kGood, flags.global)
-                                        : paint("wrong", Tone::kBad, flags.global),
-                      report.violations.size(), report.max_load,
-                      report.is_line ? "contiguous" : "not contiguous");
-  if (flags.global.verbosity == 0) return text;
-  TextTable devices({"device", "compute ms", "transfer ms", "load ms", "memory"},
-                    {true, true, true, true, true});
-  for (std::size_t d = 0; d < report.load_ms.size(); ++d) {
-    devices.add({fmt::format("{}", d), fmt::format("{:.4f}", report.compute_ms[d]),
-                 fmt::format("{:.4f}", report.transfer_ms[d]),
-                 fmt::format("{:.4f}", report.load_ms[d]), format_bytes(report.memory[d])});
-  }
-  return text + devices.text();
-}
-
-// What a placement says of its devices; a stage on a device that does not exist says nothing.
-std::vector<check::StatedDevice> stated_devices(const io::PlacementAnswer& answer,
-                                                int num_devices) {
-  std::vector<check::StatedDevice> stated(static_cast<std::size_t>(num_devices));
-  for (const io::PlacedStage& stage : *answer.stages) {
-    const int device = stage.devices.front();
-    if (device < 0 || device >= num_devices) continue;
-    stated[device] = {stage.compute_ms, stage.transfer_ms, stage.load_ms, stage.memory};
-  }
+  check::StatedBalance stated;
+  PLIMSOLL_ASSIGN(stated.options, read_recorded_balance(recorded));
+  stated.options.bridge.objective = *answer.objective;
+  stated.status = answer.status;
+  stated.times = answer.times;
+  stated.certificate = answer.certificate;
+  stated.bound = answer.bound;
   return stated;
 }
 
-// Devices and rules are those that the placement says it was made with; flags win over that.
-int run_placement_check(const CheckFlags& flags, std::string_view text) {
-  PartitionFlags filled = flags.partition;
-  filled.graph = flags.planning.model;
-  filled.on = flags.planning.on;
-  std::string made_from;
-  if (const auto own = io::read_placement(text, flags.plan); own && own->provenance) {
-    fill_from_provenance(own->provenance->options, filled);
-    const auto hash = own->provenance->inputs.find("graph");
-    if (hash != own->provenance->inputs.end()) made_from = hash->second;
+struct ShardingJudgement {
+  check::CheckReport report;
+  std::optional<check::BalanceReport> balance;
+};
+
+Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, std::string_view text) {
+  std::map<std::string, std::string> recorded;
+  if (const auto own = io::read_plan(text, flags.plan); own && own->provenance) {
+    recorded = own->provenance->options;
   }
-  const auto made = load_partition_case(filled);
-  if (!made) return report(made.error(), flags.global);
-  const auto placement = read_any_placement(text, flags.plan, *made);
-  if (!placement) return report(placement.error(), flags.global);
-  const io::PlacementAnswer& answer = placement->answer;
-  check::PlacementCheckOptions options;
-  options.requires_contiguity = flags.contiguous || answer.is_contiguous.value_or(false);
-  if (answer.stages) {
-    options.stated = stated_devices(answer, made->costs->num_devices());
-    options.stated_classes = answer.classes;
-    if (answer.certificate && answer.objective == partition::Objective::kThroughput) {
-      options.stated_max_load = answer.certificate->objective;
+  PLIMSOLL_ASSIGN(const embedding::PlanningProblem problem, make_problem(flags.planning, recorded));
+  PLIMSOLL_ASSIGN(
+      const io::ShardingAnswer answer,
+      io::read_any_plan(text, flags.plan, {problem.model, problem.topology, problem.cost_model}));
+  PLIMSOLL_ASSIGN(const auto claims, read_claims(answer, recorded));
+  const bool is_refusal = claims && answer.status == SolveStatus::kInfeasible && answer.bound;
+  if (!answer.plan && !is_refusal) {
+    return fail(ErrorCode::kValue, flags.plan, "the answer holds no plan", "plan again");
+  }
+  ShardingJudgement judgement;
+  if (answer.plan) {
+    check::CheckOptions options;
+    options.strict = flags.strict;
+    options.batch_size = problem.batch_size;
+    options.reservation = problem.reservation;
+    options.fqn_constraints = problem.enumeration.fqn_constraints;
+    options.global_constraints = problem.enumeration.global_constraints;
+    options.pools_ddr = claims && claims->options.bridge.pools_ddr;
+    // A rating by storage is no time.
+    if (recorded["perf_model"] != "storage") options.stated_rating = answer.rating;
+    PLIMSOLL_ASSIGN(judgement.report,
+                    check::check_sharding(problem.model, *answer.plan, problem.topology,
+                                          problem.cost_model, problem.mode, options));
+  }
+  if (claims) {
+    PLIMSOLL_ASSIGN(judgement.balance,
+                    check::check_balance(problem, answer.plan ? &*answer.plan : nullptr,
+                                         &judgement.report, *claims));
+    for (const check::Violation& violation : judgement.balance->violations) {
+      judgement.report.violations.push_back(violation);
     }
   }
-  auto judged = check::check_placement(*made->costs, placement->assignment, options);
-  if (!judged) return report(judged.error(), flags.global);
-  if (answer.objective == partition::Objective::kLatency) {
-    std::optional<double> stated;
-    if (answer.certificate) stated = answer.certificate->objective;
-    const auto latency = check::check_latency(*made->costs, placement->assignment, stated);
-    if (!latency) return report(latency.error(), flags.global);
-    using Code = check::PlacementViolationCode;  // the others were found already
-    for (const check::PlacementViolation& violation : latency->violations) {
-      if (violation.code == Code::kTasksWait || violation.code == Code::kLatencyMismatch) {
-        judged->violations.push_back(violation);
-      }
-    }
+  return judgement;
+}
+
+// A plan of a dump's options: those that it says its tables take.
+Result<ShardingJudgement> judge_options(const CheckFlags& flags, const io::TorchrecOptions& dump,
+                                        std::string_view text) {
+  PLIMSOLL_ASSIGN(const io::ShardingAnswer answer, io::read_plan(text, flags.plan));
+  if (answer.options.empty() || !answer.plan || !answer.provenance) {
+    return fail(ErrorCode::kValue, flags.plan, "the answer does not say which options are taken",
+                "give a plan that was made from this dump");
   }
-  print(flags.global.json ? io::write_placement_report(*judged, made->names)
-                          : text_of(*judged, *made, flags));
-  if (!made_from.empty() && made_from != made->input_hash && !flags.global.quiet) {
-    print_error_text(
-        fmt::format("warning: {}: the placement was made from another graph\n", flags.plan));
+  PLIMSOLL_ASSIGN(const auto claims, read_claims(answer, answer.provenance->options));
+  std::map<std::int64_t, std::int64_t> index_of;  // by position in the dump
+  for (std::size_t i = 0; i < dump.position.size(); ++i) {
+    index_of[dump.position[i]] = static_cast<std::int64_t>(i);
   }
-  return judged->is_right() ? kExitOk : kExitViolations;
+  std::vector<check::StatedOption> stated;
+  for (const io::TakenOption& taken : answer.options) {
+    const auto index = index_of.find(taken.option);
+    stated.push_back({taken.fqn, index == index_of.end() ? -1 : index->second, taken.ranks});
+  }
+  ShardingJudgement judgement;
+  judgement.report = check::check_options(
+      dump.options, dump.room, stated, claims && claims->options.bridge.pools_ddr, answer.rating);
+  if (!claims) return judgement;
+  const embedding::BridgeInput input{&dump.options, &dump.room, &dump.model, nullptr, {}};
+  PLIMSOLL_ASSIGN(judgement.balance,
+                  check::check_balance(input, &*answer.plan, &judgement.report, *claims));
+  for (const check::Violation& violation : judgement.balance->violations) {
+    judgement.report.violations.push_back(violation);
+  }
+  return judgement;
+}
+
+int run_sharding_check(const CheckFlags& flags, std::string_view text) {
+  const auto dump = load_dump(flags.planning);
+  if (!dump) return report(dump.error(), flags.global);
+  if (!*dump && flags.planning.on.empty()) {
+    return report({ErrorCode::kUsage, "--on", "a sharding plan is judged on its hardware",
+                   "name it, such as --on dgx-h100:2", ""},
+                  flags.global);
+  }
+  const auto judged = *dump ? judge_options(flags, **dump, text) : judge_sharding(flags, text);
+  if (!judged) return report(with_flag_as_place(judged.error()), flags.global);
+  const auto& balance = judged->balance;
+  print(flags.global.json
+            ? io::write_check_report(judged->report, balance ? &*balance : nullptr)
+            : text_of(judged->report, flags) + (balance ? text_of(*balance) : std::string()));
+  return judged->report.is_right() ? kExitOk : kExitViolations;
 }
 
 int run_check(const CheckFlags& flags) {
@@ -224,38 +273,14 @@ int run_check(const CheckFlags& flags) {
     partition.on = planning.on;
     return run_pipeline_check(std::move(partition), *text, flags.plan, flags.global);
   }
-  if (is_any_placement(*text)) return run_placement_check(flags, *text);
-  if (planning.on.empty()) {
-    return report({ErrorCode::kUsage, "--on", "a sharding plan is judged on its hardware",
-                   "name it, such as --on dgx-h100:2", ""},
-                  flags.global);
+  if (is_any_placement(*text)) {
+    PartitionFlags partition = flags.partition;
+    partition.graph = planning.model;
+    partition.on = planning.on;
+    return run_placement_check({flags.global, std::move(partition), flags.contiguous, flags.plan},
+                               *text);
   }
-  std::map<std::string, std::string> recorded;
-  if (const auto own = io::read_plan(*text, flags.plan); own && own->provenance) {
-    recorded = own->provenance->options;
-  }
-  auto problem = make_problem(flags.planning, recorded);
-  if (!problem) return report(problem.error(), flags.global);
-  const auto answer = io::read_any_plan(*text, flags.plan,
-                                        {problem->model, problem->topology, problem->cost_model});
-  if (!answer) return report(answer.error(), flags.global);
-  if (!answer->plan) {
-    return report({ErrorCode::kValue, flags.plan, "the answer holds no plan", "plan again", ""},
-                  flags.global);
-  }
-  check::CheckOptions options;
-  options.strict = flags.strict;
-  options.batch_size = problem->batch_size;
-  options.reservation = problem->reservation;
-  options.fqn_constraints = problem->enumeration.fqn_constraints;
-  options.global_constraints = problem->enumeration.global_constraints;
-  // A rating by storage is no time.
-  if (recorded["perf_model"] != "storage") options.stated_rating = answer->rating;
-  const auto judged = check::check_sharding(problem->model, *answer->plan, problem->topology,
-                                            problem->cost_model, problem->mode, options);
-  if (!judged) return report(with_flag_as_place(judged.error()), flags.global);
-  print(flags.global.json ? io::write_check_report(*judged) : text_of(*judged, flags));
-  return judged->is_right() ? kExitOk : kExitViolations;
+  return run_sharding_check(flags, *text);
 }
 
 }  // namespace
@@ -283,7 +308,8 @@ void add_check_command(CLI::App& app, Run& run) {
       ->add_option(
           "PLAN", flags->plan,
           "A sharding plan of this program, of TorchRec or of a TorchEasyRec checkpoint, a "
-          "checkpointing plan, a placement of operators, or a split of the placement benchmark; "
+          "checkpointing plan, a placement of operators, a split of the placement benchmark, or "
+          "torch.fx's partition result; "
           "'-' for standard input. What it records of its making is used where "
           "a flag is absent")
       ->required();

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
-#include <numeric>
 #include <optional>
 
 #include "plimsoll/checkpoint/baseline.h"
@@ -17,6 +16,7 @@
 #include "plimsoll/checkpoint/policy_per_module.h"
 #include "plimsoll/checkpoint/sac_milp.h"
 #include "plimsoll/checkpoint_flags.h"
+#include "plimsoll/checkpoint_text.h"
 #include "plimsoll/common.h"
 #include "plimsoll/core/digest.h"
 #include "plimsoll/core/run_context.h"
@@ -27,7 +27,6 @@
 #include "plimsoll/io/module_stats_json.h"
 #include "plimsoll/io/shipped.h"
 #include "plimsoll/save_policy.h"
-#include "plimsoll/text_table.h"
 
 namespace plimsoll::app {
 namespace {
@@ -39,6 +38,7 @@ using checkpoint::ModuleStats;
 using io::CheckpointAnswer;
 using io::CheckpointInput;
 using solve::Frontier;
+using solve::MilpOptions;
 
 struct Flags {
   GlobalFlags global;
@@ -131,14 +131,22 @@ Result<void> choose_operators(const ModuleStats& stats, checkpoint::CheckpointPo
   return {};
 }
 
-// What an infeasible budget lacks, where the problem's own memory model says so: a search of
-// another kind proves that nothing fits, and not how much would. Torch's big-M forbids units, too.
-Result<void> explain_infeasible(const CheckpointProblem& problem, CheckpointAnswer& answer) {
-  if (answer.status != SolveStatus::kInfeasible || !problem.tree.is_nested) return {};
-  PLIMSOLL_ASSIGN(const checkpoint::SmallestBudget smallest, checkpoint::smallest_budget(problem));
+// Torch's search proves that nothing fits, and not how much would; our own memory model says that.
+// Its big-M forbids units, too.
+Result<void> explain_infeasible(const CheckpointProblem& problem, const MilpOptions& options,
+                                CheckpointAnswer& answer) {
+  if (answer.status != SolveStatus::kInfeasible) return {};
+  std::optional<checkpoint::SmallestBudget> smallest;
+  if (problem.tree.is_nested) {
+    PLIMSOLL_ASSIGN(smallest, checkpoint::smallest_budget(problem));
+  } else {
+    PLIMSOLL_ASSIGN(const auto found, smallest_budget_by_milp(problem, options));
+    if (found.status == SolveStatus::kOptimal) smallest = found.plan;
+  }
+  if (!smallest) return {};
   const Bytes budget = answer.budget_bytes.value_or(0);
-  if (smallest.bytes > budget) {
-    answer.explanation = checkpoint::explain_infeasible(smallest, budget);
+  if (smallest->bytes > budget) {
+    answer.explanation = checkpoint::explain_infeasible(*smallest, budget);
   } else {
     answer.explanation = Explanation{
         "big_m", 0, {"units that would fit cost more than the big-M of this release allows"}};
@@ -146,13 +154,15 @@ Result<void> explain_infeasible(const CheckpointProblem& problem, CheckpointAnsw
   return {};
 }
 
-Result<CheckpointAnswer> plan_like_torch(const Case& made, Bytes budget, const Flags& flags) {
+Result<CheckpointAnswer> plan_like_torch(const Case& made, Bytes budget, const Flags& flags,
+                                         const MilpOptions& limits) {
   checkpoint::SACMilpOptions options;
   PLIMSOLL_ASSIGN(options.variant, checkpoint::find_variant(flags.variant));
   options.memory_budget = static_cast<double>(budget) / static_cast<double>(kGiB);
   options.world_size = made.problem.model.world_size;
   options.ac_units = made.problem.model.ac_units;
   options.fsdp_units = made.problem.model.fsdp_units;
+  if (limits.time_limit_s) options.time_limit_s = limits.time_limit_s;
   PLIMSOLL_ASSIGN(checkpoint::SACMilpResult result,
                   checkpoint::plan_like_sac_milp(made.stats, options));
   CheckpointAnswer answer = start_answer(made, flags);
@@ -178,7 +188,7 @@ Result<CheckpointAnswer> plan_like_torch(const Case& made, Bytes budget, const F
   upstream.peak = "torch";
   upstream.costs = "fit";
   PLIMSOLL_ASSIGN(const CheckpointProblem problem, make_problem(upstream, made.stats));
-  PLIMSOLL_RETURN_IF_ERROR(explain_infeasible(problem, answer));
+  PLIMSOLL_RETURN_IF_ERROR(explain_infeasible(problem, limits, answer));
   return answer;
 }
 
@@ -247,80 +257,27 @@ Result<CheckpointAnswer> plan_on_frontier(const Case& made, const Flags& flags,
   return answer;
 }
 
-Result<CheckpointAnswer> plan(const Case& made, const Flags& flags, const RunContext& context) {
+Result<CheckpointAnswer> plan(const Case& made, const Flags& flags, const MilpOptions& limits,
+                              const RunContext& context) {
+  const bool is_nested = made.problem.tree.is_nested;
+  if (!is_nested && (flags.budget.empty() || flags.model.in_flight > 1)) {
+    return fail(ErrorCode::kConflict, flags.stats,
+                "a module returns amid the modules of another: only the mixed-integer program "
+                "plans that, and it answers one budget of one microbatch",
+                "give --budget alone");
+  }
   if (flags.budget.empty()) return plan_on_frontier(made, flags, context);
   PLIMSOLL_ASSIGN(const Bytes budget, parse_budget(flags.budget, made.baseline, "--budget"));
-  if (flags.search == "torch") return plan_like_torch(made, budget, flags);
+  if (flags.search == "torch") return plan_like_torch(made, budget, flags, limits);
   if (flags.model.in_flight > 1) return plan_pipeline(made, budget, flags, context);
-  // Only the MILP takes models whose names and order of return disagree.
-  const bool is_milp = flags.search == "milp" || !made.problem.tree.is_nested;
-  PLIMSOLL_ASSIGN(const auto outcome, is_milp ? plan_by_milp(made.problem, budget)
-                                              : plan_for_budget(made.problem, budget, {}, context));
+  if (flags.search != "milp" && is_nested) {
+    PLIMSOLL_ASSIGN(const auto outcome, plan_for_budget(made.problem, budget, {}, context));
+    return answer_of(made, outcome, budget, flags);
+  }
+  PLIMSOLL_ASSIGN(const auto outcome, plan_by_milp(made.problem, budget, limits));
   CheckpointAnswer answer = answer_of(made, outcome, budget, flags);
-  if (is_milp) PLIMSOLL_RETURN_IF_ERROR(explain_infeasible(made.problem, answer));
+  if (answer.predicted) answer.predicted->price_ms_per_gib.reset();  // it gives none
   return answer;
-}
-
-void add_units(const std::vector<CheckpointUnit>& units, const std::string& indent,
-               TextTable& table) {
-  for (const CheckpointUnit& unit : units) {
-    std::string name = indent + unit.fqns.front();
-    if (unit.fqns.size() > 1) name += fmt::format(" ... {}", unit.fqns.back());
-    const auto saved =
-        std::count_if(unit.ops.begin(), unit.ops.end(), [](const auto& op) { return op.save; });
-    table.add({std::move(name), std::string(to_string(unit.kind)),
-               unit.ops.empty() ? "" : fmt::format("{} of {}", saved, unit.ops.size()),
-               format_bytes(unit.discarded), fmt::format("{:.4f}", unit.discard_ratio),
-               fmt::format("{:.4f}", unit.recompute_ms)});
-    add_units(unit.nested, indent + "  ", table);
-  }
-}
-
-std::string frontier_text(const CheckpointAnswer& answer, const Case& made) {
-  TextTable table({"budget", "bytes", "recompute ms", "of the step", "next GiB saves ms"},
-                  {true, true, true, true, true});
-  constexpr std::size_t kMaxRows = 24;
-  const std::size_t n = answer.frontier.size();
-  const std::size_t step = std::max<std::size_t>(1, (n + kMaxRows - 2) / (kMaxRows - 1));
-  const auto add = [&](const solve::FrontierPoint& point) {
-    table.add({format_bytes(point.bytes), fmt::format("{}", point.bytes),
-               fmt::format("{:.4f}", point.ms),
-               made.compute_ms > 0 ? fmt::format("{:.2f} %", 100 * point.ms / made.compute_ms) : "",
-               fmt::format("{:.3f}", -point.slope * static_cast<double>(kGiB))});
-  };
-  for (std::size_t i = 0; i + 1 < n; i += step) add(answer.frontier[i]);
-  if (n > 0) add(answer.frontier.back());
-  std::string text = table.text();
-  if (step > 1) {
-    text += fmt::format("... every {}th of {} break points (all of them with --json)\n", step, n);
-  }
-  return text;
-}
-
-// What every position needs. Of large models, unless all are asked for, those that need the most,
-// still in the order of return.
-std::string profile_text(const std::vector<io::ProfileEntry>& profile, bool prints_all) {
-  constexpr std::size_t kMaxRows = 32;
-  const bool is_short = prints_all || profile.size() <= kMaxRows;
-  std::vector<std::size_t> rows(profile.size());
-  std::iota(rows.begin(), rows.end(), std::size_t{0});
-  if (!is_short) {
-    std::stable_sort(rows.begin(), rows.end(), [&](std::size_t a, std::size_t b) {
-      return profile[a].bytes > profile[b].bytes;
-    });
-    std::sort(rows.begin(), rows.begin() + kMaxRows);
-  }
-  TextTable table({"backward of", "needs", "bytes"}, {false, true, true});
-  for (std::size_t k = 0; k < (is_short ? rows.size() : kMaxRows); ++k) {
-    const io::ProfileEntry& entry = profile[rows[k]];
-    table.add({entry.fqn, format_bytes(entry.bytes), fmt::format("{}", Bytes{entry.bytes})});
-  }
-  std::string text = table.text();
-  if (!is_short) {
-    text += fmt::format("... {} more that need at most {} (all of them with --profile)\n",
-                        rows.size() - kMaxRows, format_bytes(profile[rows[kMaxRows]].bytes));
-  }
-  return text;
 }
 
 // How the search ended.
@@ -334,48 +291,6 @@ std::string status_line(SolveStatus status, const std::string& proof, double sec
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-std::string summary(const Case& made, const CheckpointAnswer& answer, double seconds,
-                    const Flags& flags) {
-  std::string text = fmt::format(
-      "{}: {} modules, {} at the peak without checkpointing, {:.4g} ms forward and backward\n",
-      made.stats.name.empty() ? flags.stats : made.stats.name, made.problem.num_modules(),
-      format_bytes(made.baseline), made.compute_ms);
-  text += status_line(*answer.status, answer.certificate->proof, seconds, flags);
-  if (answer.predicted) {
-    const io::CheckpointPrediction& predicted = *answer.predicted;
-    if (answer.budget_bytes) text += fmt::format("budget {}, ", format_bytes(*answer.budget_bytes));
-    text +=
-        fmt::format("peak {} ({} bytes)", format_bytes(predicted.peak_bytes), predicted.peak_bytes);
-    text += predicted.binding.empty() ? " at the loss"
-                                      : fmt::format(" in the backward of {}", predicted.binding);
-    text += fmt::format("\nrecompute {:.6g} ms", predicted.recompute_ms);
-    if (made.compute_ms > 0) {
-      text += fmt::format(", {:.2f} % of the step", 100 * predicted.recompute_ms / made.compute_ms);
-    }
-    const auto gap = answer.certificate->gap();
-    if (gap && *gap > 1e-9) text += fmt::format(", at most {:.3g} % above the best", *gap * 100);
-    if (predicted.price_ms_per_gib) {
-      text +=
-          fmt::format("; one more GiB would save {:.4g} ms at first", *predicted.price_ms_per_gib);
-    }
-    text += "\n";
-  }
-  if (answer.policy) {
-    text += "\n";
-    if (answer.policy->units.empty()) {
-      text += "No module is checkpointed.\n";
-    } else {
-      TextTable units({"unit", "kind", "operators kept", "discards", "ratio", "recompute ms"},
-                      {false, false, true, true, true, true});
-      add_units(answer.policy->units, "", units);
-      text += units.text();
-    }
-  }
-  if (!answer.frontier.empty()) text += "\n" + frontier_text(answer, made);
-  if (!answer.profile.empty()) text += "\n" + profile_text(answer.profile, flags.prints_profile);
-  return text;
 }
 
 // What an input is called, which searches it takes, and which flags have no meaning for it.
@@ -469,16 +384,24 @@ struct Printed {
   std::optional<Explanation> explanation;
 };
 
-Result<Printed> plan_model(ModuleStats stats, const Flags& flags, const RunContext& context) {
+Result<Printed> plan_model(ModuleStats stats, const Flags& flags, const SearchOptions& limits,
+                           const RunContext& context) {
   PLIMSOLL_ASSIGN(const Case made, make_case(std::move(stats), flags));
   const auto begin = std::chrono::steady_clock::now();
-  PLIMSOLL_ASSIGN(const CheckpointAnswer answer, plan(made, flags, context));
-  return Printed{io::write_checkpoint_answer(answer),
-                 summary(made, answer, seconds_since(begin), flags),
-                 *answer.status,
-                 *answer.stop,
-                 answer.warnings,
-                 answer.explanation};
+  MilpOptions milp_limits;
+  milp_limits.time_limit_s = limits.time_limit_s;
+  const auto answer = plan(made, flags, milp_limits, context);
+  if (!answer) return tl::unexpected<Error>(with_flag(answer.error()));
+  const CheckpointSubject subject{made.stats.name.empty() ? flags.stats : made.stats.name,
+                                  made.problem.num_modules(), made.baseline, made.compute_ms};
+  const std::string ending =
+      status_line(*answer->status, answer->certificate->proof, seconds_since(begin), flags);
+  return Printed{io::write_checkpoint_answer(*answer),
+                 describe_checkpoint(*answer, subject, ending, flags.prints_profile),
+                 *answer->status,
+                 *answer->stop,
+                 answer->warnings,
+                 answer->explanation};
 }
 
 Result<Printed> plan_values(CheckpointInput input, const std::string& text, const Flags& flags,
@@ -513,14 +436,14 @@ Result<Printed> plan_input(const CLI::App& command, const Flags& flags) {
   PLIMSOLL_RETURN_IF_ERROR(check_input(rules_of(input), command, flags));
   PLIMSOLL_RETURN_IF_ERROR(check_questions(flags, input));
   RunContext context = make_run_context(limits);
-  context.cancel = watch_interrupts();
+  watch_interrupts(context);
   if (input != CheckpointInput::kModuleStats) {
     return plan_values(input, text, flags, limits, context);
   }
   PLIMSOLL_ASSIGN(ModuleStats stats, is_file_name(flags.stats)
                                          ? io::read_module_stats(text, flags.stats)
                                          : io::load_shipped_module_stats(flags.stats));
-  return plan_model(std::move(stats), flags, context);
+  return plan_model(std::move(stats), flags, limits, context);
 }
 
 int run_checkpoint(const CLI::App& command, const Flags& flags) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <string_view>
@@ -38,6 +39,8 @@ constexpr std::array<Repair, 6> kRepairs{{
      "recomputation ends with the last operator that autograd keeps"},
 }};
 
+constexpr int kMaxInFlight = 1 << 20;
+
 std::vector<std::string> repair_names() {
   std::vector<std::string> names;
   for (const Repair& repair : kRepairs) names.emplace_back(repair.name);
@@ -69,7 +72,8 @@ bool has_totals(const checkpoint::ModuleStats& stats) {
   return true;
 }
 
-// The library names an option's field; people gave a flag.
+}  // namespace
+
 Error with_flag(Error error) {
   static const std::map<std::string, std::string> flags{
       {"world_size", "--world-size"},
@@ -79,13 +83,12 @@ Error with_flag(Error error) {
       {"optimizer_bytes", "--optimizer-bytes"},
       {"param_dtype_ratio", "--param-dtype-ratio"},
       {"reduce_dtype_ratio", "--reduce-dtype-ratio"},
-      {"max_segment_length", "--segments"}};
+      {"max_segment_length", "--segments"},
+      {"in_flight", "--in-flight"}};
   const auto found = flags.find(error.place);
   if (found != flags.end()) error.place = found->second;
   return error;
 }
-
-}  // namespace
 
 void add_checkpoint_flags(CLI::App& command, CheckpointFlags& flags) {
   command
@@ -135,7 +138,7 @@ void add_checkpoint_flags(CLI::App& command, CheckpointFlags& flags) {
   command
       .add_option("--in-flight", flags.in_flight,
                   "Microbatches whose activations a pipeline stage holds")
-      ->check(CLI::Range(1, 1 << 20))
+      ->check(CLI::Range(1, kMaxInFlight))
       ->capture_default_str();
   command.add_flag("--nested", flags.nested_units,
                    "Inside a unit that discards everything there may be units again");
@@ -264,6 +267,10 @@ Result<void> fill_from_provenance(const std::map<std::string, std::string>& opti
   PLIMSOLL_RETURN_IF_ERROR(
       fill_number("reduce_dtype_ratio", flags.reduce_dtype_ratio, defaults.reduce_dtype_ratio));
   PLIMSOLL_RETURN_IF_ERROR(fill_number("in_flight", flags.in_flight, defaults.in_flight));
+  if (flags.in_flight < 1 || flags.in_flight > kMaxInFlight) {
+    return fail(ErrorCode::kValue, "provenance/options/in_flight",
+                fmt::format("{} microbatches in flight", flags.in_flight), "give at least 1");
+  }
   return fill_number("max_segment_length", flags.max_segment_length, defaults.max_segment_length);
 }
 
@@ -287,26 +294,35 @@ check::CheckpointCheckOptions make_check_options(const checkpoint::CheckpointPro
   options.fsdp_units = model.fsdp_units;
   options.constant_bytes = problem.constant;
   // The other microbatches hold what they keep.
-  Bytes discarded = 0;
-  for (const checkpoint::CheckpointUnit& unit : policy.units) discarded += unit.discarded;
-  options.constant_bytes += (in_flight - 1) * (stats.mod_stats[0].act_total - discarded);
+  Int128 kept = stats.mod_stats[0].act_total;
+  for (const checkpoint::CheckpointUnit& unit : policy.units) kept -= unit.discarded;
+  options.constant_bytes +=
+      static_cast<Bytes>(std::clamp<Int128>((in_flight - 1) * kept, 0, Int128{1} << 60));
   return options;
 }
 
 Result<Bytes> parse_budget(const std::string& text, Bytes whole, const std::string& flag) {
+  constexpr Bytes kMaxBudget = Bytes{1} << 50;  // as documents have it
+  const auto too_large = [&] {
+    return fail(ErrorCode::kUsage, flag, fmt::format("'{}' is more than 2^50 bytes", text),
+                "give the memory of one rank");
+  };
   if (text.ends_with('%')) {
     auto percent = parse_number<double>(text.substr(0, text.size() - 1), flag);
     if (!percent || !std::isfinite(*percent) || *percent < 0 || *percent > 1e6) {
       return fail(ErrorCode::kUsage, flag, fmt::format("'{}' is no share of memory", text),
                   "give a percentage of at least 0, such as 60%");
     }
-    return static_cast<Bytes>(std::floor(static_cast<double>(whole) * *percent / 100));
+    const double bytes = std::floor(static_cast<double>(whole) * *percent / 100);
+    if (bytes > static_cast<double>(kMaxBudget)) return too_large();
+    return static_cast<Bytes>(bytes);
   }
   auto bytes = parse_bytes(text);
   if (!bytes) {
     bytes.error().place = flag;
     return tl::unexpected<Error>(std::move(bytes).error());
   }
+  if (*bytes > kMaxBudget) return too_large();
   return bytes;
 }
 

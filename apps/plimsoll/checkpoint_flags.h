@@ -57,6 +57,9 @@ check::CheckpointCheckOptions make_check_options(const checkpoint::CheckpointPro
                                                  const checkpoint::CheckpointPolicy& policy,
                                                  std::string_view search, int in_flight);
 
+// The library names an option's field; people gave a flag.
+Error with_flag(Error error);
+
 // "1.6GiB", or "60%" of `whole`. Error kUsage at `flag`.
 Result<Bytes> parse_budget(const std::string& text, Bytes whole, const std::string& flag);
 

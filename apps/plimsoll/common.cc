@@ -19,6 +19,8 @@
 namespace plimsoll::app {
 namespace {
 
+thread_local Host* current_host = nullptr;
+
 std::atomic<bool> was_interrupted{false};
 void interrupt(int) {
   was_interrupted = true;
@@ -49,9 +51,23 @@ void add_global_flags(CLI::App& command, GlobalFlags& flags) {
       ->capture_default_str();
 }
 
-void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+void set_host(Host* host) { current_host = host; }
 
-void print_error_text(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+void print(std::string_view text) {
+  if (current_host != nullptr) {
+    current_host->output += text;
+  } else {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+  }
+}
+
+void print_error_text(std::string_view text) {
+  if (current_host != nullptr) {
+    current_host->errors += text;
+  } else {
+    std::fwrite(text.data(), 1, text.size(), stderr);
+  }
+}
 
 int report(const Error& error, const GlobalFlags& flags) {
   print_error_text(fmt::format("plimsoll: {}\n", format_error(error)));
@@ -61,8 +77,8 @@ int report(const Error& error, const GlobalFlags& flags) {
 
 std::string paint(std::string_view text, Tone tone, const GlobalFlags& flags) {
   const bool is_wanted =
-      flags.color == "always" ||
-      (flags.color == "auto" && std::getenv("NO_COLOR") == nullptr && isatty(STDOUT_FILENO) != 0);
+      flags.color == "always" || (flags.color == "auto" && current_host == nullptr &&
+                                  std::getenv("NO_COLOR") == nullptr && isatty(STDOUT_FILENO) != 0);
   if (!is_wanted) return std::string(text);
   const char* code = "1";
   switch (tone) {
@@ -123,12 +139,23 @@ Result<std::optional<double>> parse_time_limit(const std::string& text) {
   return *seconds;
 }
 
-const std::atomic<bool>* watch_interrupts() {
+void watch_interrupts(RunContext& context) {
+  if (current_host != nullptr) {
+    context.cancel = current_host->cancel;
+    context.progress = current_host->progress;
+    return;
+  }
   std::signal(SIGINT, interrupt);
-  return &was_interrupted;
+  context.cancel = &was_interrupted;
 }
 
-void stop_watching_interrupts() { std::signal(SIGINT, SIG_DFL); }
+void stop_watching_interrupts() {
+  if (current_host == nullptr) std::signal(SIGINT, SIG_DFL);
+}
+
+bool shows_progress(const GlobalFlags& flags) {
+  return !flags.quiet && current_host == nullptr && isatty(STDERR_FILENO) != 0;
+}
 
 std::string examples(std::initializer_list<std::string_view> lines) {
   std::string text = "Examples:\n";

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <atomic>
 #include <charconv>
 #include <functional>
 #include <initializer_list>
@@ -12,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "plimsoll/app.h"
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/embedding/model.h"
@@ -50,6 +50,9 @@ void add_check_command(CLI::App& app, Run& run);
 void add_convert_command(CLI::App& app, Run& run);
 void add_data_commands(CLI::App& app, Run& run);  // hardware, models, schema
 void add_completion_command(CLI::App& app, Run& run);
+
+// Where this thread prints and what ends its searches, instead of the terminal; null: the terminal.
+void set_host(Host* host);
 
 // Text for people on stdout; prose, progress and errors on stderr. Both return what they print to
 // the caller's exit code.
@@ -90,10 +93,13 @@ Result<Number> parse_number(std::string_view text, std::string_view place) {
 // Seconds of --time-limit; nothing where it is not given. Error kUsage.
 Result<std::optional<double>> parse_time_limit(const std::string& text);
 
-// From here on Ctrl-C sets the flag that is returned, which a search reads between units of effort;
-// a second one ends the program.
-const std::atomic<bool>* watch_interrupts();
+// From here on Ctrl-C cancels the search of this context between units of effort; a second one ends
+// the program. Under a host, its flag does, and its progress is told.
+void watch_interrupts(RunContext& context);
 void stop_watching_interrupts();
+
+// Is somebody at a terminal who wants to see progress?
+bool shows_progress(const GlobalFlags& flags);
 
 // Adds "Examples:" below a command's help.
 std::string examples(std::initializer_list<std::string_view> lines);

@@ -11,6 +11,8 @@
 #include "plimsoll/core/suggest.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/foreign_plan.h"
+#include "plimsoll/io/fx_placement.h"
+#include "plimsoll/partition_case.h"
 #include "plimsoll/partition_flags.h"
 #include "plimsoll/partition_searches.h"
 #include "plimsoll/planning_flags.h"
@@ -59,10 +61,13 @@ Result<std::string> convert_placement(const ConvertFlags& flags, std::string_vie
   PartitionFlags filled = flags.partition;
   filled.graph = flags.planning.model;
   filled.on = flags.planning.on;
-  if (const auto own = io::read_placement(text, flags.plan); own && own->provenance) {
-    fill_from_provenance(own->provenance->options, filled);
-  }
+  PLIMSOLL_ASSIGN(const io::PlacementAnswer answer, read_placement_answer(text, flags.plan));
+  fill_from_answer(answer, filled);
   PLIMSOLL_ASSIGN(const PartitionCase made, load_partition_case(filled));
+  if (made.fx) {
+    PLIMSOLL_RETURN_IF_ERROR(io::take_fx_placement(answer, made.fx->graph, flags.plan));
+    return write_placement_export(flags.to, made, answer);
+  }
   PLIMSOLL_ASSIGN(ReadPlacement placement, read_any_placement(text, flags.plan, made));
   // Another program's split has no figures yet.
   if (!placement.answer.stages) {

@@ -1,7 +1,6 @@
 // plimsoll partition: which device runs which operators of a graph.
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,6 +11,8 @@
 #include "plimsoll/core/version.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/partition/dialect.h"
+#include "plimsoll/partition_advice.h"
+#include "plimsoll/partition_case.h"
 #include "plimsoll/partition_flags.h"
 #include "plimsoll/partition_searches.h"
 #include "plimsoll/text_table.h"
@@ -130,18 +131,34 @@ std::string objective_line(const PlacementAnswer& answer) {
 }
 
 std::string stages_text(const PlacementAnswer& answer, const Flags& flags) {
-  TextTable table(
-      {"stage", "device", "class", "nodes", "compute ms", "transfer ms", "load ms", "memory", "of"},
-      {true, false, false, true, true, true, true, true, true});
+  const bool is_pipeline = answer.objective == partition::Objective::kPipeline;
+  std::vector<std::string> heads = {"stage",       "device",  "class",  "nodes", "compute ms",
+                                    "transfer ms", "load ms", "memory", "of"};
+  std::vector<bool> is_number = {true, false, false, true, true, true, true, true, true};
+  if (is_pipeline) {
+    heads.insert(heads.begin() + 6, {"sync ms"});
+    heads.insert(heads.begin() + 8, {"in flight"});
+    is_number.insert(is_number.begin() + 6, {true, true});
+  }
+  TextTable table(heads, is_number);
   const auto& stages = *answer.stages;
   constexpr std::size_t kMaxRows = 64;
   for (std::size_t s = 0; s < stages.size() && s < kMaxRows; ++s) {
     const PlacedStage& stage = stages[s];
-    table.add({fmt::format("{}", stage.id.value_or(static_cast<int>(s))),
-               devices_text(stage.devices), stage.device_class.empty() ? "-" : stage.device_class,
-               fmt::format("{}", stage.nodes.size()), ms_text(stage.compute_ms),
-               ms_text(stage.transfer_ms), ms_text(stage.load_ms), format_bytes(stage.memory),
-               stage.memory_cap ? format_bytes(*stage.memory_cap) : "-"});
+    std::vector<std::string> row = {fmt::format("{}", stage.id.value_or(static_cast<int>(s))),
+                                    devices_text(stage.devices),
+                                    stage.device_class.empty() ? "-" : stage.device_class,
+                                    fmt::format("{}", stage.nodes.size()),
+                                    ms_text(stage.compute_ms),
+                                    ms_text(stage.transfer_ms),
+                                    ms_text(stage.load_ms),
+                                    format_bytes(stage.memory),
+                                    stage.memory_cap ? format_bytes(*stage.memory_cap) : "-"};
+    if (is_pipeline) {
+      row.insert(row.begin() + 6, ms_text(stage.sync_ms));
+      row.insert(row.begin() + 8, fmt::format("{}", stage.in_flight.value_or(1)));
+    }
+    table.add(std::move(row));
   }
   std::string text = table.text();
   if (stages.size() > kMaxRows) {
@@ -217,8 +234,9 @@ void print_remarks(const PlacementAnswer& answer, const Flags& flags) {
     }
   }
   if (answer.failure) {
-    print_error_text(
-        fmt::format("plimsoll: no plan: {}: {}\n", answer.failure->kind, answer.failure->message));
+    print_error_text(fmt::format("plimsoll: no plan: {}{}{}\n", answer.failure->kind,
+                                 answer.failure->kind.empty() ? "" : ": ",
+                                 answer.failure->message));
   }
   if (!answer.explanation) return;
   const bool is_proved = *answer.status == SolveStatus::kInfeasible;
@@ -239,7 +257,9 @@ int run_partition(const Flags& flags) {
   }
   const auto limits = search_options(flags);
   if (!limits) return report(limits.error(), flags.global);
-  const auto made = load_partition_case(flags.partition);
+  PartitionFlags asked = flags.partition;
+  asked.is_pipeline = flags.objective == "pipeline" || flags.search == "replicated";
+  const auto made = load_partition_case(asked);
   if (!made) return report(made.error(), flags.global);
   if (made->pipeline) {
     if (flags.general) {
@@ -262,8 +282,8 @@ int run_partition(const Flags& flags) {
   if (!search) return report(search.error(), flags.global);
 
   RunContext context = make_run_context(*limits);
-  context.cancel = watch_interrupts();
-  if (!flags.global.quiet && isatty(STDERR_FILENO) != 0) {
+  watch_interrupts(context);
+  if (shows_progress(flags.global)) {
     context.progress = [](const Progress& progress) {
       print_error_text(
           fmt::format("\r{} tried: {:.6g} ms ", progress.effort, progress.incumbent.value_or(0)));
@@ -271,10 +291,11 @@ int run_partition(const Flags& flags) {
   }
   const auto begin = std::chrono::steady_clock::now();
   auto answer = search->run(*made, {*limits, flags.variant}, context);
+  if (answer) add_memory_advice(*made, *search, {*limits, flags.variant}, context, *answer);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   stop_watching_interrupts();
-  if (context.progress) print_error_text("\r\x1b[K");
+  if (shows_progress(flags.global)) print_error_text("\r\x1b[K");
   if (!answer) return report(answer.error(), flags.global);
   put_provenance(*made, *search, flags, *answer);
 
@@ -347,8 +368,9 @@ void add_partition_command(CLI::App& app, Run& run) {
   command
       ->add_option("--objective", flags->objective,
                    "What is made small: throughput (the largest load of a device, the default), "
-                   "latency (the time of one sample), pipeline (of profiles: a batch of "
-                   "microbatches through all stages), or fx (torch.fx's critical path; without "
+                   "latency (the time of one sample), pipeline (the time of a batch of "
+                   "--microbatches through all stages, replicas of them and what is in flight "
+                   "included), or fx (torch.fx's critical path; without "
                    "an objective, its graphs are partitioned in the mode that they name)")
       ->check(CLI::IsMember({"throughput", "latency", "pipeline", "fx"}));
   command->add_option("--search", flags->search, search_help());

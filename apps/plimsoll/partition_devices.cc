@@ -19,10 +19,6 @@ using partition::OperatorCosts;
 using partition::OperatorDevices;
 using partition::OperatorGraph;
 
-tl::unexpected<Error> refuse(std::string flag, std::string message, std::string remedy) {
-  return fail(ErrorCode::kUsage, std::move(flag), std::move(message), std::move(remedy));
-}
-
 // The accelerator in a preset's full name: "4xh100-sxm", "dgx-h100:2".
 const topology::Accelerator* find_accelerator(const std::string& name) {
   const std::string node = name.substr(0, name.find(':'));
@@ -66,14 +62,30 @@ Result<void> set_times(const PartitionFlags& flags, const Hardware& hardware,
   return {};
 }
 
-Result<partition::ActivationMemory> find_activations(const std::string& name) {
+Result<partition::ActivationMemory> find_activations(const PartitionFlags& flags) {
+  const std::string_view unless = flags.is_pipeline ? "stashed" : "none";
+  const std::string_view name = flags.activations.empty() ? unless : flags.activations;
   std::vector<std::string> names;
   for (const auto kind : {partition::ActivationMemory::kNone, partition::ActivationMemory::kStashed,
                           partition::ActivationMemory::kAll}) {
     if (to_string(kind) == name) return kind;
     names.emplace_back(to_string(kind));
   }
-  return refuse("--activations", fmt::format("'{}' is no such choice", name), suggest(name, names));
+  return refuse("--activations", fmt::format("'{}' is no such choice", name),
+                suggest(std::string(name), names));
+}
+
+// What --activations counts, for one microbatch, in the place of what is stashed.
+Result<void> count_per_microbatch(const OperatorGraph& graph,
+                                  partition::OperatorCostOptions options,
+                                  partition::ActivationMemory activations, OperatorCosts& costs) {
+  if (activations == partition::ActivationMemory::kStashed) return {};
+  options.activations = activations;
+  PLIMSOLL_ASSIGN(const OperatorCosts counted, make_cost_graph(graph, options));
+  for (std::size_t i = 0; i < costs.stashed.size(); ++i) {
+    costs.stashed[i] = counted.graph.nodes[i].memory - costs.graph.nodes[i].memory;
+  }
+  return {};
 }
 
 // Accelerators of one host talk at their own rate, of two hosts at the slower network's.
@@ -87,6 +99,47 @@ void set_pair_rates(const Hardware& hardware, int num_accelerators, partition::C
       graph.pair_rates[a][b] = hardware.inter_host_bw;
     }
   }
+}
+
+std::string class_of(const std::string& device_flag) {
+  const std::size_t equals = device_flag.find('=');
+  return equals == std::string::npos ? "" : device_flag.substr(0, equals);
+}
+
+// The accelerators' class where --on does not say it: the one that --devices or --times names, or
+// the only one that the graph has times of.
+Result<std::string> find_accelerator_class(const PartitionFlags& flags,
+                                           const OperatorGraph& graph) {
+  constexpr const char* kForm = "name the hardware, such as --on 4xh100-sxm";
+  if (flags.devices.empty()) {
+    return refuse(
+        "--on", "the graph names no devices",
+        fmt::format("{}{}", kForm, graph.time_columns.empty() ? "" : ", or --devices h100=4"));
+  }
+  for (const std::string& text : flags.devices) {
+    if (const std::string name = class_of(text); !name.empty() && name != "cpu") return name;
+  }
+  if (!flags.times.empty() && flags.times != "roofline") return flags.times;
+  std::vector<std::string> known = graph.time_columns;
+  std::erase(known, "cpu");
+  if (known.size() == 1) return known.front();
+  if (known.empty()) {
+    return refuse("--devices", "the graph's costs name no class of devices", kForm);
+  }
+  return refuse("--devices",
+                fmt::format("the graph's costs name several classes: {}", fmt::join(known, ", ")),
+                fmt::format("say which, such as --devices {}=4", known.back()));
+}
+
+Result<Hardware> load_named_hardware(const PartitionFlags& flags, const OperatorGraph& graph) {
+  PLIMSOLL_ASSIGN(const std::string name, find_accelerator_class(flags, graph));
+  auto hardware = load_hardware("1x" + name);
+  if (!hardware) {
+    return refuse(
+        "--devices", hardware.error().message,
+        "name the hardware with --on, such as --on 4xh100-sxm, and its times with --times");
+  }
+  return hardware;
 }
 
 }  // namespace
@@ -141,12 +194,9 @@ Result<Bytes> parse_device_memory(std::string_view text) {
 }
 
 Result<OperatorCosts> make_operator_costs(const PartitionFlags& flags, const OperatorGraph& graph) {
-  if (flags.on.empty()) {
-    return refuse("--on", "the graph names no devices", "name them, such as --on 4xh100-sxm");
-  }
-  PLIMSOLL_ASSIGN(const Hardware hardware, load_hardware(flags.on));
+  PLIMSOLL_ASSIGN(const Hardware hardware,
+                  flags.on.empty() ? load_named_hardware(flags, graph) : load_hardware(flags.on));
   partition::OperatorCostOptions options;
-  PLIMSOLL_ASSIGN(options.activations, find_activations(flags.activations));
   OperatorDevices accelerators;
   accelerators.devices = {"", hardware.count, hardware.memory, hardware.intra_host_bw};
   PLIMSOLL_RETURN_IF_ERROR(set_times(flags, hardware, graph, accelerators));
@@ -168,6 +218,9 @@ Result<OperatorCosts> make_operator_costs(const PartitionFlags& flags, const Ope
     value = equals == std::string::npos ? text : text.substr(equals + 1);
     const std::string name = text.substr(0, equals);
     if (equals == std::string::npos || name == accelerators.devices.name) return &accelerators;
+    if (hardware.accelerator != nullptr && hardware.accelerator->id.starts_with(name)) {
+      return &accelerators;
+    }
     if (name == "cpu" && graph.find_time_column("cpu")) return &cpus;
     return refuse(flag, fmt::format("there are no devices of class '{}'", name),
                   fmt::format("leave the class out, which means {}", accelerators.devices.name));
@@ -186,8 +239,13 @@ Result<OperatorCosts> make_operator_costs(const PartitionFlags& flags, const Ope
   if (accelerators.devices.count + cpus.devices.count == 0) {
     return refuse("--devices", "there is no device at all", "give at least one");
   }
+  PLIMSOLL_ASSIGN(const partition::ActivationMemory activations, find_activations(flags));
+  if (!flags.is_pipeline) options.activations = activations;
   PLIMSOLL_ASSIGN(OperatorCosts costs, make_cost_graph(graph, options));
-  set_pair_rates(hardware, accelerators.devices.count, costs.graph);
+  if (flags.is_pipeline) {
+    PLIMSOLL_RETURN_IF_ERROR(count_per_microbatch(graph, options, activations, costs));
+  }
+  if (!flags.on.empty()) set_pair_rates(hardware, accelerators.devices.count, costs.graph);
   return costs;
 }
 

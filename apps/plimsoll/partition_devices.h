@@ -29,7 +29,9 @@ Result<Hardware> load_hardware(const std::string& on);
 Result<int> parse_device_count(std::string_view text);
 Result<Bytes> parse_device_memory(std::string_view text);
 
-// The operators' costs on the devices that the flags name.
+// The operators' costs on the devices that the flags name: with --on, or N of the class that
+// --devices, --times or the graph's own times name. Of a pipeline without activations: `stashed` is
+// then what --activations counts for each microbatch.
 Result<partition::OperatorCosts> make_operator_costs(const PartitionFlags& flags,
                                                      const partition::OperatorGraph& graph);
 

@@ -14,6 +14,8 @@
 #include "plimsoll/io/pipeline_plan_json.h"
 #include "plimsoll/io/report_json.h"
 #include "plimsoll/partition/plan_pipeline.h"
+#include "plimsoll/partition_advice.h"
+#include "plimsoll/partition_case.h"
 #include "plimsoll/partition_devices.h"
 #include "plimsoll/partition_flags.h"
 #include "plimsoll/text_table.h"
@@ -27,10 +29,7 @@ using partition::PipelinePlan;
 constexpr const char* kReplicated = "replicated";
 constexpr const char* kPipedream = "pipedream";
 constexpr double kMsPerSecond = 1000;
-
-tl::unexpected<Error> refuse(std::string flag, std::string message, std::string remedy) {
-  return fail(ErrorCode::kUsage, std::move(flag), std::move(message), std::move(remedy));
-}
+constexpr std::int64_t kAdviceEffort = 2'000'000;
 
 Result<std::string> single(const std::vector<std::string>& given, const std::string& flag) {
   if (given.size() > 1 || given.front().find('=') != std::string::npos) {
@@ -104,6 +103,45 @@ void put_plan(const PipelineModel& model, const PipelinePlan& plan, io::Pipeline
   answer.slowest_ms = slowest;
 }
 
+// How much memory would do, where nothing fits for want of it.
+void add_memory_advice(const PipelineModel& model, const partition::PipelineOptions& options,
+                       const RunContext& context, io::PipelineAnswer& answer) {
+  if (answer.status != SolveStatus::kInfeasible || !model.memory_cap) return;
+  PipelineModel asked = model;
+  Int128 most = 0;
+  for (partition::PipelineOperator& op : asked.operators) {
+    Bytes largest = 0;
+    for (partition::TensorParallelChoices& degree : op.degrees) {
+      for (partition::OperatorChoice& choice : degree.choices) {
+        choice.time_ms = 0;
+        choice.parameters = 0;
+        choice.sync.clear();
+        largest = std::max(
+            largest, model.num_devices * choice.per_microbatch + std::max<Bytes>(0, choice.memory));
+      }
+    }
+    most += largest;
+  }
+  for (partition::PipelineEdge& edge : asked.edges) edge.bytes = 0;
+  partition::PipelineOptions small = options;
+  small.search.effort = kAdviceEffort;
+  const RunContext silent{context.deadline, context.cancel, {}};
+  const auto ask = [&](Bytes cap) {
+    asked.memory_cap = cap;
+    const auto found = partition::plan_pipeline(asked, small, silent);
+    return found ? found->outcome.status : SolveStatus::kLimit;
+  };
+  const auto limit = static_cast<Bytes>(std::min<Int128>(most, INT64_MAX / 4));
+  const auto need = find_memory_need(*model.memory_cap, limit, 1, ask);
+  if (!need) return;
+  if (!answer.explanation) answer.explanation.emplace();
+  answer.explanation->binding = "memory";
+  answer.explanation->lines.push_back(memory_need_line(*need, *model.memory_cap, "device"));
+  if (answer.explanation->missing == 0) {
+    answer.explanation->missing = need->enough - *model.memory_cap;
+  }
+}
+
 Result<io::PipelineAnswer> run_replicated(const PipelineCase& made, const PartitionFlags& flags,
                                           const PipelineRun& run, const RunContext& context) {
   partition::PipelineOptions options;
@@ -118,6 +156,7 @@ Result<io::PipelineAnswer> run_replicated(const PipelineCase& made, const Partit
       search.outcome.stop == StopReason::kDeadline || search.outcome.stop == StopReason::kCancelled;
   if (was_cut) answer.provenance.emplace().stopped_at = fmt::format("{}", search.num_pairs);
   if (search.outcome.plan) put_plan(made.model, *search.outcome.plan, answer);
+  add_memory_advice(made.model, options, context, answer);
   return answer;
 }
 
@@ -283,7 +322,7 @@ Result<PipelineCase> read_pipeline_case(const io::GraphFile& file, const Partiti
 int run_pipeline(const PipelineCase& made, const PartitionFlags& flags, const PipelineRun& run) {
   if (const auto names = check_names(made, run); !names) return report(names.error(), run.global);
   RunContext context = make_run_context(run.search);
-  context.cancel = watch_interrupts();
+  watch_interrupts(context);
   const auto begin = std::chrono::steady_clock::now();
   auto answer = run.name == kPipedream ? run_pipedream(made, flags, run, context)
                                        : run_replicated(made, flags, run, context);

@@ -8,12 +8,14 @@
 
 #include "plimsoll/core/suggest.h"
 #include "plimsoll/io/dnn_partitioning_json.h"
+#include "plimsoll/io/fx_placement.h"
 #include "plimsoll/io/placement_exports.h"
 #include "plimsoll/partition/dialect.h"
 #include "plimsoll/partition/fx_search.h"
 #include "plimsoll/partition/latency.h"
 #include "plimsoll/partition/latency_search.h"
 #include "plimsoll/partition/partitioner.h"
+#include "plimsoll/partition/pipeline_search.h"
 #include "plimsoll/partition/throughput.h"
 
 namespace plimsoll::app {
@@ -24,6 +26,7 @@ using partition::Objective;
 using partition::PartitionMode;
 
 bool has_costs(const PartitionCase& made) { return made.costs.has_value(); }
+bool has_terms(const PartitionCase& made) { return has_costs(made) && made.terms.has_value(); }
 bool is_fx(const PartitionCase& made) { return made.fx.has_value(); }
 bool is_timed_fx(const PartitionCase& made) {
   return is_fx(made) && !made.fx->config.node_to_latency_mapping.empty();
@@ -75,6 +78,21 @@ Result<PlacementAnswer> run_latency(const PartitionCase& made,
   note_stop(placement.num_evaluations, answer);
   if (placement.outcome.plan) {
     put_assignment(*made.costs, made.names, *placement.outcome.plan, answer);
+  }
+  return answer;
+}
+
+Result<PlacementAnswer> run_replicated(const PartitionCase& made,
+                                       const PartitionSearchOptions& options,
+                                       const RunContext& context) {
+  partition::PipelineSearchOptions pipeline;
+  pipeline.search = options.search;
+  PLIMSOLL_ASSIGN(const partition::PipelinePlacementSearch placement,
+                  partition::place_for_pipeline(*made.costs, *made.terms, pipeline, context));
+  PlacementAnswer answer = start_answer(Objective::kPipeline, placement.outcome);
+  note_stop(placement.num_pairs, answer);
+  if (placement.outcome.plan) {
+    io::put_pipeline(*made.costs, *made.terms, made.names, *placement.outcome.plan, answer);
   }
   return answer;
 }
@@ -169,6 +187,9 @@ constexpr PartitionSearch kSearches[] = {
      has_costs, run_throughput<false>},
     {"latency", Objective::kLatency, "chains of pieces, refined by annealing, with a bound",
      has_costs, run_latency},
+    {"replicated", Objective::kPipeline,
+     "stages of replicas for a batch of microbatches, exact or with a bound", has_terms,
+     run_replicated},
     {"torch", Objective::kFx, "torch.fx's partitioner in the mode that the graph names", is_fx,
      run_torch_as_asked},
     {"critical_path", Objective::kFx,
@@ -228,6 +249,11 @@ Result<std::string> export_split_spec(const PartitionCase& made, const Placement
 }
 
 Result<std::string> export_callback(const PartitionCase& made, const PlacementAnswer& answer) {
+  if (made.fx) {
+    PLIMSOLL_ASSIGN(const partition::Placement placement,
+                    io::take_fx_placement(answer, made.fx->graph, made.name));
+    return io::write_fx_callback_table(made.fx->graph, placement);
+  }
   PLIMSOLL_ASSIGN(const std::vector<int> device, devices_of_operators(made, answer));
   PLIMSOLL_ASSIGN(const std::vector<int> stage, io::number_stages(made.operators->graph, device));
   return io::write_callback_table(made.operators->graph, stage);
@@ -243,7 +269,8 @@ constexpr PlacementExport kExports[] = {
     {"dnn_partitioning", "the split JSON of the placement benchmark", export_dnn_partitioning},
     {"device_map", "accelerate's, of a traced model", export_device_map},
     {"split_spec", "of torch.distributed.pipelining, of a traced model", export_split_spec},
-    {"callback", "each operator's stage, for torch.fx's split_module, of a traced model",
+    {"callback",
+     "each operator's stage, for torch.fx's split_module, of a traced model or torch.fx's graph",
      export_callback},
     {"dot", "Graphviz, of a traced model", export_dot},
 };

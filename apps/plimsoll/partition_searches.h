@@ -10,7 +10,7 @@
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/io/placement_json.h"
 #include "plimsoll/partition/objective.h"
-#include "plimsoll/partition_flags.h"
+#include "plimsoll/partition_case.h"
 
 namespace plimsoll::app {
 

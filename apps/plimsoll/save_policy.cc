@@ -216,6 +216,14 @@ void take_choice(const io::AotPartition& log, const KnapsackChoice& choice, doub
   }
 }
 
+// The library names a knapsack's fields; people gave a log and a flag.
+Error in_log(Error error, const std::string& input) {
+  if (error.place == "memory") error.place = input + "#/Knapsack Input Memories";
+  if (error.place == "runtimes") error.place = input + "#/Knapsack Input Runtimes";
+  if (error.place == "max_memory") error.place = "--budget";
+  return error;
+}
+
 Result<double> budget_of(const io::AotPartition& log, const SavePolicyFlags& flags) {
   if (!flags.budget.empty()) return parse_share(flags.budget);
   if (flags.is_knee) return checkpoint::KneeOptions{}.max_memory_budget;
@@ -269,7 +277,9 @@ Result<SavePolicyAnswer> plan_aot_partition(const std::string& text, const SaveP
       find_solver(is_dynamic ? "dp" : flags.search, limits, context);
   if (flags.is_knee || is_dynamic) {
     answer.provenance.options["max_memory_budget"] = fmt::format("{}", budget);
-    PLIMSOLL_ASSIGN(budget, find_knee_budget(graph, solver, {.max_memory_budget = double{budget}}));
+    auto knee = find_knee_budget(graph, solver, {.max_memory_budget = double{budget}});
+    if (!knee) return tl::unexpected<Error>(in_log(std::move(knee).error(), flags.input));
+    budget = *knee;
   }
   const checkpoint::KnapsackProblem problem{graph.memory, graph.runtimes, budget};
   const bool is_ours = flags.search == "exact";
@@ -279,7 +289,9 @@ Result<SavePolicyAnswer> plan_aot_partition(const std::string& text, const SaveP
     take_outcome(outcome, answer);
     choice = std::move(outcome.plan).value_or(KnapsackChoice{});
   } else {
-    PLIMSOLL_ASSIGN(choice, solver(problem));
+    auto solved = solver(problem);
+    if (!solved) return tl::unexpected<Error>(in_log(std::move(solved).error(), flags.input));
+    choice = *std::move(solved);
     answer.status = SolveStatus::kFeasible;
   }
   take_choice(log, choice, budget, answer);

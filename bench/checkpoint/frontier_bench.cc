@@ -11,6 +11,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <list>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/random_trees.h"
@@ -121,6 +122,25 @@ void operator_choices(benchmark::State& state) {
   }
 }
 
+void register_tree(int layers, Family family, std::uint64_t seed) {
+  static std::list<CheckpointProblem> problems;
+  const CheckpointProblem& problem = problems.emplace_back(layered_tree(layers, family, seed));
+  const std::string name = std::string(family == Family::kPlain ? "plain_" : "moe_") +
+                           std::to_string(problem.num_modules()) + "/seed" + std::to_string(seed);
+  benchmark::RegisterBenchmark(("frontier/" + name).c_str(), [&](benchmark::State& state) {
+    frontier(state, problem);
+  })->Unit(benchmark::kMillisecond);
+  benchmark::RegisterBenchmark(("bound/" + name).c_str(), [&](benchmark::State& state) {
+    bound(state, problem);
+  })->Unit(benchmark::kMillisecond);
+  for (const int percent : {2, 20, 50, 80, 95}) {
+    benchmark::RegisterBenchmark(
+        ("plan/" + name + "/" + std::to_string(percent)).c_str(),
+        [&problem, percent](benchmark::State& state) { plan(state, problem, percent / 100.); })
+        ->Unit(benchmark::kMillisecond);
+  }
+}
+
 void register_all() {
   static const CheckpointProblem kGpt = small_gpt();
   benchmark::RegisterBenchmark("frontier/gpt_62", [](benchmark::State& state) {
@@ -128,25 +148,11 @@ void register_all() {
   })->Unit(benchmark::kMicrosecond);
   benchmark::RegisterBenchmark("operator_choices/block", operator_choices)
       ->Unit(benchmark::kMicrosecond);
-  static std::vector<CheckpointProblem> problems;
-  problems.reserve(64);
+  // Three trees of each family and size, one of the largest.
   for (const int layers : {32, 64, 128, 512}) {
     for (const Family family : {Family::kPlain, Family::kMoe}) {
-      problems.push_back(layered_tree(layers, family, 1));
-      const CheckpointProblem& problem = problems.back();
-      const std::string name = std::string(family == Family::kPlain ? "plain_" : "moe_") +
-                               std::to_string(problem.num_modules());
-      benchmark::RegisterBenchmark(("frontier/" + name).c_str(), [&](benchmark::State& state) {
-        frontier(state, problem);
-      })->Unit(benchmark::kMillisecond);
-      benchmark::RegisterBenchmark(("bound/" + name).c_str(), [&](benchmark::State& state) {
-        bound(state, problem);
-      })->Unit(benchmark::kMillisecond);
-      for (const int percent : {2, 20, 50, 80, 95}) {
-        benchmark::RegisterBenchmark(
-            ("plan/" + name + "/" + std::to_string(percent)).c_str(),
-            [&problem, percent](benchmark::State& state) { plan(state, problem, percent / 100.); })
-            ->Unit(benchmark::kMillisecond);
+      for (std::uint64_t seed = 1; seed <= (layers < 512 ? 3 : 1); ++seed) {
+        register_tree(layers, family, seed);
       }
     }
   }

@@ -1,10 +1,16 @@
 // Our own search beside the reference planner, in the same run: value, bound, gap, effort, time.
 //
-// balanced_bench [--effort N] [--space s1|s2] [--objective rating|step|time] [NAME...]: a line an
-// instance; without names, all of them.
+// balanced_bench [--effort N] [--limit SECONDS] [--seed N] [--space s1|s2] [--no-reference]
+//                [--objective rating|step|time] [NAME...]: a line an instance; without names, all
+//                of
+// them. With BALANCED_BENCH_TRACE in the environment every report of the search goes to stderr.
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -57,6 +63,22 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+double processor_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// When the first plan was there, and when the last better one.
+struct Milestones {
+  double first_s = 0;
+  double last_s = 0;
+  double best = 0;
+};
+
 bool run(const Instance& instance, const embedding::BalancedOptions& options,
          const SearchOptions& search) {
   embedding::Model model;
@@ -77,7 +99,21 @@ bool run(const Instance& instance, const embedding::BalancedOptions& options,
   const auto problem =
       make_problem(std::move(model), instance.num_ranks, instance.hbm_gib, instance.batch_size);
   const auto start = std::chrono::steady_clock::now();
-  const auto result = embedding::plan_balanced(problem, options, search, make_run_context(search));
+  const double processor_start = processor_seconds();
+  Milestones milestones;
+  RunContext context = make_run_context(search);
+  context.progress = [&](const Progress& progress) {
+    if (std::getenv("BALANCED_BENCH_TRACE") != nullptr) {
+      std::fprintf(stderr, "  %8.3f s effort %lld incumbent %.6f bound %.6f\n",
+                   seconds_since(start), static_cast<long long>(progress.effort),
+                   progress.incumbent.value_or(0), progress.lower_bound.value_or(0));
+    }
+    if (!progress.incumbent || *progress.incumbent == milestones.best) return;
+    milestones.last_s = seconds_since(start);
+    if (milestones.best == 0) milestones.first_s = milestones.last_s;
+    milestones.best = *progress.incumbent;
+  };
+  const auto result = embedding::plan_balanced(problem, options, search, context);
   if (!result) {
     std::fprintf(stderr, "%s\n", format_error(result.error()).c_str());
     return false;
@@ -86,11 +122,13 @@ bool run(const Instance& instance, const embedding::BalancedOptions& options,
   const embedding::PlanTimes reference = result->reference.value_or(embedding::PlanTimes{});
   std::printf(
       "%-13s %-10s value %.6f bound %.6f gap %.4f%% | rating %.6f step %.6f time %.6f | "
-      "reference %.6f %.6f %.6f | effort %lld time %.2f s | %s %s\n",
+      "reference %.6f %.6f %.6f | effort %lld wall %.2f s processor %.2f s first plan %.3f s last "
+      "%.2f s | %s %s\n",
       instance.name, std::string(to_string(outcome.status)).c_str(), outcome.certificate.objective,
       outcome.certificate.lower_bound.value_or(0), 100 * outcome.certificate.gap().value_or(0),
       result->times.rating, result->times.step, result->times.time, reference.rating,
       reference.step, reference.time, static_cast<long long>(result->effort), seconds_since(start),
+      processor_seconds() - processor_start, milestones.first_s, milestones.last_s,
       outcome.certificate.proof.c_str(),
       outcome.explanation.lines.empty() ? "" : outcome.explanation.lines[0].c_str());
   std::fflush(stdout);

@@ -85,6 +85,21 @@ Bytes need_of(const CheckpointCase& given, int node) {
   return need + options.constant_bytes;
 }
 
+// What is resident at the loss. Where the step's peak lies inside a module, that peak is no figure
+// of the loss, and the total just before the root's backward is.
+Bytes loss_of(const CheckpointCase& given) {
+  const Bytes step_peak = given.stats->total_step_peak.value_or(0);
+  if (!given.stats->total_before_root_bw) return step_peak;
+  for (const ModuleInfo& module : given.stats->mod_stats) {
+    const bool is_root = &module == given.stats->mod_stats.data();
+    const Bytes backward = is_root || !module.requires_grad ? 0 : module.total_peak_bw.value_or(0);
+    if (std::max(backward, module.total_peak_fw.value_or(0)) >= step_peak) {
+      return *given.stats->total_before_root_bw;
+    }
+  }
+  return step_peak;
+}
+
 // What is gone when the backward reaches the position.
 Bytes discarded_before(const std::vector<PlacedUnit>& units, int position) {
   Bytes bytes = 0;
@@ -157,9 +172,8 @@ void measure_peak(const CheckpointCase& given, const std::vector<PlacedUnit>& un
   report.binding = given.info(given.tree->post_order[largest - report.profile.begin()]).fqn;
   if (given.options->peak == PeakRule::kTorch) return;
   const Bytes state = given.info(0).param_per_module + given.info(0).grad_total;
-  const Bytes end = given.stats->total_step_peak.value_or(0) - state +
-                    share_of(state, given.options->world_size) + given.options->constant_bytes -
-                    report.discarded;
+  const Bytes end = loss_of(given) - state + share_of(state, given.options->world_size) +
+                    given.options->constant_bytes - report.discarded;
   if (end > report.peak) {
     report.peak = end;
     report.binding.clear();

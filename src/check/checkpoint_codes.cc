@@ -38,6 +38,8 @@ std::string_view to_string(CheckpointViolationCode code) {
       return "saves_view";
     case CheckpointViolationCode::kWrongKind:
       return "wrong_kind";
+    case CheckpointViolationCode::kWrongRng:
+      return "wrong_rng";
     case CheckpointViolationCode::kDiscarded:
       return "discarded";
     case CheckpointViolationCode::kRatio:

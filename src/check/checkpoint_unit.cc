@@ -51,6 +51,7 @@ class UnitCheck {
     if (!read_choices()) return unit_.recompute_ms;
     check_kind();
     check_groups();
+    check_rng();
     check_bytes();
     return check_time();
   }
@@ -165,6 +166,22 @@ class UnitCheck {
                        fmt::format("operator {} makes the output and is never asked for", maker));
       }
     }
+  }
+
+  // `save` only where there are random operators and none of them runs again.
+  void check_rng() {
+    using checkpoint::RngHandling;
+    bool saves_some = false, runs_some = false;
+    for (std::size_t n = 0; n < tables_.size(); ++n) {
+      if (tables_[n] == nullptr) continue;
+      for (int op : tables_[n]->rand_ops) (save_[n][op] ? saves_some : runs_some) = true;
+    }
+    const RngHandling right =
+        saves_some && !runs_some ? RngHandling::kSave : RngHandling::kRecompute;
+    if (unit_.rng == right) return;
+    add(Code::kWrongRng, std::string(to_string(right)), std::string(to_string(unit_.rng)),
+        right == RngHandling::kSave ? "every random operator is saved, and none runs again"
+                                    : "a random operator runs again, or there is none");
   }
 
   // What autograd keeps inside all of the unit, and what a ratio is a share of.

@@ -50,6 +50,12 @@ std::string_view to_string(ViolationCode code) {
       return "colocation_broken";
     case ViolationCode::kRatingMismatch:
       return "rating_mismatch";
+    case ViolationCode::kTimesMismatch:
+      return "times_mismatch";
+    case ViolationCode::kRatingAboveCap:
+      return "rating_above_cap";
+    case ViolationCode::kBoundNotProved:
+      return "bound_not_proved";
     case ViolationCode::kHazard:
       return "hazard";
   }

@@ -25,14 +25,31 @@ class PartitionJudge {
     }
   }
 
-  CriticalPathReport judge(std::optional<double> stated_sec) {
+  CriticalPathReport judge_path(std::optional<double> stated_sec) {
     judge_nodes();
     judge_devices();
-    judge_path(stated_sec);
+    const std::vector<Edge> edges = find_edges();
+    std::vector<double> own;
+    for (std::size_t p = 0; p < num_parts(); ++p) own.push_back(own_seconds(p));
+    find_path(edges, own);
+    judge_stated(stated_sec);
+    return std::move(report_);
+  }
+
+  CriticalPathReport judge_partitions() {
+    judge_nodes();
+    judge_devices();
+    find_path(find_edges(), std::vector<double>(num_parts()));
+    if (std::isfinite(report_.critical_path_sec)) report_.critical_path_sec = 0;
     return std::move(report_);
   }
 
  private:
+  struct Edge {
+    std::size_t from, to;
+    double seconds;
+  };
+
   void find(Code code, const std::string& place, const std::string& message) {
     report_.violations.push_back({code, place, message});
   }
@@ -129,27 +146,25 @@ class PartitionJudge {
     for (const int node : sent) bytes += graph_.nodes[node].size.output;
     const auto& devices = placement_.partitions[p].logical_device_ids;
     const bool is_near = !devices.empty() && devices == placement_.partitions[q].logical_device_ids;
-    seconds = is_near ? 0 : static_cast<double>(bytes) / config_.transfer_rate_bytes_per_sec;
+    const double rate = config_.transfer_rate_bytes_per_sec;
+    seconds = is_near || rate == 0 ? 0 : static_cast<double>(bytes) / rate;
     return is_needed;
   }
 
-  // Raises the end of every partition until nothing changes.
-  void judge_path(std::optional<double> stated_sec) {
-    struct Edge {
-      std::size_t from, to;
-      double seconds;
-    };
+  std::vector<Edge> find_edges() const {
     std::vector<Edge> edges;
-    std::vector<double> own;
-    std::vector<double> finish;
     for (std::size_t p = 0; p < num_parts(); ++p) {
-      own.push_back(own_seconds(p));
-      finish.push_back(own.back());
       for (std::size_t q = 0; q < num_parts(); ++q) {
         double seconds = 0;
         if (p != q && is_edge(p, q, seconds)) edges.push_back({p, q, seconds});
       }
     }
+    return edges;
+  }
+
+  // Raises the end of every partition until nothing changes.
+  void find_path(const std::vector<Edge>& edges, const std::vector<double>& own) {
+    std::vector<double> finish = own;
     std::vector<std::size_t> depth(num_parts());
     bool has_changed = true;
     for (std::size_t round = 0; has_changed && round <= num_parts(); ++round) {
@@ -165,16 +180,19 @@ class PartitionJudge {
     for (const double end : finish) {
       report_.critical_path_sec = std::max(report_.critical_path_sec, end);
     }
-    if (has_changed) {
-      report_.critical_path_sec = kNever;
-      find(Code::kPartitionsWait, "", "partitions wait for each other in a circle");
+    if (!has_changed) return;
+    report_.critical_path_sec = kNever;
+    find(Code::kPartitionsWait, "", "partitions wait for each other in a circle");
+  }
+
+  void judge_stated(std::optional<double> stated_sec) {
+    if (!stated_sec || std::abs(*stated_sec - report_.critical_path_sec) <=
+                           1e-9 * std::abs(report_.critical_path_sec)) {
+      return;
     }
-    if (stated_sec && !(std::abs(*stated_sec - report_.critical_path_sec) <=
-                        1e-9 * std::abs(report_.critical_path_sec))) {
-      find(Code::kPathMismatch, "",
-           "stated " + std::to_string(*stated_sec) + ", found " +
-               std::to_string(report_.critical_path_sec));
-    }
+    find(Code::kPathMismatch, "",
+         "stated " + std::to_string(*stated_sec) + ", found " +
+             std::to_string(report_.critical_path_sec));
   }
 
   const Graph& graph_;
@@ -183,6 +201,19 @@ class PartitionJudge {
   std::vector<std::set<int>> sets_;  // [num_partitions]
   CriticalPathReport report_;
 };
+
+Result<void> check_arguments(const Graph& graph, const PartitionerConfig& config,
+                             const Placement& placement) {
+  PLIMSOLL_RETURN_IF_ERROR(partition::validate(config, graph));
+  for (std::size_t p = 0; p < placement.partitions.size(); ++p) {
+    for (const int node : placement.partitions[p].nodes) {
+      if (node >= 0 && node < graph.num_nodes()) continue;
+      return fail(ErrorCode::kValue, "partition " + std::to_string(p),
+                  "there is no node " + std::to_string(node), "give nodes of the graph");
+    }
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -209,7 +240,7 @@ std::string_view to_string(PartitionViolationCode code) {
 Result<CriticalPathReport> check_critical_path(const Graph& graph, const PartitionerConfig& config,
                                                const Placement& placement,
                                                std::optional<double> stated_sec) {
-  PLIMSOLL_RETURN_IF_ERROR(partition::validate(config, graph));
+  PLIMSOLL_RETURN_IF_ERROR(check_arguments(graph, config, placement));
   if (config.transfer_rate_bytes_per_sec == 0) {
     return fail(ErrorCode::kValue, "transfer_rate_bytes_per_sec", "a rate of 0",
                 "give the rate of a link");
@@ -221,14 +252,13 @@ Result<CriticalPathReport> check_critical_path(const Graph& graph, const Partiti
                   "give every operator a latency");
     }
   }
-  for (std::size_t p = 0; p < placement.partitions.size(); ++p) {
-    for (const int node : placement.partitions[p].nodes) {
-      if (node >= 0 && node < graph.num_nodes()) continue;
-      return fail(ErrorCode::kValue, "partition " + std::to_string(p),
-                  "there is no node " + std::to_string(node), "give nodes of the graph");
-    }
-  }
-  return PartitionJudge(graph, config, placement).judge(stated_sec);
+  return PartitionJudge(graph, config, placement).judge_path(stated_sec);
+}
+
+Result<CriticalPathReport> check_partitions(const Graph& graph, const PartitionerConfig& config,
+                                            const Placement& placement) {
+  PLIMSOLL_RETURN_IF_ERROR(check_arguments(graph, config, placement));
+  return PartitionJudge(graph, config, placement).judge_partitions();
 }
 
 }  // namespace plimsoll::check

@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "check/placement_order.h"
+
 namespace plimsoll::check {
 namespace {
 
@@ -130,29 +132,12 @@ class Judge {
   void judge_order() {
     std::map<std::int64_t, int> first;
     std::vector<int> unit(graph_.nodes.size());  // its colour's first node
-    std::map<std::int64_t, bool> has_forward;
     for (int node = 0; node < graph_.num_nodes(); ++node) {
       const CostNode& n = graph_.nodes[node];
       unit[node] = n.colour ? first.emplace(*n.colour, node).first->second : node;
-      if (n.colour && !n.is_backward) has_forward[*n.colour] = true;
     }
-    const auto is_orphan = [&](int node) {
-      const CostNode& n = graph_.nodes[node];
-      return n.is_backward && !(n.colour && has_forward.count(*n.colour) != 0);
-    };
     std::vector<std::vector<int>> next(graph_.nodes.size());
-    for (const Net& net : graph_.nets) {
-      for (const int consumer : net.consumers) {
-        const bool from_backward = graph_.nodes[net.producer].is_backward;
-        const bool to_backward = graph_.nodes[consumer].is_backward;
-        if (!from_backward && !to_backward) {
-          next[unit[net.producer]].push_back(unit[consumer]);
-        } else if (from_backward && to_backward &&
-                   (is_orphan(net.producer) || is_orphan(consumer))) {
-          next[unit[consumer]].push_back(unit[net.producer]);
-        }
-      }
-    }
+    for (const auto& [a, b] : placement_order(graph_)) next[unit[a]].push_back(unit[b]);
     for (int d = 0; d < static_cast<int>(class_of_.size()); ++d) {
       if (!returns_to(d, next)) continue;
       report_.is_contiguous[d] = false;
@@ -289,6 +274,22 @@ std::string_view to_string(PlacementViolationCode code) {
       return "time_mismatch";
     case Code::kMemoryMismatch:
       return "memory_mismatch";
+    case Code::kNotPlaced:
+      return "not_placed";
+    case Code::kEmptyStage:
+      return "empty_stage";
+    case Code::kDeviceTwice:
+      return "device_twice";
+    case Code::kMixedClasses:
+      return "mixed_classes";
+    case Code::kUnevenMicrobatches:
+      return "uneven_microbatches";
+    case Code::kUnpricedReplicas:
+      return "unpriced_replicas";
+    case Code::kInFlightMismatch:
+      return "in_flight_mismatch";
+    case Code::kBatchMismatch:
+      return "batch_mismatch";
   }
   return "";
 }

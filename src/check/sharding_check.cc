@@ -219,6 +219,22 @@ void check_tier(std::string_view tier, std::size_t rank, Bytes cap, Bytes used,
                            format_bytes(used)));
 }
 
+// DDR host by host, named by the host's first rank; a rank without a whole host has its own.
+void check_pools(int local_world_size, const CheckReport& report, Findings& findings) {
+  const std::size_t num_ranks = report.used.size();
+  const auto width = static_cast<std::size_t>(local_world_size);
+  for (std::size_t first = 0; first < num_ranks;) {
+    const std::size_t end = first + width <= num_ranks ? first + width : first + 1;
+    Bytes cap = 0, used = 0;
+    for (std::size_t rank = first; rank < end; ++rank) {
+      add_bytes(cap, report.capacity[rank].ddr);
+      add_bytes(used, report.used[rank].ddr);
+    }
+    check_tier("ddr", first, cap, used, findings);
+    first = end;
+  }
+}
+
 Result<void> check_capacity(const embedding::Model& model, const topology::Topology& topology,
                             const embedding::CostModel& cost_model, const CheckOptions& options,
                             std::int64_t batch_size, CheckReport& report, Findings& findings) {
@@ -237,9 +253,10 @@ Result<void> check_capacity(const embedding::Model& model, const topology::Topol
     const Storage& cap = report.capacity[rank];
     const Storage& used = report.used[rank];
     check_tier("hbm", rank, cap.hbm, used.hbm, findings);
-    check_tier("ddr", rank, cap.ddr, used.ddr, findings);
+    if (!options.pools_ddr) check_tier("ddr", rank, cap.ddr, used.ddr, findings);
     check_tier("ssd", rank, cap.ssd, used.ssd, findings);
   }
+  if (options.pools_ddr) check_pools(topology.local_world_size, report, findings);
   return {};
 }
 

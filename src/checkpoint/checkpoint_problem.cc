@@ -25,6 +25,10 @@ Result<void> check_model(const MemoryModel& model) {
   if (model.optimizer_bytes < 0) {
     return refuse("optimizer_bytes", "a size is not negative", "give at least 0");
   }
+  if (model.optimizer_bytes > Bytes{1} << 50) {
+    return refuse("optimizer_bytes", "no machine holds more than 2^50 bytes",
+                  "give the bytes of one model");
+  }
   if (!(model.param_dtype_ratio > 0) || !(model.reduce_dtype_ratio > 0) ||
       !std::isfinite(model.param_dtype_ratio) || !std::isfinite(model.reduce_dtype_ratio)) {
     return refuse("dtype_ratio", "a ratio of sizes is positive", "give a finite number above 0");
@@ -81,8 +85,8 @@ class Builder {
     for (const std::string& fqn : fqns) {
       const auto found = index_of_.find(fqn);
       if (found == index_of_.end()) {
-        return fail(ErrorCode::kNotFound, fqn, std::string(option) + " names no module that ran",
-                    "use the names of mod_stats");
+        return fail(ErrorCode::kNotFound, option, "no module '" + fqn + "' ran",
+                    suggest(fqn, problem_.fqn));
       }
       is_marked[found->second] = 1;
     }

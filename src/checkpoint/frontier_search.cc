@@ -8,8 +8,6 @@
 namespace plimsoll::checkpoint {
 namespace {
 
-constexpr double kTolerance = 1e-6;  // a gap up to this counts as optimal
-
 using solve::Frontier;
 using solve::PiecewiseLinear;
 
@@ -17,28 +15,6 @@ tl::unexpected<Error> too_large(const FrontierOptions& options) {
   return fail(ErrorCode::kOverflow, "max_segments",
               "the frontier has more than " + std::to_string(options.max_segments) + " pieces",
               "allow more, or allow fewer units by ac_units");
-}
-
-// Every choice as cheap as one that was left out could be: no plan beats its optimum.
-CheckpointProblem lowered(const CheckpointProblem& problem) {
-  CheckpointProblem low = problem;
-  for (CandidateUnit& unit : low.units) {
-    for (solve::CostPoint& point : unit.points) {
-      point.price = std::max(0.0, point.price - unit.loss_ms);
-    }
-  }
-  return low;
-}
-
-template <class Plan>
-void note_thinned(const CheckpointProblem& problem, double lower_bound, Outcome<Plan>& outcome) {
-  outcome.warnings.push_back({"choices_left_out", problem.fqn[problem.thinned.front()],
-                              "only some choices of operators were considered, here and in " +
-                                  std::to_string(problem.thinned.size() - 1) + " other module(s)"});
-  outcome.certificate.lower_bound = lower_bound;
-  outcome.certificate.proof += "; bounded with every choice as cheap as one left out could be";
-  const auto gap = outcome.certificate.gap();
-  if (!gap || *gap > kTolerance) outcome.status = SolveStatus::kFeasible;
 }
 
 bool has_steps(const CheckpointProblem& problem) {
@@ -82,13 +58,27 @@ Result<Outcome<CheckpointPlan>> infeasible(const CheckpointProblem& problem, Byt
 
 }  // namespace
 
+CheckpointProblem lowered(const CheckpointProblem& problem) {
+  CheckpointProblem low = problem;
+  for (CandidateUnit& unit : low.units) {
+    for (solve::CostPoint& point : unit.points) {
+      point.price = std::max(0.0, point.price - unit.loss_ms);
+    }
+  }
+  return low;
+}
+
+Warning choices_left_out(const CheckpointProblem& problem) {
+  return {"choices_left_out", problem.fqn[problem.thinned.front()],
+          "only some choices of operators were considered, here and in " +
+              std::to_string(problem.thinned.size() - 1) + " other module(s)"};
+}
+
 Result<void> check_nested(const CheckpointProblem& problem) {
-  // The MILP over units (unit_milp.h) needs only positions and ancestors and takes such models:
-  // this is the one place to call it from.
   if (problem.tree.is_nested) return {};
   return fail(ErrorCode::kConflict, "fw_post_order",
               "a module returns amid the modules of another, so its units are no run of positions",
-              "list the units one by one through ac_units, or plan with the MILP");
+              "plan one budget by plan_by_milp, which needs only positions and ancestors");
 }
 
 Explanation explain_infeasible(const SmallestBudget& smallest, Bytes budget) {

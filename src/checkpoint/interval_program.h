@@ -16,6 +16,24 @@ using Boundaries = std::vector<std::shared_ptr<const solve::PiecewiseLinear>>;
 // Error kConflict where units are no runs of positions.
 Result<void> check_nested(const CheckpointProblem& problem);
 
+// Every choice as cheap as one that was left out could be: no plan beats its optimum.
+CheckpointProblem lowered(const CheckpointProblem& problem);
+
+Warning choices_left_out(const CheckpointProblem& problem);
+
+// A gap up to this counts as optimal.
+inline constexpr double kTolerance = 1e-6;
+
+// What the optimum of the lowered problem says of a plan of this one.
+template <class Plan>
+void note_thinned(const CheckpointProblem& problem, double lower_bound, Outcome<Plan>& outcome) {
+  outcome.warnings.push_back(choices_left_out(problem));
+  outcome.certificate.lower_bound = lower_bound;
+  outcome.certificate.proof += "; bounded with every choice as cheap as one left out could be";
+  const auto gap = outcome.certificate.gap();
+  outcome.status = gap && *gap <= kTolerance ? SolveStatus::kOptimal : SolveStatus::kFeasible;
+}
+
 enum class SweepEnd { kDone, kTooLarge, kStopped };
 
 class IntervalProgram {

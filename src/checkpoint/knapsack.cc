@@ -180,7 +180,8 @@ Result<KnapsackChoice> greedy_knapsack(const KnapsackProblem& problem) {
   std::vector<double> ratio;
   for (std::size_t i = 0; i < problem.memory.size(); ++i) {
     if (problem.memory[i] == 0) {
-      return fail(ErrorCode::kZeroDivision, "memory", "float division by zero",
+      return fail(ErrorCode::kZeroDivision, "memory",
+                  fmt::format("float division by zero: memory[{}] is 0", i),
                   "use another solver: this one divides by each candidate's memory");
     }
     ratio.push_back(problem.runtimes[i] / problem.memory[i]);

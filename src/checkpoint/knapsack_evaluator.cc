@@ -227,9 +227,12 @@ Result<KnapsackEvaluation> evaluate(const GraphInfo& info, const KnapsackChoice&
   const std::vector<int> all = candidates_in_graph_order(info);
   evaluation.non_ac_peak_memory = sum_of(info.memory, all);
   evaluation.theoretical_max_runtime = sum_of(info.runtimes, all);
-  if (evaluation.non_ac_peak_memory == 0 || evaluation.theoretical_max_runtime == 0) {
-    return fail(ErrorCode::kZeroDivision, "", "float division by zero",
-                "there is nothing to choose where no candidate takes memory or none takes time");
+  const bool takes_memory = evaluation.non_ac_peak_memory > 0;
+  if (!takes_memory || evaluation.theoretical_max_runtime == 0) {
+    return fail(ErrorCode::kZeroDivision, takes_memory ? "runtimes" : "memory",
+                fmt::format("float division by zero: no candidate takes any {}",
+                            takes_memory ? "time" : "memory"),
+                "ask for one budget: what is nothing in all has no shares, and no knee");
   }
   evaluation.percentage_of_theoretical_peak_memory =
       evaluation.peak_memory / evaluation.non_ac_peak_memory;

@@ -10,6 +10,7 @@ namespace plimsoll::checkpoint {
 namespace {
 
 constexpr Bytes kNoNeed = std::numeric_limits<Bytes>::min();
+constexpr double kTolerance = 1e-6;  // a gap up to this counts as optimal
 
 Result<void> check(const CheckpointProblem& problem) {
   const auto refuse = [](const char* option, const char* what) {
@@ -143,6 +144,64 @@ class Decisions {
   std::vector<UnitDecision> decisions_;  // by position
 };
 
+// What the least peak of any choice is, and where.
+struct LeastPeak {
+  Decisions decisions;
+  PlanFigures figures;
+};
+
+Result<Outcome<LeastPeak>> find_least_peak(const CheckpointProblem& problem,
+                                           const solve::MilpOptions& options) {
+  PLIMSOLL_ASSIGN(const Outcome<UnitMilpPlan> solved,
+                  minimise_peak(make_program(problem, 0), options));
+  Outcome<LeastPeak> outcome;
+  outcome.status = solved.status;
+  outcome.stop = solved.stop;
+  outcome.certificate = solved.certificate;
+  if (!solved.plan) return outcome;
+  Decisions decisions(problem, *solved.plan);
+  PlanFigures figures = decisions.figures();
+  outcome.plan.emplace(LeastPeak{std::move(decisions), std::move(figures)});
+  return outcome;
+}
+
+SmallestBudget budget_of(const CheckpointProblem& problem, const PlanFigures& figures) {
+  return {std::max<Bytes>(0, figures.peak),
+          figures.binding_node < 0 ? "" : problem.fqn[figures.binding_node]};
+}
+
+void take_plan(const CheckpointProblem& problem, const Decisions& decisions,
+               Outcome<CheckpointPlan>& outcome) {
+  CheckpointPlan& plan = outcome.plan.emplace();
+  plan.decisions = decisions.list();
+  plan.figures = decisions.figures();
+  plan.policy = make_policy(problem, plan.decisions);
+  outcome.certificate.objective = plan.figures.recompute_ms;
+}
+
+// No plan was found, or one that only the solver's tolerances let fit.
+Result<void> answer_by_least_peak(const CheckpointProblem& problem, Bytes budget,
+                                  const solve::MilpOptions& options,
+                                  Outcome<CheckpointPlan>& outcome) {
+  PLIMSOLL_ASSIGN(const Outcome<LeastPeak> least, find_least_peak(problem, options));
+  outcome.certificate.objective = std::nan("");
+  if (least.plan && budget_of(problem, least.plan->figures).bytes <= budget) {
+    take_plan(problem, least.plan->decisions, outcome);
+    const auto gap = outcome.certificate.gap();
+    outcome.status = gap && *gap <= kTolerance ? SolveStatus::kOptimal : SolveStatus::kFeasible;
+    return {};
+  }
+  if (least.status == SolveStatus::kOptimal) outcome.status = SolveStatus::kInfeasible;
+  if (outcome.status != SolveStatus::kInfeasible) {
+    outcome.status = SolveStatus::kLimit;
+    outcome.stop = least.stop;
+  } else if (least.plan) {
+    outcome.certificate.lower_bound.reset();
+    outcome.explanation = explain_infeasible(budget_of(problem, least.plan->figures), budget);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Outcome<CheckpointPlan>> plan_by_milp(const CheckpointProblem& problem, Bytes budget,
@@ -159,22 +218,27 @@ Result<Outcome<CheckpointPlan>> plan_by_milp(const CheckpointProblem& problem, B
                                 "a module returns amid the modules of another; planned by "
                                 "mixed-integer programming"});
   }
-  if (solved.status == SolveStatus::kInfeasible) {
-    outcome.explanation.lines.emplace_back("no choice of units fits this budget");
+  if (solved.status == SolveStatus::kLimit) return outcome;
+  if (solved.plan) {
+    Decisions decisions(problem, *solved.plan);
+    if (decisions.fit_into(budget)) {
+      take_plan(problem, decisions, outcome);
+      return outcome;
+    }
   }
-  if (!solved.plan) return outcome;
+  PLIMSOLL_RETURN_IF_ERROR(answer_by_least_peak(problem, budget, options, outcome));
+  return outcome;
+}
 
-  Decisions decisions(problem, *solved.plan);
-  if (!decisions.fit_into(budget)) {  // within the solver's tolerances, but no plan
-    outcome.status = SolveStatus::kLimit;
-    outcome.certificate.objective = std::nan("");
-    return outcome;
-  }
-  CheckpointPlan& plan = outcome.plan.emplace();
-  plan.decisions = decisions.list();
-  plan.figures = decisions.figures();
-  plan.policy = make_policy(problem, plan.decisions);
-  outcome.certificate.objective = plan.figures.recompute_ms;
+Result<Outcome<SmallestBudget>> smallest_budget_by_milp(const CheckpointProblem& problem,
+                                                        const solve::MilpOptions& options) {
+  PLIMSOLL_RETURN_IF_ERROR(check(problem));
+  PLIMSOLL_ASSIGN(const Outcome<LeastPeak> least, find_least_peak(problem, options));
+  Outcome<SmallestBudget> outcome;
+  outcome.status = least.status;
+  outcome.stop = least.stop;
+  outcome.certificate = least.certificate;
+  if (least.plan) outcome.plan = budget_of(problem, least.plan->figures);
   return outcome;
 }
 

@@ -147,12 +147,12 @@ class StageSearch {
       return out;
     }
     out.certificate.objective = best_->recompute_ms;
-    if (!is_stopped_ && problem_.thinned.empty()) {
+    if (!is_stopped_) {
       out.certificate.lower_bound = std::min(*bound, best_->recompute_ms);
       out.certificate.proof = "branching on the bytes discarded, each range bounded exactly";
     }
     const auto gap = out.certificate.gap();
-    out.status = gap && *gap <= 1e-6 ? SolveStatus::kOptimal : SolveStatus::kFeasible;
+    out.status = gap && *gap <= kTolerance ? SolveStatus::kOptimal : SolveStatus::kFeasible;
     out.plan = std::move(best_);
     return out;
   }
@@ -169,11 +169,43 @@ class StageSearch {
   bool is_stopped_ = false;
 };
 
+// Where choices of operators were left out, the bound is that of a second search.
+Result<Outcome<PipelinePlan>> plan_feasible_stage(const CheckpointProblem& problem, Bytes budget,
+                                                  const PipelineOptions& options,
+                                                  const RunContext& context) {
+  PLIMSOLL_ASSIGN(Outcome<PipelinePlan> outcome,
+                  StageSearch(problem, budget, options, context).run());
+  if (problem.thinned.empty() || !outcome.plan) return outcome;
+  outcome.certificate.lower_bound.reset();
+  const CheckpointProblem low = lowered(problem);
+  PLIMSOLL_ASSIGN(const Outcome<PipelinePlan> bound,
+                  StageSearch(low, budget, options, context).run());
+  if (bound.certificate.lower_bound) {
+    note_thinned(problem, std::min(*bound.certificate.lower_bound, outcome.plan->recompute_ms),
+                 outcome);
+  } else {
+    outcome.status = SolveStatus::kFeasible;
+    outcome.certificate.proof.clear();
+    outcome.warnings.push_back(choices_left_out(problem));
+  }
+  return outcome;
+}
+
 Result<void> check_options(const CheckpointProblem& problem, const PipelineOptions& options) {
   PLIMSOLL_RETURN_IF_ERROR(check_nested(problem));
-  if (options.in_flight >= 1) return {};
-  return fail(ErrorCode::kValue, "in_flight", "a stage at work holds a microbatch",
-              "give at least 1");
+  if (options.in_flight < 1) {
+    return fail(ErrorCode::kValue, "in_flight", "a stage at work holds a microbatch",
+                "give at least 1");
+  }
+  Int128 most = 0;  // no plan discards more
+  for (const CandidateUnit& unit : problem.units) most += unit.kept_inside;
+  most = std::max<Int128>(most, problem.total_activations);
+  if (options.in_flight * most > Int128{1} << 50) {
+    return fail(ErrorCode::kOverflow, "in_flight",
+                "the microbatches in flight hold more than 2^50 bytes",
+                "give the figures of one microbatch");
+  }
+  return {};
 }
 
 }  // namespace
@@ -193,7 +225,7 @@ Result<Outcome<PipelinePlan>> plan_pipeline_stage(const CheckpointProblem& probl
                                                   const RunContext& context) {
   PLIMSOLL_RETURN_IF_ERROR(check_options(problem, options));
   PLIMSOLL_ASSIGN(const SmallestBudget smallest, smallest_stage_budget(problem, options));
-  if (budget >= smallest.bytes) return StageSearch(problem, budget, options, context).run();
+  if (budget >= smallest.bytes) return plan_feasible_stage(problem, budget, options, context);
   Outcome<PipelinePlan> outcome;
   outcome.status = SolveStatus::kInfeasible;
   outcome.certificate.objective = std::nan("");

@@ -19,6 +19,10 @@ using solve::kInfinity;
 using solve::MilpProblem;
 using solve::MilpTerm;
 
+// Cbc looks for no objective that is better by less than 1e-5; of a peak in units of the largest
+// base that is far too much.
+constexpr double kPeakWeight = 1e4;
+
 Result<void> check(const UnitMilpProblem& problem) {
   const std::size_t n = problem.base.size();
   if (problem.parent.size() != n || problem.position.size() != n || problem.cost.size() != n) {
@@ -163,13 +167,70 @@ void add_prefix_rows(const UnitMilpProblem& problem, double scale, const Columns
   }
 }
 
+// Everything that a node could discard, and for points which one, the cheapest.
+ChosenUnit discard_most(const DiscardCost& cost, int node) {
+  ChosenUnit unit{.node = node};
+  if (cost.points.empty()) {
+    unit.discarded = cost.capacity;
+    unit.recompute_ms = cost.at(cost.capacity);
+  }
+  for (std::size_t k = 0; k < cost.points.size(); ++k) {
+    const auto& [bytes, ms] = cost.points[k];
+    if (unit.point >= 0 &&
+        (bytes < unit.discarded || (bytes == unit.discarded && ms >= unit.recompute_ms))) {
+      continue;
+    }
+    unit.point = static_cast<int>(k);
+    unit.discarded = bytes;
+    unit.recompute_ms = ms;
+  }
+  return unit;
+}
+
+// peak + sum_k >= base at every new maximum of the bases.
+void add_peak_rows(const UnitMilpProblem& problem, double scale, const Columns& columns, int peak,
+                   MilpProblem& milp) {
+  double highest = -kInfinity;
+  int previous = -1;
+  std::vector<MilpTerm> since;
+  for (const int node : by_position(problem.position)) {
+    if (problem.base[node] > highest) {
+      highest = problem.base[node];
+      const int sum = milp.add_column(0, kInfinity);
+      std::vector<MilpTerm> terms = std::exchange(since, {});
+      if (previous >= 0) terms.push_back({previous, 1});
+      terms.push_back({sum, -1});
+      milp.add_row(0, std::move(terms), 0);
+      milp.add_row(highest / scale, {{peak, 1}, {sum, 1}}, kInfinity);
+      previous = sum;
+    }
+    if (columns.chosen[node] < 0) continue;
+    const double most = discard_most(*problem.cost[node], node).discarded;
+    since.push_back({columns.chosen[node], most / scale});
+  }
+}
+
+// The peak of units that are in the order of positions.
+double peak_of(const UnitMilpProblem& problem, const std::vector<ChosenUnit>& units) {
+  double peak = -kInfinity, discarded_before = 0;
+  auto next = units.begin();
+  for (const int node : by_position(problem.position)) {
+    peak = std::max(peak, problem.base[node] - discarded_before);
+    if (next != units.end() && next->node == node) discarded_before += (next++)->discarded;
+  }
+  return peak;
+}
+
+double scale_of(const UnitMilpProblem& problem) {
+  double scale = 1;
+  for (const double base : problem.base) scale = std::max(scale, std::abs(base));
+  return scale;
+}
+
 UnitMilpPlan read_plan(const UnitMilpProblem& problem, double scale, const Columns& columns,
                        const std::vector<double>& values) {
   UnitMilpPlan plan;
-  double discarded_before = 0;
-  plan.peak = -kInfinity;
   for (const int node : by_position(problem.position)) {
-    plan.peak = std::max(plan.peak, problem.base[node] - discarded_before);
     if (columns.chosen[node] < 0 || values[columns.chosen[node]] < 0.5) continue;
     const DiscardCost& cost = *problem.cost[node];
     ChosenUnit unit{.node = node};
@@ -183,9 +244,9 @@ UnitMilpPlan read_plan(const UnitMilpProblem& problem, double scale, const Colum
     }
     if (unit.discarded == 0) continue;  // a unit for nothing
     plan.recompute_ms += unit.recompute_ms;
-    discarded_before += unit.discarded;
     plan.units.push_back(unit);
   }
+  plan.peak = peak_of(problem, plan.units);
   return plan;
 }
 
@@ -230,8 +291,7 @@ double DiscardCost::at(double discarded) const {
 Result<Outcome<UnitMilpPlan>> solve_unit_milp(const UnitMilpProblem& problem,
                                               const solve::MilpOptions& options) {
   PLIMSOLL_RETURN_IF_ERROR(check(problem));
-  double scale = 1;
-  for (const double base : problem.base) scale = std::max(scale, std::abs(base));
+  const double scale = scale_of(problem);
   MilpProblem milp;
   const Columns columns = add_candidates(problem, scale, milp);
   add_clique_rows(problem, columns, milp);
@@ -245,6 +305,42 @@ Result<Outcome<UnitMilpPlan>> solve_unit_milp(const UnitMilpProblem& problem,
   if (solved.status == SolveStatus::kOptimal || solved.status == SolveStatus::kFeasible) {
     outcome.plan = read_plan(problem, scale, columns, solved.values);
     outcome.certificate.objective = outcome.plan->recompute_ms;
+  }
+  return outcome;
+}
+
+Result<Outcome<UnitMilpPlan>> minimise_peak(const UnitMilpProblem& problem,
+                                            const solve::MilpOptions& options) {
+  PLIMSOLL_RETURN_IF_ERROR(check(problem));
+  const double scale = scale_of(problem);
+  MilpProblem milp;
+  Columns columns;
+  double lowest = -1;  // no base is below -scale
+  for (std::size_t i = 0; i < problem.base.size(); ++i) {
+    columns.chosen.push_back(problem.cost[i] ? milp.add_binary() : -1);
+    if (problem.cost[i]) lowest -= problem.cost[i]->capacity / scale;
+  }
+  add_clique_rows(problem, columns, milp);
+  const int peak = milp.add_column(lowest, kInfinity, kPeakWeight);
+  add_peak_rows(problem, scale, columns, peak, milp);
+  PLIMSOLL_ASSIGN(const solve::MilpOutcome solved, solve::solve_milp(milp, options));
+
+  Outcome<UnitMilpPlan> outcome;
+  outcome.status = solved.status;
+  outcome.stop = solved.stop;
+  outcome.certificate = {std::nan(""), std::nullopt, "branch and cut"};
+  if (solved.values.empty()) return outcome;
+  UnitMilpPlan& plan = outcome.plan.emplace();
+  for (const int node : by_position(problem.position)) {
+    if (columns.chosen[node] < 0 || solved.values[columns.chosen[node]] < 0.5) continue;
+    plan.units.push_back(discard_most(*problem.cost[node], node));
+    plan.recompute_ms += plan.units.back().recompute_ms;
+  }
+  plan.peak = peak_of(problem, plan.units);
+  outcome.certificate.objective = plan.peak;
+  if (solved.lower_bound) {
+    outcome.certificate.lower_bound =
+        std::min(*solved.lower_bound / kPeakWeight * scale, plan.peak);
   }
   return outcome;
 }

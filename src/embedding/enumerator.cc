@@ -62,7 +62,7 @@ std::vector<std::optional<std::int64_t>> min_partitions(ShardingType type, std::
   std::vector<std::optional<std::int64_t>> widths{constrained};
   if (!is_column_cut(type)) return widths;
   const std::int64_t given = column_width(columns, constrained);
-  for (std::int64_t blocks = 2; blocks <= max_column_blocks; ++blocks) {
+  for (std::int64_t blocks = 2; blocks <= std::min(max_column_blocks, columns / 4); ++blocks) {
     const std::int64_t width = columns / blocks;
     if (columns % blocks == 0 && width > 0 && width % 4 == 0 && width != given) {
       widths.emplace_back(width);

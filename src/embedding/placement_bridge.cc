@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <iterator>
+#include <numeric>
 #include <set>
 
 #include "embedding/option_hazards.h"
@@ -75,13 +78,15 @@ class Builder {
 
   Result<PlacementBridge> build() {
     PLIMSOLL_RETURN_IF_ERROR(check_step_model());
-    start_problem();
+    PLIMSOLL_RETURN_IF_ERROR(start_problem());
     find_hazards();
-    make_units();
+    PLIMSOLL_RETURN_IF_ERROR(make_units());
+    find_rating_tier();
     for (std::size_t u = 0; u < bridge_.tables.size(); ++u) {
       PLIMSOLL_RETURN_IF_ERROR(add_unit(u));
     }
     PLIMSOLL_RETURN_IF_ERROR(limit_ranks());
+    PLIMSOLL_RETURN_IF_ERROR(keep_apart());
     PLIMSOLL_RETURN_IF_ERROR(solve::validate(bridge_.problem));
     return std::move(bridge_);
   }
@@ -99,18 +104,28 @@ class Builder {
     return {};
   }
 
-  void start_problem() {
+  Result<void> start_problem() {
     solve::PlacementProblem& problem = bridge_.problem;
     problem.num_ranks = options_.world_size;
     problem.ranks_per_host = std::max(options_.group_size, 1);
     problem.num_barriers = num_barriers();
     for (const Storage& device : input_.room->devices) {
-      problem.caps.push_back({std::max<Bytes>(device.hbm, 0), std::max<Bytes>(device.ddr, 0),
-                              std::max<Bytes>(device.ssd, 0)});
+      const Bytes hbm = std::max<Bytes>(device.hbm, 0);
+      problem.caps.push_back({std::min(hbm, settings_.max_hbm.value_or(hbm)),
+                              std::max<Bytes>(device.ddr, 0), std::max<Bytes>(device.ssd, 0)});
     }
     if (settings_.objective == BalanceObjective::kTime) {
       problem.floor_ms = settings_.step_model.floor_ms;
     }
+    if (!settings_.pools_ddr) return {};
+    if (options_.group_size != options_.local_world_size) {
+      return fail(ErrorCode::kConflict, "pools_ddr",
+                  fmt::format("fast domains of {} ranks in hosts of {}: a pool is a host's",
+                              options_.group_size, options_.local_world_size),
+                  "give every rank its DDR, or plan without pods");
+    }
+    problem.is_pooled[1] = true;
+    return {};
   }
 
   int num_barriers() const {
@@ -163,23 +178,89 @@ class Builder {
     }
   }
 
-  void make_units() {
-    std::map<std::string, std::size_t> unit_of;  // by dependency
-    for (std::size_t t = 0; t < options_.tables.size(); ++t) {
+  // Tables that one dependency or one rule holds together, directly or by a third.
+  Result<void> make_units() {
+    std::vector<std::size_t> leader(options_.tables.size());  // the first table of its unit
+    for (std::size_t t = 0; t < leader.size(); ++t) leader[t] = t;
+    const auto join = [&leader](std::size_t a, std::size_t b) {
+      const std::size_t first = std::min(leader[a], leader[b]);
+      const std::size_t second = std::max(leader[a], leader[b]);
+      std::replace(leader.begin(), leader.end(), second, first);
+      return first != second;
+    };
+    std::map<std::string, std::size_t> first_of;  // by dependency
+    for (std::size_t t = 0; t < leader.size(); ++t) {
       const std::string& dependency = options_.tables[t].dependency;
-      const auto [entry, is_new] = dependency.empty()
-                                       ? std::pair(unit_of.end(), true)
-                                       : unit_of.try_emplace(dependency, bridge_.tables.size());
-      if (is_new) bridge_.tables.emplace_back();
-      const std::size_t unit = is_new ? bridge_.tables.size() - 1 : entry->second;
-      bridge_.tables[unit].push_back(static_cast<std::int32_t>(t));
+      if (dependency.empty()) continue;
+      const auto [entry, is_new] = first_of.try_emplace(dependency, t);
+      if (!is_new && join(entry->second, t)) bridge_.is_tighter = true;
     }
+    for (const std::vector<std::string>& fqns : settings_.together) {
+      for (const std::string& fqn : fqns) {
+        PLIMSOLL_ASSIGN(const std::size_t table, find_table(fqn));
+        PLIMSOLL_ASSIGN(const std::size_t first, find_table(fqns.front()));
+        join(first, table);
+      }
+    }
+    std::map<std::size_t, std::size_t> unit_of;  // by leader
+    for (std::size_t t = 0; t < leader.size(); ++t) {
+      const auto [entry, is_new] = unit_of.try_emplace(leader[t], bridge_.tables.size());
+      if (is_new) bridge_.tables.emplace_back();
+      bridge_.tables[entry->second].push_back(static_cast<std::int32_t>(t));
+    }
+    return {};
+  }
+
+  // A tier that no option needs can stand for the rating: a piece needs its total, in units that
+  // all pieces of a plan together keep within 60 bits, and every rank has the cap's.
+  void find_rating_tier() {
+    if (!settings_.rating_cap || !(*settings_.rating_cap > 0)) return;
+    TierBytes largest{};
+    std::int64_t num_pieces = options_.world_size;
+    for (const TableOptions& table : options_.tables) {
+      std::int64_t most = 0;
+      for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
+        if (is_left_out_[static_cast<std::size_t>(o)]) continue;
+        const ShardRuns shards = options_.shards(o);
+        most = std::max(most, shards.num_shards());
+        for (const ShardRun& run : shards.runs) {
+          const TierBytes bytes = to_tiers(run.storage);
+          for (std::size_t t = 0; t < bytes.size(); ++t)
+            largest[t] = std::max(largest[t], bytes[t]);
+        }
+      }
+      num_pieces += most;
+    }
+    const auto free = std::find(largest.rbegin(), largest.rend(), 0);
+    if (free == largest.rend()) {
+      bridge_.warnings.push_back({"rating_cap_left_out", "",
+                                  "the options need every tier, so none can stand for the rating"});
+      return;
+    }
+    bridge_.rating_tier = static_cast<int>(largest.rend() - free) - 1;
+    const auto width = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(num_pieces)));
+    const int bits = std::clamp(60 - width, 20, 48);
+    rating_units_ = std::int64_t{1} << bits;
+    const Bytes slack = std::max<Bytes>(rating_units_ >> 44, 1);  // for the order of sums
+    for (TierBytes& cap : bridge_.problem.caps) {
+      cap[static_cast<std::size_t>(bridge_.rating_tier)] = rating_units_ + slack;
+    }
+  }
+
+  TierBytes bytes_of(const ShardRun& run) const {
+    TierBytes bytes = to_tiers(run.storage);
+    if (bridge_.rating_tier < 0) return bytes;
+    const double share = run.perf.total() / *settings_.rating_cap;
+    bytes[static_cast<std::size_t>(bridge_.rating_tier)] =
+        share < 1.5 ? static_cast<Bytes>(share * static_cast<double>(rating_units_))
+                    : 3 * (rating_units_ / 2);  // on no rank
+    return bytes;
   }
 
   std::vector<PieceRun> runs_of(const Option& option) const {
     std::vector<PieceRun> runs;
     for (const ShardRun& run : options_.shards(option).runs) {
-      runs.push_back({run.count, load_of(option, run), to_tiers(run.storage)});
+      runs.push_back({run.count, load_of(option, run), bytes_of(run)});
     }
     return runs;
   }
@@ -289,7 +370,6 @@ class Builder {
     std::stable_sort(combined.begin(), combined.end(), [](const Candidate& a, const Candidate& b) {
       return total_load(a.choice) < total_load(b.choice);
     });
-    if (combined.size() > kMaxCombinations) combined.resize(kMaxCombinations);
     return combined;
   }
 
@@ -312,6 +392,10 @@ class Builder {
       const TableOptions& table = options_.tables[static_cast<std::size_t>(tables[i])];
       std::vector<Candidate> own = candidates_of(table);
       candidates = i == 0 ? std::move(own) : combine(candidates, own);
+      if (candidates.size() > kMaxCombinations) {
+        candidates.resize(kMaxCombinations);
+        bridge_.is_tighter = true;
+      }
     }
     const TableOptions& table = options_.tables[static_cast<std::size_t>(tables.front())];
     solve::Unit unit;
@@ -331,30 +415,65 @@ class Builder {
     return {};
   }
 
-  Result<int> find_unit(const std::string& fqn) const {
-    for (std::size_t u = 0; u < bridge_.tables.size(); ++u) {
-      for (const std::int32_t t : bridge_.tables[u]) {
-        if (options_.tables[static_cast<std::size_t>(t)].fqn == fqn) return static_cast<int>(u);
-      }
+  Result<std::size_t> find_table(const std::string& fqn) const {
+    const auto found = std::find_if(options_.tables.begin(), options_.tables.end(),
+                                    [&fqn](const TableOptions& table) { return table.fqn == fqn; });
+    if (found != options_.tables.end()) {
+      return static_cast<std::size_t>(found - options_.tables.begin());
     }
     return fail(ErrorCode::kNotFound, "table " + fqn, "no such table", "name a table's fqn");
   }
 
-  Result<void> limit_ranks() {
-    for (const auto& [fqn, ranks] : settings_.allowed_ranks) {
-      PLIMSOLL_ASSIGN(const int unit, find_unit(fqn));
-      std::vector<int>& allowed =
-          bridge_.problem.units[static_cast<std::size_t>(unit)].allowed_ranks;
-      std::vector<int> both;
-      std::set_intersection(allowed.begin(), allowed.end(), ranks.begin(), ranks.end(),
-                            std::back_inserter(both));
-      allowed = allowed.empty() ? ranks : both;
+  Result<std::size_t> find_unit(const std::string& fqn) const {
+    PLIMSOLL_ASSIGN(const std::size_t table, find_table(fqn));
+    const auto found =
+        std::find_if(bridge_.tables.begin(), bridge_.tables.end(), [table](const auto& tables) {
+          return std::find(tables.begin(), tables.end(), static_cast<std::int32_t>(table)) !=
+                 tables.end();
+        });
+    return static_cast<std::size_t>(found - bridge_.tables.begin());
+  }
+
+  using Ranks = std::vector<int>;
+
+  // Keeps of the unit's allowed ranks what `combine` makes of them and the rule's.
+  template <class Combine>
+  Result<void> limit(const std::map<std::string, Ranks>& rules, const Combine& combine) {
+    Ranks all(static_cast<std::size_t>(options_.world_size));
+    std::iota(all.begin(), all.end(), 0);
+    for (const auto& [fqn, ranks] : rules) {
+      PLIMSOLL_ASSIGN(const std::size_t unit, find_unit(fqn));
+      Ranks& allowed = bridge_.problem.units[unit].allowed_ranks;
+      Ranks left;
+      combine(allowed.empty() ? all : allowed, ranks, std::back_inserter(left));
+      if (left.empty()) {
+        return fail(ErrorCode::kConflict, "table " + fqn, "no rank is left for the table",
+                    "allow a rank that no rule forbids");
+      }
+      allowed = std::move(left);
     }
+    return {};
+  }
+
+  Result<void> limit_ranks() {
+    PLIMSOLL_RETURN_IF_ERROR(
+        limit(settings_.allowed_ranks, [](const Ranks& a, const Ranks& b, auto out) {
+          std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), out);
+        }));
+    return limit(settings_.forbidden_ranks, [](const Ranks& a, const Ranks& b, auto out) {
+      std::set_difference(a.begin(), a.end(), b.begin(), b.end(), out);
+    });
+  }
+
+  Result<void> keep_apart() {
     for (const std::vector<std::string>& fqns : settings_.apart) {
       std::set<int> units;
       for (const std::string& fqn : fqns) {
-        PLIMSOLL_ASSIGN(const int unit, find_unit(fqn));
-        units.insert(unit);
+        PLIMSOLL_ASSIGN(const std::size_t unit, find_unit(fqn));
+        if (!units.insert(static_cast<int>(unit)).second) {
+          return fail(ErrorCode::kConflict, "table " + fqn,
+                      "kept apart from a table that it must stand with", "drop one of the rules");
+        }
       }
       bridge_.problem.apart.emplace_back(units.begin(), units.end());
     }
@@ -366,50 +485,9 @@ class Builder {
   const BridgeOptions& settings_;
   PlacementBridge bridge_;
   std::vector<bool> is_left_out_;  // [options]
+  std::int64_t rating_units_ = 0;  // that the rating cap is
   std::map<std::pair<std::string, ShardingType>, int> causes_;
 };
-
-// Ranks of one table's shards, in shard order.
-void append_ranks(const PlacementBridge& bridge, const Option& option,
-                  const solve::UnitPlacement& placement, std::vector<std::int32_t>& ranks) {
-  const int width = bridge.problem.ranks_per_host;
-  switch (option.sharding_type) {
-    case ShardingType::kTableWise:
-    case ShardingType::kColumnWise:
-      ranks.insert(ranks.end(), placement.slots.begin(), placement.slots.end());
-      return;
-    case ShardingType::kTableRowWise:
-    case ShardingType::kGridShard:
-      for (const int host : placement.slots) {
-        for (int i = 0; i < width; ++i) ranks.push_back(host * width + i);
-      }
-      return;
-    case ShardingType::kTableColumnWise:
-      for (int i = 0; i < option.column_blocks; ++i) {
-        ranks.push_back(placement.slots.front() * width + i % width);
-      }
-      return;
-    case ShardingType::kRowWise:
-    case ShardingType::kDataParallel:
-      return;
-  }
-}
-
-// Slots that put the choice where the ranks say; nothing where it cannot stand there.
-std::optional<std::vector<int>> find_slots(const PlacementBridge& bridge, const UnitChoice& choice,
-                                           std::span<const std::int32_t> ranks) {
-  const int width = bridge.problem.ranks_per_host;
-  if (choice.spread == Spread::kUniform) return std::vector<int>{};
-  if (choice.spread == Spread::kDevice) return std::vector<int>(ranks.begin(), ranks.end());
-  std::vector<int> hosts;
-  for (std::int64_t block = 0; block < choice.num_blocks; ++block) {
-    const auto at = static_cast<std::size_t>(block * width);
-    if (at >= ranks.size()) return std::nullopt;
-    hosts.push_back(ranks[at] / width);
-    if (hosts.back() >= bridge.problem.num_hosts()) return std::nullopt;
-  }
-  return hosts;
-}
 
 }  // namespace
 
@@ -425,75 +503,6 @@ double output_bytes(const BridgeInput& input, const Option& option, const ShardR
 Result<PlacementBridge> make_placement_bridge(const BridgeInput& input,
                                               const BridgeOptions& options) {
   return Builder(input, options).build();
-}
-
-PlacedProposal to_proposal(const PlacementBridge& bridge, const OptionSet& options,
-                           const solve::UnitPlacements& placements) {
-  struct Taken {
-    std::size_t unit = 0;
-    std::int32_t option = -1;
-  };
-  std::vector<Taken> of_table(options.tables.size());
-  for (std::size_t u = 0; u < bridge.tables.size(); ++u) {
-    const auto choice = static_cast<std::size_t>(placements.units[u].choice);
-    for (std::size_t i = 0; i < bridge.tables[u].size(); ++i) {
-      of_table[static_cast<std::size_t>(bridge.tables[u][i])] = {u, bridge.options[u][choice][i]};
-    }
-  }
-  PlacedProposal plan;
-  plan.first_rank.push_back(0);
-  for (const Taken& taken : of_table) {
-    plan.options.push_back(taken.option);
-    append_ranks(bridge, options.options[static_cast<std::size_t>(taken.option)],
-                 placements.units[taken.unit], plan.ranks);
-    plan.first_rank.push_back(static_cast<std::int64_t>(plan.ranks.size()));
-  }
-  return plan;
-}
-
-std::optional<solve::UnitPlacements> find_placements(const PlacementBridge& bridge,
-                                                     const OptionSet& options,
-                                                     const PlacedProposal& plan) {
-  std::vector<std::size_t> position(options.tables.size());
-  for (std::size_t p = 0; p < plan.options.size(); ++p) {
-    position[static_cast<std::size_t>(
-        options.options[static_cast<std::size_t>(plan.options[p])].table)] = p;
-  }
-  const auto matches = [&](std::int32_t ours, std::int32_t theirs) {
-    if (ours == theirs) return true;
-    const Option& a = options.options[static_cast<std::size_t>(ours)];
-    const Option& b = options.options[static_cast<std::size_t>(theirs)];
-    const bool is_stand_in =
-        (a.sharding_type == ShardingType::kColumnWise &&
-         b.sharding_type == ShardingType::kTableColumnWise) ||
-        (a.sharding_type == ShardingType::kRowWise &&
-         b.sharding_type == ShardingType::kTableRowWise && bridge.problem.num_hosts() == 1);
-    return is_stand_in && a.compute_kernel == b.compute_kernel &&
-           a.cache_load_factor == b.cache_load_factor && a.column_blocks == b.column_blocks;
-  };
-  solve::UnitPlacements placements;
-  for (std::size_t u = 0; u < bridge.tables.size(); ++u) {
-    solve::UnitPlacement placement;
-    for (std::size_t c = 0; c < bridge.options[u].size() && placement.choice < 0; ++c) {
-      bool is_match = true;
-      for (std::size_t i = 0; i < bridge.tables[u].size(); ++i) {
-        const std::size_t p = position[static_cast<std::size_t>(bridge.tables[u][i])];
-        is_match = is_match && matches(bridge.options[u][c][i], plan.options[p]);
-      }
-      if (!is_match) continue;
-      const std::size_t p = position[static_cast<std::size_t>(bridge.tables[u].front())];
-      const auto first = static_cast<std::size_t>(plan.first_rank[p]);
-      const auto last = static_cast<std::size_t>(plan.first_rank[p + 1]);
-      const auto slots = find_slots(bridge, bridge.problem.units[u].choices[c],
-                                    std::span(plan.ranks).subspan(first, last - first));
-      if (!slots) return std::nullopt;
-      placement.choice = static_cast<int>(c);
-      placement.slots = *slots;
-    }
-    if (placement.choice < 0) return std::nullopt;
-    placements.units.push_back(std::move(placement));
-  }
-  return placements;
 }
 
 }  // namespace plimsoll::embedding

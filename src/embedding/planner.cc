@@ -293,9 +293,9 @@ void explain_reservation(const PlanningProblem& problem, Error error, PlanningRe
 
 }  // namespace
 
-Result<PlanningResult> plan_like_torchrec(const PlanningProblem& problem,
-                                          const ReferenceOptions& options,
-                                          const SearchOptions& search, const RunContext& context) {
+Result<PlanningResult> prepare_like_torchrec(const PlanningProblem& problem,
+                                             const ReferenceOptions& options,
+                                             const SearchOptions& search) {
   PLIMSOLL_RETURN_IF_ERROR(validate(problem.model));
   PlanningResult result;
   result.context_hash = context_hash(problem, options);
@@ -323,6 +323,16 @@ Result<PlanningResult> plan_like_torchrec(const PlanningProblem& problem,
   PLIMSOLL_ASSIGN(result.enumeration, enumerate(estimator, problem.model, enumeration));
   result.outcome.warnings.insert(result.outcome.warnings.end(), result.enumeration.warnings.begin(),
                                  result.enumeration.warnings.end());
+  return result;
+}
+
+Result<PlanningResult> search_like_torchrec(const PlanningProblem& problem,
+                                            const Estimator* estimator, PlanningResult prepared,
+                                            const ReferenceOptions& options,
+                                            const SearchOptions& search,
+                                            const RunContext& context) {
+  PlanningResult result = std::move(prepared);
+  if (!result.reservation) return result;
   OptionSet& space = result.enumeration.options;
   if (space.tables.empty()) {  // nothing to shard: an empty plan, no report
     result.best.first_rank.push_back(0);
@@ -350,7 +360,7 @@ Result<PlanningResult> plan_like_torchrec(const PlanningProblem& problem,
     }
   }
   if (!is_loaded) {
-    PLIMSOLL_RETURN_IF_ERROR(run.run({&space, &estimator, result.enumeration.profiles}));
+    PLIMSOLL_RETURN_IF_ERROR(run.run({&space, estimator, result.enumeration.profiles}));
     if (result.outcome.stop != StopReason::kFinished) {
       result.provenance.stopped_at = fmt::format("proposal {}", result.num_proposals);
     }
@@ -373,6 +383,14 @@ Result<PlanningResult> plan_like_torchrec(const PlanningProblem& problem,
     withdraw(std::move(*error), result);
   }
   return result;
+}
+
+Result<PlanningResult> plan_like_torchrec(const PlanningProblem& problem,
+                                          const ReferenceOptions& options,
+                                          const SearchOptions& search, const RunContext& context) {
+  PLIMSOLL_ASSIGN(PlanningResult prepared, prepare_like_torchrec(problem, options, search));
+  const Estimator estimator(problem.cost_model, problem.topology, problem.mode);
+  return search_like_torchrec(problem, &estimator, std::move(prepared), options, search, context);
 }
 
 Result<EmbeddingSearch> find_search(std::string_view name) {

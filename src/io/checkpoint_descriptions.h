@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "io/descriptions.h"
+#include "io/frontier_description.h"
 #include "io/json_reader.h"
 #include "io/json_writer.h"
 #include "plimsoll/checkpoint/module_stats.h"
@@ -20,17 +21,9 @@ inline constexpr std::string_view kSACStatsSchema = "plimsoll.sac_stats/1";
 inline constexpr std::string_view kCheckpointPolicySchema = "plimsoll.checkpoint_policy/1";
 inline constexpr std::string_view kSavePolicySchema = "plimsoll.save_policy/1";
 
-// Sums over any model stay far from 63 bits.
-inline constexpr Bytes kMaxModuleBytes = Bytes{1} << 50;
-inline constexpr double kMaxMilliseconds = 1e12;
-
-inline constexpr Rule kModuleBytes{
-    .form = Rule::Form::kBytes, .min = 0, .max = static_cast<double>(kMaxModuleBytes)};
 inline constexpr Rule kSignedBytes{.min = -static_cast<double>(kMaxModuleBytes),
                                    .max = static_cast<double>(kMaxModuleBytes)};
-inline constexpr Rule kMilliseconds{.min = 0, .max = kMaxMilliseconds};
 inline constexpr Rule kMoreThanZero{.min = 0, .excludes_min = true};
-inline constexpr Rule kAtMostZero{.max = 0};
 inline constexpr Rule kRanks{.min = 1, .max = 1 << 20};
 
 // ---------------------------------------------------------------- statistics
@@ -212,14 +205,6 @@ template <class Fields, SameAs<ProfileEntry> T>
 void describe(Fields& fields, T& entry) {
   fields.required("fqn", entry.fqn);
   fields.required("bytes", entry.bytes, kSignedBytes);
-}
-
-template <class Fields, SameAs<solve::FrontierPoint> T>
-void describe(Fields& fields, T& point) {
-  fields.required("bytes", point.bytes, kModuleBytes);
-  fields.required("ms", point.ms, kMilliseconds);
-  fields.stated("ms_per_byte", point.slope, kAtMostZero);
-  fields.stated("is_exact", point.is_exact);
 }
 
 template <class Fields, SameAs<PolicyDocument> T>

@@ -96,6 +96,13 @@ UnitEntry entry_of(const CheckpointUnit& unit) {
   return entry;
 }
 
+// A judge adds up what units discard.
+Int128 discarded_in(const std::vector<CheckpointUnit>& units) {
+  Int128 total = 0;
+  for (const CheckpointUnit& unit : units) total += unit.discarded + discarded_in(unit.nested);
+  return total;
+}
+
 Result<void> check_frontier(const CheckpointAnswer& answer, std::string_view file) {
   for (std::size_t i = 1; i < answer.frontier.size(); ++i) {
     const solve::FrontierPoint& point = answer.frontier[i];
@@ -130,6 +137,10 @@ Result<CheckpointAnswer> read_checkpoint_answer(std::string_view text, std::stri
   if (document.units) {
     PLIMSOLL_ASSIGN(answer.policy.emplace().units,
                     UnitBuilder(file).build(*std::move(document.units), "/units"));
+    if (discarded_in(answer.policy->units) > Int128{1} << 60) {
+      return fail(ErrorCode::kOverflow, document_place(file, "/units"),
+                  "the units discard more than 2^60 bytes", "give the figures of one rank");
+    }
   }
   if (document.certificate) {
     PLIMSOLL_RETURN_IF_ERROR(check_gap(*document.certificate, file));

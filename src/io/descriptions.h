@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "io/bound_descriptions.h"
+#include "io/frontier_description.h"
 #include "io/json_reader.h"
 #include "plimsoll/embedding/sharding_plan.h"
 #include "plimsoll/io/plan_json.h"
@@ -238,10 +240,15 @@ struct CertificateEntry {
 // A stated gap is that of objective and bound. Error kConflict.
 Result<void> check_gap(const CertificateEntry& entry, std::string_view file);
 
+struct BoundedCertificateEntry {
+  CertificateEntry entry;
+  std::optional<solve::PlacementBound> bound;
+};
+
 struct AnswerDocument {
   std::string schema{kPlanSchema};
   ShardingAnswer answer;  // without certificate
-  std::optional<CertificateEntry> certificate;
+  std::optional<BoundedCertificateEntry> certificate;
 };
 
 template <class Fields, SameAs<embedding::RankRun> T>
@@ -305,6 +312,37 @@ void describe(Fields& fields, T& entry) {
   fields.stated("proof", entry.certificate.proof);
 }
 
+template <class Fields, SameAs<BoundedCertificateEntry> T>
+void describe(Fields& fields, T& certificate) {
+  describe(fields, certificate.entry);
+  fields.optional("bound", certificate.bound);
+}
+
+template <class Fields, SameAs<embedding::PlanTimes> T>
+void describe(Fields& fields, T& times) {
+  fields.required("rating", times.rating, kNullable);
+  fields.required("step", times.step, kNullable);
+  fields.required("time", times.time, kNullable);
+}
+
+template <class Fields, SameAs<ShardCosts> T>
+void describe(Fields& fields, T& costs) {
+  describe(fields, costs.size);
+  fields.stated("hbm", costs.hbm, kNonNegative);
+  fields.stated("ddr", costs.ddr, kNonNegative);
+  fields.stated("ssd", costs.ssd, kNonNegative);
+  fields.stated("perf", costs.perf, kNonNegative);
+}
+
+template <class Fields, SameAs<TakenOption> T>
+void describe(Fields& fields, T& taken) {
+  fields.required("fqn", taken.fqn);
+  fields.required("option", taken.option, kNonNegative);
+  fields.optional("storage_hash", taken.storage_hash);
+  fields.required("ranks", taken.ranks, kRank);
+  fields.optional("shards", taken.shards);
+}
+
 template <class Fields, SameAs<Provenance> T>
 void describe(Fields& fields, T& provenance) {
   fields.stated("version", provenance.version);
@@ -342,9 +380,15 @@ void describe(Fields& fields, T& document) {
   fields.required("status", answer.status);
   fields.optional("stop", answer.stop);
   fields.stated("rating", answer.rating, kNullable);
+  fields.optional("objective", answer.objective);
+  fields.optional("times", answer.times);
+  fields.optional("reference", answer.reference);
   fields.optional("plan", answer.plan);
+  fields.optional("options", answer.options);
   fields.optional("bill", answer.bill);
   fields.optional("certificate", document.certificate);
+  fields.optional("frontier", answer.frontier);
+  fields.optional("frontier_bound", answer.frontier_bound);
   fields.optional("provenance", answer.provenance);
   fields.optional("warnings", answer.warnings);
   fields.optional("explanation", answer.explanation);

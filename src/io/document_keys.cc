@@ -1,9 +1,11 @@
 #include "io/document_keys.h"
 
+#include "io/balance_descriptions.h"
 #include "io/checkpoint_descriptions.h"
 #include "io/descriptions.h"
 #include "io/pipeline_descriptions.h"
 #include "io/placement_descriptions.h"
+#include "io/torchrec_options_description.h"
 
 namespace plimsoll::io {
 
@@ -25,7 +27,22 @@ std::vector<TypeKeys> document_keys() {
       {"plan", "ranks", keys_of<embedding::RankRun>()},
       {"plan", "shards", keys_of<embedding::ShardSizeRun>()},
       {"plan", "bill", keys_of<Bill>()},
-      {"plan", "certificate", keys_of<CertificateEntry>()},
+      {"plan", "certificate", keys_of<BoundedCertificateEntry>()},
+      {"plan", "bound", keys_of<solve::PlacementBound>()},
+      {"plan", "case", keys_of<solve::BoundCase>()},
+      {"plan", "prices", keys_of<solve::PriceWitness>()},
+      {"plan", "windows", keys_of<solve::WindowWitness>()},
+      {"plan", "proof", keys_of<solve::RoomProof>()},
+      {"plan", "function", keys_of<solve::DualFunction>()},
+      {"plan", "node", keys_of<solve::WindowNode>()},
+      {"plan", "times", keys_of<embedding::PlanTimes>()},
+      {"plan", "option", keys_of<TakenOption>()},
+      {"plan", "frontier", keys_of<solve::FrontierPoint>()},
+      {"plan", "shard_costs", keys_of<ShardCosts>()},
+      {"step_model", "", keys_of<StepModelDocument>()},
+      {"torchrec_options", "", keys_of<TorchrecOptionsDocument>()},
+      {"torchrec_options", "option", keys_of<DumpedOption>()},
+      {"placement_rules", "", keys_of<PlacementRulesDocument>()},
       {"plan", "provenance", keys_of<Provenance>()},
       {"plan", "warning", keys_of<Warning>()},
       {"plan", "explanation", keys_of<Explanation>()},

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "plimsoll/io/exported_program.h"
@@ -20,11 +21,17 @@ constexpr std::string_view kRemedy =
     ".onnx model, "
     "PipeDream's graph.txt or Piper's JSON";
 
-// The keys of a JSON object, as far as it goes; its reader will say what is wrong with it.
-std::vector<std::string_view> top_level_keys(std::string_view text) {
-  std::vector<std::string_view> keys;
+constexpr std::string_view kOperatorGraphName = "plimsoll-fx-graph";
+constexpr std::string_view kFxPartitionerName = "plimsoll.fx_graph/1";
+
+// The keys of a JSON object, with their values where these are strings, as far as it goes; its
+// reader will say what is wrong with it.
+std::vector<std::pair<std::string_view, std::string_view>> top_level_members(
+    std::string_view text) {
+  std::vector<std::pair<std::string_view, std::string_view>> members;
   int depth = 0;
   std::string_view last;  // the last string at depth 1
+  bool is_value = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (c == '"') {
@@ -33,36 +40,80 @@ std::vector<std::string_view> top_level_keys(std::string_view text) {
         if (text[i] == '\\') ++i;
       }
       if (depth == 1) last = text.substr(first, std::min(i, text.size()) - first);
+      if (depth == 1 && is_value) members.back().second = last;
     } else if (c == '{' || c == '[') {
       ++depth;
     } else if (c == '}' || c == ']') {
       --depth;
+    } else if (c == ',' && depth == 1) {
+      is_value = false;
     } else if (c == ':' && depth == 1) {
-      keys.push_back(last);
+      members.emplace_back(last, std::string_view());
+      is_value = true;
     }
   }
-  return keys;
+  return members;
 }
 
-std::optional<GraphFormat> find_json_format(std::string_view text) {
-  const std::vector<std::string_view> keys = top_level_keys(text);
-  const auto has = [&](std::string_view key) {
-    return std::find(keys.begin(), keys.end(), key) != keys.end();
-  };
-  if (has("rows") && has("fields")) return GraphFormat::kOperatorGraph;
-  if (has("maxFPGAs") || has("maxSizePerFPGA")) return GraphFormat::kDnnPartitioning;
-  if (has("nodes") && has("devices")) return GraphFormat::kFxPartitioner;
-  if (has("maxDevices") || has("mbsInBatch")) return GraphFormat::kPiper;
+// What a document calls itself, by "schema" or "format", where that is one of two names that are
+// easily taken for each other.
+std::optional<GraphFormat> find_declared_format(std::string_view name) {
+  if (name == kOperatorGraphName) return GraphFormat::kOperatorGraph;
+  if (name == kFxPartitionerName) return GraphFormat::kFxPartitioner;
   return {};
 }
 
-std::optional<GraphFormat> find_text_format(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return {};
-  if (text[first] == '{') return find_json_format(text);
+struct JsonFormat {
+  std::optional<GraphFormat> by_keys, declared;
+};
+
+JsonFormat find_json_format(std::string_view text) {
+  const auto members = top_level_members(text);
+  const auto has = [&](std::string_view key) {
+    return std::any_of(members.begin(), members.end(),
+                       [&](const auto& member) { return member.first == key; });
+  };
+  JsonFormat format;
+  for (const auto& [key, value] : members) {
+    if (key != "schema" && key != "format") continue;
+    if (const auto declared = find_declared_format(value)) format.declared = declared;
+  }
+  if (has("rows") && has("fields")) {
+    format.by_keys = GraphFormat::kOperatorGraph;
+  } else if (has("maxFPGAs") || has("maxSizePerFPGA")) {
+    format.by_keys = GraphFormat::kDnnPartitioning;
+  } else if (has("nodes") && has("devices")) {
+    format.by_keys = GraphFormat::kFxPartitioner;
+  } else if (has("maxDevices") || has("mbsInBatch")) {
+    format.by_keys = GraphFormat::kPiper;
+  }
+  return format;
+}
+
+std::optional<GraphFormat> find_text_format(std::string_view text, std::size_t first) {
   const std::string_view line = text.substr(first, text.find('\n', first) - first);
   if (line.starts_with("node") && line.find(" -- ") != line.npos) return GraphFormat::kPipedream;
   return {};
+}
+
+// Two formats have nearly one name: a traced model, and what torch.fx's partitioner is given.
+tl::unexpected<Error> refuse_mistaken_name(GraphFormat declared, GraphFormat found,
+                                           const std::string& name) {
+  std::string remedy = "name the format that it is in";
+  if (found == GraphFormat::kOperatorGraph) {
+    remedy = "a traced model, with rows and fields, calls itself \"format\": \"" +
+             std::string(kOperatorGraphName) + "\"";
+  } else if (found == GraphFormat::kFxPartitioner) {
+    remedy =
+        "what torch.fx's partitioner is given, with nodes and devices, calls itself "
+        "\"schema\": \"" +
+        std::string(kFxPartitionerName) + "\"";
+  }
+  const bool is_traced = declared == GraphFormat::kOperatorGraph;
+  return fail(ErrorCode::kSchema, name,
+              "calls itself " + std::string(is_traced ? kOperatorGraphName : kFxPartitionerName) +
+                  ", and has the keys of another format",
+              std::move(remedy));
 }
 
 // The first bytes of a regular file that can be opened; else nothing, and reading it will say why.
@@ -117,7 +168,17 @@ Result<GraphFile> open_graph_file(const std::string& path) {
 }
 
 Result<GraphFile> recognize_graph(std::string text, const std::string& name) {
-  const std::optional<GraphFormat> format = find_text_format(text);
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  std::optional<GraphFormat> format;
+  if (first != std::string::npos && text[first] == '{') {
+    const JsonFormat found = find_json_format(text);
+    if (found.declared && found.by_keys && found.declared != found.by_keys) {
+      return refuse_mistaken_name(*found.declared, *found.by_keys, name);
+    }
+    format = found.by_keys ? found.by_keys : found.declared;
+  } else if (first != std::string::npos) {
+    format = find_text_format(text, first);
+  }
   if (format) return GraphFile{*format, name, std::move(text)};
   return fail(ErrorCode::kSchema, name, "is in no format of graphs that is known here",
               std::string(kRemedy));

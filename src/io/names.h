@@ -9,10 +9,12 @@
 
 #include "plimsoll/checkpoint/checkpoint_policy.h"
 #include "plimsoll/core/outcome.h"
+#include "plimsoll/embedding/placement_bridge.h"
 #include "plimsoll/embedding/types.h"
 #include "plimsoll/partition/graph.h"
 #include "plimsoll/partition/objective.h"
 #include "plimsoll/partition/partitioner_config.h"
+#include "plimsoll/solve/placement_bound.h"
 #include "plimsoll/topology/topology.h"
 
 namespace plimsoll::io {
@@ -60,6 +62,25 @@ template <>
 struct Values<checkpoint::RngHandling> {
   static constexpr checkpoint::RngHandling kAll[] = {checkpoint::RngHandling::kRecompute,
                                                      checkpoint::RngHandling::kSave};
+};
+template <>
+struct Values<embedding::BalanceObjective> {
+  static constexpr embedding::BalanceObjective kAll[] = {embedding::BalanceObjective::kRating,
+                                                         embedding::BalanceObjective::kStep,
+                                                         embedding::BalanceObjective::kTime};
+};
+template <>
+struct Values<solve::BoundMethod> {
+  static constexpr solve::BoundMethod kAll[] = {
+      solve::BoundMethod::kNone,    solve::BoundMethod::kAverage,  solve::BoundMethod::kFiltered,
+      solve::BoundMethod::kWindows, solve::BoundMethod::kPatterns, solve::BoundMethod::kBranched,
+      solve::BoundMethod::kMemory};
+};
+template <>
+struct Values<solve::DualFunctionKind> {
+  static constexpr solve::DualFunctionKind kAll[] = {
+      solve::DualFunctionKind::kIdentity, solve::DualFunctionKind::kThreshold,
+      solve::DualFunctionKind::kStep, solve::DualFunctionKind::kRounding};
 };
 template <>
 struct Values<partition::Objective> {

@@ -48,6 +48,8 @@ void describe(Fields& fields, T& stage) {
   fields.optional("compute_ms", stage.compute_ms, kNonNegative);
   fields.optional("transfer_ms", stage.transfer_ms, kNonNegative);
   fields.optional("load_ms", stage.load_ms, kNonNegative);
+  fields.optional("sync_ms", stage.sync_ms, kNonNegative);
+  fields.optional("in_flight", stage.in_flight, kPositive);
   fields.required("memory_bytes", stage.memory, kBytes);
   fields.optional("memory_cap", stage.memory_cap, kBytes);
   fields.required("nodes", stage.nodes);

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string_view>
 #include <unordered_map>
 
 #include "io/export_text.h"
 #include "plimsoll/core/units.h"
+#include "plimsoll/partition/placement_bill.h"
 
 namespace plimsoll::io {
 
@@ -16,41 +18,37 @@ using partition::OperatorNode;
 
 Result<std::vector<int>> number_stages(const OperatorGraph& graph, const std::vector<int>& device) {
   std::vector<int> devices;  // in order of first operators
-  std::unordered_map<int, std::size_t> index_of;
+  std::unordered_map<int, int> index_of;
   for (int node = 0; node < graph.num_nodes(); ++node) {
     if (device[node] >= 0 && graph.is_operator(node) &&
-        index_of.emplace(device[node], devices.size()).second) {
+        index_of.emplace(device[node], static_cast<int>(devices.size())).second) {
       devices.push_back(device[node]);
     }
   }
-  std::map<std::pair<std::size_t, std::size_t>, std::pair<int, int>> edges;  // the first of each
+  std::map<std::pair<int, int>, std::pair<int, int>> reads;  // the first between two devices
   for (int node = 0; node < graph.num_nodes(); ++node) {
     const OperatorNode& n = graph.nodes[node];
     if (device[node] < 0 || !graph.is_operator(node) || n.is_backward) continue;
     for (const int input : n.inputs) {
       if (!graph.is_operator(input) || device[input] == device[node]) continue;
-      edges.try_emplace({index_of[device[input]], index_of[device[node]]}, input, node);
+      reads.try_emplace({index_of[device[input]], index_of[device[node]]}, input, node);
     }
   }
-  std::vector<int> num_open(devices.size());
-  for (const auto& [edge, nodes] : edges) ++num_open[edge.second];
+  std::vector<std::pair<int, int>> edges;
+  for (const auto& [edge, nodes] : reads) edges.push_back(edge);
+  std::vector<int> first(devices.size());
+  std::iota(first.begin(), first.end(), 0);
+  const std::vector<int> line = partition::line_up(first, edges);
   std::vector<int> stage_of(devices.size(), -1);
-  for (std::size_t stage = 0; stage < devices.size(); ++stage) {
-    std::size_t next = 0;
-    while (next < devices.size() && (stage_of[next] >= 0 || num_open[next] > 0)) ++next;
-    if (next == devices.size()) {
-      const auto back = std::find_if(edges.begin(), edges.end(), [&](const auto& edge) {
-        return stage_of[edge.first.first] < 0 && stage_of[edge.first.second] < 0;
-      });
-      return fail(ErrorCode::kConflict, partition::place_of(graph, back->second.second),
-                  "reads " + partition::place_of(graph, back->second.first) +
-                      " of a device that waits for its own: the devices form no line",
-                  "ask for a contiguous placement");
-    }
-    stage_of[next] = static_cast<int>(stage);
-    for (const auto& [edge, nodes] : edges) {
-      if (edge.first == next) --num_open[edge.second];
-    }
+  for (std::size_t s = 0; s < line.size(); ++s) stage_of[line[s]] = static_cast<int>(s);
+  if (line.size() < devices.size()) {
+    const auto back = std::find_if(reads.begin(), reads.end(), [&](const auto& read) {
+      return stage_of[read.first.first] < 0 && stage_of[read.first.second] < 0;
+    });
+    return fail(ErrorCode::kConflict, partition::place_of(graph, back->second.second),
+                "reads " + partition::place_of(graph, back->second.first) +
+                    " of a device that waits for its own: the devices form no line",
+                "ask for a contiguous placement");
   }
   std::vector<int> stage(graph.nodes.size(), -1);
   for (int node = 0; node < graph.num_nodes(); ++node) {
@@ -65,6 +63,18 @@ std::string write_callback_table(const OperatorGraph& graph, const std::vector<i
   for (int node = 0; node < graph.num_nodes(); ++node) {
     if (graph.is_operator(node)) {
       members.emplace_back(graph.nodes[node].name, std::to_string(stage[node]));
+    }
+  }
+  return write_object(members);
+}
+
+std::string write_fx_callback_table(const partition::Graph& graph,
+                                    const partition::Placement& placement) {
+  std::vector<std::pair<std::string, std::string>> members;
+  for (int node = 0; node < graph.num_nodes(); ++node) {
+    const auto& id = placement.node_to_partition[node];
+    if (graph.is_operator(node) && id) {
+      members.emplace_back(graph.nodes[node].name, std::to_string(*id));
     }
   }
   return write_object(members);

@@ -44,6 +44,32 @@ Result<void> check_stages(const PlacementAnswer& answer, std::string_view file) 
   return {};
 }
 
+Result<void> need_stages(const PlacementAnswer& answer, std::string_view file) {
+  if (answer.stages) return {};
+  return fail(ErrorCode::kValue, std::string(file), "the answer holds no placement", "plan again");
+}
+
+// Nodes by name.
+class NodeIndex {
+ public:
+  explicit NodeIndex(std::span<const std::string> names) {
+    for (std::size_t i = 0; i < names.size(); ++i) index_.emplace(names[i], static_cast<int>(i));
+  }
+  // The node that stands in place i of stage s.
+  Result<int> find(const PlacementAnswer& answer, std::size_t s, std::size_t i,
+                   std::string_view file) const {
+    const std::string& name = (*answer.stages)[s].nodes[i];
+    const auto node = index_.find(name);
+    if (node != index_.end()) return node->second;
+    return fail(ErrorCode::kValue, document_place(file, fmt::format("/stages/{}/nodes/{}", s, i)),
+                fmt::format("the graph has no node '{}'", name),
+                "give the placement of this graph");
+  }
+
+ private:
+  std::unordered_map<std::string_view, int> index_;
+};
+
 }  // namespace
 
 bool is_placement(std::string_view text) {
@@ -114,15 +140,52 @@ void put_assignment(const CostGraph& graph, std::span<const std::string> names,
   }
 }
 
+void put_pipeline(const CostGraph& graph, const partition::PipelineTerms& terms,
+                  std::span<const std::string> names, const partition::PipelinePlacement& placement,
+                  PlacementAnswer& answer) {
+  const auto figures = figures_of_stages(graph, terms, placement);
+  answer.is_contiguous = true;
+  answer.classes = graph.classes;
+  answer.stages.emplace();
+  DeviceAssignment stage_of;
+  stage_of.device.resize(names.size());
+  for (std::size_t s = 0; s < placement.stages.size(); ++s) {
+    const partition::ReplicatedStage& stage = placement.stages[s];
+    const DeviceClass& devices = graph.classes[graph.class_of(stage.devices.front())];
+    PlacedStage& placed = answer.stages->emplace_back();
+    placed.devices = stage.devices;
+    placed.device_class = devices.name;
+    placed.compute_ms = figures[s].compute_ms;
+    placed.transfer_ms = figures[s].transfer_ms;
+    placed.sync_ms = figures[s].sync_ms;
+    placed.load_ms = figures[s].time_ms();
+    placed.in_flight = figures[s].in_flight;
+    placed.memory = figures[s].memory;
+    placed.memory_cap = devices.memory_cap;
+    for (const int node : stage.nodes) {
+      placed.nodes.push_back(names[node]);
+      stage_of.device[node] = static_cast<int>(s);
+    }
+  }
+  answer.cuts.clear();
+  for (const partition::Net& net : graph.nets) {
+    const std::vector<int> holders = holders_of(net, stage_of);
+    if (holders.size() == 1) continue;
+    const int source = stage_of.device[net.producer];
+    PlacedCut cut{names[net.producer], placement.stages[source].devices.front(), {}, net.amount, 0};
+    for (const int s : holders) {
+      if (s != source) cut.to.push_back(placement.stages[s].devices.front());
+      cut.ms = std::max(cut.ms, transfer_ms(graph, net, placement, source, holders, s));
+    }
+    answer.cuts.push_back(std::move(cut));
+  }
+}
+
 Result<DeviceAssignment> take_assignment(const PlacementAnswer& answer,
                                          std::span<const std::string> names,
                                          std::string_view file) {
-  if (!answer.stages) {
-    return fail(ErrorCode::kValue, std::string(file), "the answer holds no placement",
-                "plan again");
-  }
-  std::unordered_map<std::string_view, std::size_t> index;
-  for (std::size_t i = 0; i < names.size(); ++i) index.emplace(names[i], i);
+  PLIMSOLL_RETURN_IF_ERROR(need_stages(answer, file));
+  const NodeIndex index(names);
   DeviceAssignment assignment;
   assignment.device.assign(names.size(), -1);
   for (std::size_t s = 0; s < answer.stages->size(); ++s) {
@@ -133,14 +196,8 @@ Result<DeviceAssignment> take_assignment(const PlacementAnswer& answer,
                   "give a placement in which each stage has one device");
     }
     for (std::size_t i = 0; i < stage.nodes.size(); ++i) {
-      const auto node = index.find(stage.nodes[i]);
-      if (node == index.end()) {
-        return fail(ErrorCode::kValue,
-                    document_place(file, fmt::format("/stages/{}/nodes/{}", s, i)),
-                    fmt::format("the graph has no node '{}'", stage.nodes[i]),
-                    "give the placement of this graph");
-      }
-      assignment.device[node->second] = stage.devices.front();
+      PLIMSOLL_ASSIGN(const int node, index.find(answer, s, i, file));
+      assignment.device[node] = stage.devices.front();
     }
   }
   const auto missing = std::find(assignment.device.begin(), assignment.device.end(), -1);
@@ -150,6 +207,26 @@ Result<DeviceAssignment> take_assignment(const PlacementAnswer& answer,
                 fmt::format("node '{}' has no device", name), "place every node");
   }
   return assignment;
+}
+
+Result<partition::PipelinePlacement> take_pipeline(const PlacementAnswer& answer,
+                                                   std::span<const std::string> names,
+                                                   std::string_view file) {
+  PLIMSOLL_RETURN_IF_ERROR(need_stages(answer, file));
+  const NodeIndex index(names);
+  partition::PipelinePlacement placement;
+  for (std::size_t s = 0; s < answer.stages->size(); ++s) {
+    const PlacedStage& stage = (*answer.stages)[s];
+    partition::ReplicatedStage& taken = placement.stages.emplace_back();
+    taken.devices = stage.devices;
+    std::sort(taken.devices.begin(), taken.devices.end());
+    for (std::size_t i = 0; i < stage.nodes.size(); ++i) {
+      PLIMSOLL_ASSIGN(const int node, index.find(answer, s, i, file));
+      taken.nodes.push_back(node);
+    }
+    std::sort(taken.nodes.begin(), taken.nodes.end());
+  }
+  return placement;
 }
 
 }  // namespace plimsoll::io

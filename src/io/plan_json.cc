@@ -76,8 +76,10 @@ Result<ShardingAnswer> read_plan_tree(const JsonValue& root, std::string_view fi
   answer = std::move(document.answer);
   if (answer.plan) PLIMSOLL_RETURN_IF_ERROR(check_plan(*answer.plan, file, "/plan"));
   if (document.certificate) {
-    PLIMSOLL_RETURN_IF_ERROR(check_gap(*document.certificate, file));
-    answer.certificate = std::move(document.certificate->certificate);
+    PLIMSOLL_RETURN_IF_ERROR(check_gap(document.certificate->entry, file));
+    answer.certificate = std::move(document.certificate->entry.certificate);
+    answer.bound = std::move(document.certificate->bound);
+    if (answer.bound) restore_infinities(*answer.bound);
   }
   return answer;
 }
@@ -96,7 +98,8 @@ std::string write_answer(const ShardingAnswer& answer) {
   AnswerDocument document;
   document.answer = answer;
   if (answer.certificate) {
-    document.certificate = CertificateEntry{*answer.certificate, answer.certificate->gap()};
+    document.certificate =
+        BoundedCertificateEntry{{*answer.certificate, answer.certificate->gap()}, answer.bound};
   }
   return write_document(document);
 }

@@ -96,7 +96,8 @@ Json to_json(const topology::PlannerPreset& p) {
 
 }  // namespace
 
-std::string write_check_report(const check::CheckReport& report) {
+std::string write_check_report(const check::CheckReport& report,
+                               const check::BalanceReport* balance) {
   Json document{{"schema", "plimsoll.check_report/1"},
                 {"is_right", report.is_right()},
                 {"rating", number(report.rating)},
@@ -125,6 +126,15 @@ std::string write_check_report(const check::CheckReport& report) {
                                  {"capacity", to_json(report.capacity[rank])},
                                  {"perf", to_json(report.perf[rank])},
                                  {"ms", number(report.rank_ms[rank])}});
+  }
+  if (balance != nullptr && balance->times) {
+    document["times"] = {{"rating", number(balance->times->rating)},
+                         {"step", number(balance->times->step)},
+                         {"time", number(balance->times->time)}};
+  }
+  if (balance != nullptr && balance->proved_bound) {
+    document["proved_bound"] = number(*balance->proved_bound);
+    document["is_bound_searched"] = balance->is_bound_searched;
   }
   return dump(document);
 }
@@ -171,13 +181,38 @@ std::string write_placement_report(const check::PlacementReport& report,
     entry["message"] = violation.message;
     document["violations"].push_back(std::move(entry));
   }
+  if (report.batch_ms) document["batch_ms"] = number(*report.batch_ms);
   for (std::size_t d = 0; d < report.load_ms.size(); ++d) {
-    document["devices"].push_back({{"device", d},
-                                   {"compute_ms", number(report.compute_ms[d])},
-                                   {"transfer_ms", number(report.transfer_ms[d])},
-                                   {"load_ms", number(report.load_ms[d])},
-                                   {"memory_bytes", report.memory[d]},
-                                   {"is_contiguous", static_cast<bool>(report.is_contiguous[d])}});
+    Json device{{"device", d},
+                {"compute_ms", number(report.compute_ms[d])},
+                {"transfer_ms", number(report.transfer_ms[d])},
+                {"load_ms", number(report.load_ms[d])},
+                {"memory_bytes", report.memory[d]},
+                {"is_contiguous", static_cast<bool>(report.is_contiguous[d])}};
+    if (!report.sync_ms.empty()) device["sync_ms"] = number(report.sync_ms[d]);
+    if (!report.in_flight.empty()) device["in_flight"] = report.in_flight[d];
+    document["devices"].push_back(std::move(device));
+  }
+  return dump(document);
+}
+
+std::string write_partition_report(const check::CriticalPathReport& report,
+                                   const partition::PartitionerConfig& config, bool has_path) {
+  constexpr double kMsPerSecond = 1000;
+  Json document{{"schema", "plimsoll.partition_check_report/1"},
+                {"is_right", report.is_right()},
+                {"critical_path_ms", nullptr},
+                {"violations", Json::array()},
+                {"devices", Json::array()}};
+  if (has_path) document["critical_path_ms"] = number(report.critical_path_sec * kMsPerSecond);
+  for (const check::PartitionViolation& violation : report.violations) {
+    document["violations"].push_back({{"code", std::string(check::to_string(violation.code))},
+                                      {"place", violation.place},
+                                      {"message", violation.message}});
+  }
+  for (std::size_t d = 0; d < report.memory.size(); ++d) {
+    document["devices"].push_back(
+        {{"device", config.devices[d].name}, {"memory_bytes", report.memory[d]}});
   }
   return dump(document);
 }

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <queue>
 #include <tuple>
+#include <utility>
 
 namespace plimsoll::partition {
 namespace {
@@ -21,6 +22,67 @@ void permute(std::vector<T>& list, const std::vector<int>& order) {
   for (const int i : order) sorted.push_back(list[i]);
   list = std::move(sorted);
 }
+
+// The sum of some terms. It is taken over a tree, absent terms being 0: so it depends on which
+// terms are in, not on how they came, and never falls where another one comes.
+class TermSum {
+ public:
+  explicit TermSum(std::vector<double> terms)
+      : terms_(std::move(terms)),
+        num_leaves_(std::bit_ceil(std::max<std::size_t>(1, terms_.size()))),
+        sums_(2 * num_leaves_) {}
+
+  void set(std::size_t term, bool is_in) {
+    std::size_t i = num_leaves_ + term;
+    sums_[i] = is_in ? terms_[term] : 0;
+    for (i /= 2; i > 0; i /= 2) sums_[i] = sums_[2 * i] + sums_[2 * i + 1];
+  }
+  double total() const { return sums_[1]; }
+
+ private:
+  std::vector<double> terms_;
+  std::size_t num_leaves_;
+  std::vector<double> sums_;  // [2 * leaves] the root is 1, the leaves stand at the end
+};
+
+// How many groups of each hyperedge are in.
+class PartCounts {
+ public:
+  template <class Hyperedge>
+  PartCounts(const std::vector<Hyperedge>& edges, std::vector<std::vector<int>> edges_of_groups)
+      : of_(std::move(edges_of_groups)), count_(edges.size()), is_cut_((edges.size() + 63) / 64) {
+    for (const Hyperedge& edge : edges) size_.push_back(static_cast<int>(edge.groups.size()));
+  }
+
+  // `on_change(edge, before, after)` for each of the group's edges.
+  template <class OnChange>
+  void set(std::size_t group, bool is_in, OnChange on_change) {
+    for (const int e : of_[group]) {
+      const int before = count_[e];
+      count_[e] += is_in ? 1 : -1;
+      const std::uint64_t bit = std::uint64_t{1} << (e % 64);
+      std::uint64_t& word = is_cut_[static_cast<std::size_t>(e) / 64];
+      word = count_[e] == 0 || count_[e] == size_[e] ? word & ~bit : word | bit;
+      on_change(e, before, count_[e]);
+    }
+  }
+  int size(int edge) const { return size_[edge]; }
+  // `visit(edge, count)` for each that is in, but not wholly; ascending.
+  template <class Visit>
+  void for_each_cut(Visit visit) const {
+    for (std::size_t w = 0; w < is_cut_.size(); ++w) {
+      for (std::uint64_t left = is_cut_[w]; left != 0; left &= left - 1) {
+        const int e = static_cast<int>(64 * w) + std::countr_zero(left);
+        visit(e, count_[e]);
+      }
+    }
+  }
+
+ private:
+  std::vector<std::vector<int>> of_;  // [num_groups]
+  std::vector<int> count_, size_;     // [edges]
+  std::vector<std::uint64_t> is_cut_;
+};
 
 }  // namespace
 
@@ -79,96 +141,112 @@ void Downsets::add(const std::vector<char>& holds) {
   work_.push_back(0);  // the sums wait for finish()
 }
 
-bool Downsets::finish(const RunContext& context) {
-  const std::size_t num_groups = groups_.nodes.size();
-  const std::vector<double> work = work_of_groups(groups_);
-  std::vector<int> counts(work_.size());
+// One walk over the sets as they came: each differs little from the one before, where they are
+// prefixes of an order or come from next_downset().
+bool Downsets::sum_up(const RunContext& context, std::vector<int>& counts) {
+  TermSum work(work_of_groups(groups_));
+  std::vector<TermSum> times;
+  for (const auto& list : groups_.time_ms) {
+    std::vector<double> finite = list;
+    std::replace(finite.begin(), finite.end(), kUnlimited, 0.0);
+    times.emplace_back(std::move(finite));
+  }
+  std::vector<int> barred(times.size());
+  PartCounts nets(groups_.nets, nets_of_groups(groups_));
+  PartCounts weights(groups_.weights, weights_of_groups(groups_));
+  Bytes touched = 0;
+  Bytes done = 0;
+  int count = 0;
+  const auto change = [&](std::size_t g, bool is_in) {
+    const int sign = is_in ? 1 : -1;
+    count += sign;
+    work.set(g, is_in);
+    for (std::size_t k = 0; k < times.size(); ++k) {
+      times[k].set(g, is_in);
+      if (!std::isfinite(groups_.time_ms[k][g])) barred[k] += sign;
+    }
+    touched += sign * groups_.memory[g];
+    done += sign * groups_.memory[g];
+    nets.set(g, is_in, [](int, int, int) {});
+    weights.set(g, is_in, [&](int w, int before, int after) {
+      const Bytes bytes = groups_.weights[w].bytes;
+      if (before == 0) touched += bytes;
+      if (after == 0) touched -= bytes;
+      if (before == weights.size(w)) done -= bytes;
+      if (after == weights.size(w)) done += bytes;
+    });
+  };
+  std::vector<std::uint64_t> current(words_);
+  for (auto* cuts : {&net_cuts_, &weight_cuts_}) cuts->first.assign(1, 0);
   for (int set = 0; set < size(); ++set) {
     if (is_interrupted(context, set)) return false;
-    for (std::size_t g = 0; g < num_groups; ++g) {
-      if (!contains(set, static_cast<int>(g))) continue;
-      work_[set] += work[g];
-      ++counts[set];
+    for (std::size_t w = 0; w < words_; ++w) {
+      const std::uint64_t now = bits(set)[w];
+      for (std::uint64_t left = now ^ current[w]; left != 0; left &= left - 1) {
+        const int bit = std::countr_zero(left);
+        change(64 * w + static_cast<std::size_t>(bit), (now >> bit & 1) != 0);
+      }
+      current[w] = now;
     }
+    counts[set] = count;
+    work_[set] = work.total();
+    for (std::size_t k = 0; k < times.size(); ++k) {
+      time_[k].push_back(times[k].total());
+      barred_[k].push_back(barred[k]);
+    }
+    touched_.push_back(touched);
+    done_.push_back(done);
+    double amount = 0;
+    nets.for_each_cut([&](int e, int inside) {
+      net_cuts_.list.push_back({e, inside});
+      amount += groups_.nets[e].amount;
+    });
+    weights.for_each_cut([&](int e, int inside) { weight_cuts_.list.push_back({e, inside}); });
+    net_cuts_.first.push_back(static_cast<std::int64_t>(net_cuts_.list.size()));
+    weight_cuts_.first.push_back(static_cast<std::int64_t>(weight_cuts_.list.size()));
+    cut_amount_.push_back(amount);
   }
+  return true;
+}
+
+bool Downsets::finish(const RunContext& context) {
+  std::vector<int> counts(work_.size());
+  if (!sum_up(context, counts)) return false;
   std::vector<int> order(work_.size());
   std::iota(order.begin(), order.end(), 0);
-  const auto compare = [&](int a, int b) {
+  std::sort(order.begin(), order.end(), [&](int a, int b) {
     if (work_[a] != work_[b]) return work_[a] < work_[b];
     if (counts[a] != counts[b]) return counts[a] < counts[b];
     return std::lexicographical_compare(bits(a), bits(a) + words_, bits(b), bits(b) + words_);
-  };
-  std::sort(order.begin(), order.end(), compare);
-  const auto is_equal = [&](int a, int b) {
-    return std::equal(bits(a), bits(a) + words_, bits(b));
-  };
-  order.erase(std::unique(order.begin(), order.end(), is_equal), order.end());
-
+  });
+  order.erase(
+      std::unique(order.begin(), order.end(),
+                  [&](int a, int b) { return std::equal(bits(a), bits(a) + words_, bits(b)); }),
+      order.end());
   std::vector<std::uint64_t> sorted;
   sorted.reserve(order.size() * words_);
   for (const int set : order) sorted.insert(sorted.end(), bits(set), bits(set) + words_);
   bits_ = std::move(sorted);
   permute(work_, order);
-
-  done_.assign(work_.size(), 0);
-  for (auto& times : time_) times.assign(work_.size(), 0);
-  for (auto& barred : barred_) barred.assign(work_.size(), 0);
-  for (int set = 0; set < size(); ++set) {
-    if (is_interrupted(context, set)) return false;
-    for (std::size_t g = 0; g < num_groups; ++g) {
-      if (!contains(set, static_cast<int>(g))) continue;
-      done_[set] += groups_.memory[g];
-      for (std::size_t k = 0; k < time_.size(); ++k) {
-        const double time = groups_.time_ms[k][g];
-        if (std::isfinite(time)) {
-          time_[k][set] += time;
-        } else {
-          ++barred_[k][set];
-        }
-      }
-    }
-  }
-  touched_ = done_;
-  if (!charge_weights(context)) return false;
-  if (!find_cuts(groups_.nets, context, net_cuts_)) return false;
-  if (!find_cuts(groups_.weights, context, weight_cuts_)) return false;
-  cut_amount_.assign(work_.size(), 0);
-  for (int set = 0; set < size(); ++set) {
-    for (const Cut& cut : net_cuts_.of(set)) cut_amount_[set] += groups_.nets[cut.edge].amount;
-  }
+  for (auto& times : time_) permute(times, order);
+  for (auto& barred : barred_) permute(barred, order);
+  permute(touched_, order);
+  permute(done_, order);
+  permute(cut_amount_, order);
+  net_cuts_.permute(order);
+  weight_cuts_.permute(order);
   return true;
 }
 
-template <class Hyperedge>
-bool Downsets::find_cuts(const std::vector<Hyperedge>& edges, const RunContext& context,
-                         Cuts& cuts) const {
-  cuts.first.assign(1, 0);
-  for (int set = 0; set < size(); ++set) {
-    if (is_interrupted(context, set)) return false;
-    for (std::size_t e = 0; e < edges.size(); ++e) {
-      const auto& pins = edges[e].groups;
-      const auto inside =
-          std::count_if(pins.begin(), pins.end(), [&](int g) { return contains(set, g); });
-      if (inside == 0 || inside == static_cast<std::ptrdiff_t>(pins.size())) continue;
-      cuts.list.push_back({static_cast<int>(e), static_cast<int>(inside)});
-    }
-    cuts.first.push_back(static_cast<std::int64_t>(cuts.list.size()));
+void Downsets::Cuts::permute(const std::vector<int>& order) {
+  Cuts sorted;
+  sorted.first.assign(1, 0);
+  for (const int set : order) {
+    const auto cuts = of(set);
+    sorted.list.insert(sorted.list.end(), cuts.begin(), cuts.end());
+    sorted.first.push_back(static_cast<std::int64_t>(sorted.list.size()));
   }
-  return true;
-}
-
-// Weights whose readers are all inside have no cut to be found by: they are counted here.
-bool Downsets::charge_weights(const RunContext& context) {
-  for (int set = 0; set < size(); ++set) {
-    if (is_interrupted(context, set)) return false;
-    for (const GroupWeight& weight : groups_.weights) {
-      const auto is_inside = [&](int g) { return contains(set, g); };
-      const auto& readers = weight.groups;
-      if (std::any_of(readers.begin(), readers.end(), is_inside)) touched_[set] += weight.bytes;
-      if (std::all_of(readers.begin(), readers.end(), is_inside)) done_[set] += weight.bytes;
-    }
-  }
-  return true;
+  *this = std::move(sorted);
 }
 
 double Downsets::cut_between(int a, int b) const {

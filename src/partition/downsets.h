@@ -3,8 +3,9 @@
 //
 // Kept as bit sets with the sums that a stage between two of them needs: its time on a kind of
 // device and its work are differences of sums; what it moves and what it holds follow from the nets
-// and weights that the two sets cut. Sums are taken in the order of groups, so a subset's sum never
-// exceeds its superset's, in floating point too.
+// and weights that the two sets cut. A sum depends on the set alone, and a subset's never exceeds
+// its superset's, in floating point too. Cost. For each set its words, its cut nets and weights,
+// and what differs from the set that was added before it.
 #pragma once
 
 #include <cstdint>
@@ -68,13 +69,12 @@ class Downsets {
     std::span<const Cut> of(int set) const {
       return {list.data() + first[set], list.data() + first[set + 1]};
     }
+    void permute(const std::vector<int>& order);
   };
   const std::uint64_t* bits(int set) const {
     return bits_.data() + words_ * static_cast<std::size_t>(set);
   }
-  template <class Hyperedge>
-  bool find_cuts(const std::vector<Hyperedge>& edges, const RunContext& context, Cuts& cuts) const;
-  bool charge_weights(const RunContext& context);
+  bool sum_up(const RunContext& context, std::vector<int>& counts);
 
   const GroupGraph& groups_;
   std::size_t words_;

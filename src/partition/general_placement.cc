@@ -6,8 +6,10 @@
 #include <map>
 #include <utility>
 
+#include "partition/assignment_figures.h"
 #include "partition/downsets.h"
 #include "partition/multilevel.h"
+#include "partition/share_bound.h"
 #include "partition/stage_chain.h"
 #include "plimsoll/core/random.h"
 #include "plimsoll/partition/contiguous_split.h"
@@ -20,15 +22,6 @@ constexpr std::int64_t kDefaultMoves = 30'000'000;
 constexpr std::int64_t kStartPairs = 200'000'000;  // of the contiguous split
 constexpr std::int64_t kStartDownsets = 1 << 16;
 constexpr int kMovesPerGroup = 200;
-
-bool fits_caps(const CostGraph& graph, const DeviceAssignment& plan) {
-  const std::vector<Bytes> used = device_memory(graph, plan);
-  for (int d = 0; d < graph.num_devices(); ++d) {
-    const auto& cap = graph.classes[graph.class_of(d)].memory_cap;
-    if (cap && used[d] > *cap) return false;
-  }
-  return true;
-}
 
 class Placer {
  public:
@@ -176,8 +169,7 @@ class Placer {
   }
 
   void take(const DeviceAssignment& plan) {
-    const std::vector<double> loads = device_loads(graph_, plan);
-    const double value = *std::max_element(loads.begin(), loads.end());
+    const double value = largest_load(graph_, plan);
     if ((plan_ && value >= value_) || !fits_caps(graph_, plan)) return;
     plan_ = plan;
     value_ = value;
@@ -240,7 +232,10 @@ Result<GeneralPlacement> place_generally(const CostGraph& graph,
                                          const RunContext& context) {
   PLIMSOLL_RETURN_IF_ERROR(validate(graph));
   PLIMSOLL_RETURN_IF_ERROR(check_options(graph, options));
-  PLIMSOLL_ASSIGN(const PlacementBound bound, bound_placement(graph, {}, context));
+  PlacementBoundOptions bound_options;
+  bound_options.rules.uses_shares = !(options.known_bound > 0);  // else the caller has asked
+  bound_options.max_share_steps = share_steps(options.search);
+  PLIMSOLL_ASSIGN(const PlacementBound bound, bound_placement(graph, bound_options, context));
   if (bound.is_infeasible) {
     GeneralPlacement result;
     result.outcome.status = SolveStatus::kInfeasible;

@@ -6,19 +6,33 @@
 
 namespace plimsoll::partition {
 
-GroupCut::GroupCut(const GroupGraph& groups, int kind) {
-  const int num_groups = groups.num_groups();
-  sink_ = num_groups;
-  out_.resize(static_cast<std::size_t>(num_groups) + 1);
-  // What a kind may not run is never in a set: it costs more than all there is.
+namespace {
+
+// What a kind may not run is never in a set: it costs more than all there is.
+std::vector<double> finite_times(const GroupGraph& groups, int kind) {
   double total = 1;
   for (const double time : groups.time_ms[kind]) total += std::isfinite(time) ? time : 0;
   for (const GroupNet& net : groups.nets) total += net.amount / groups.kinds[kind].link_rate;
-  for (int g = 0; g < num_groups; ++g) {
-    add_arc(g, sink_, std::min(groups.time_ms[kind][g], 2 * total), 0);
-  }
+  std::vector<double> times = groups.time_ms[kind];
+  std::replace(times.begin(), times.end(), kUnlimited, 2 * total);
+  return times;
+}
+
+}  // namespace
+
+GroupCut::GroupCut(const GroupGraph& groups, int kind)
+    : GroupCut(groups, finite_times(groups, kind), groups.kinds[kind].link_rate) {}
+
+GroupCut::GroupCut(const GroupGraph& groups, const std::vector<double>& time_ms, double rate) {
+  const int num_groups = groups.num_groups();
+  sink_ = num_groups;
+  out_.resize(static_cast<std::size_t>(num_groups) + 1);
+  double endless = 1;
+  for (const double time : time_ms) endless += 2 * time;
+  for (const GroupNet& net : groups.nets) endless += 2 * net.amount / rate;
+  for (int g = 0; g < num_groups; ++g) add_arc(g, sink_, time_ms[g], 0);
   for (const GroupNet& net : groups.nets) {
-    const double weight = net.amount / groups.kinds[kind].link_rate;
+    const double weight = net.amount / rate;
     if (weight == 0) continue;
     if (net.groups.size() == 2) {
       add_arc(net.groups[0], net.groups[1], weight, weight);
@@ -28,8 +42,8 @@ GroupCut::GroupCut(const GroupGraph& groups, int kind) {
     out_.resize(out_.size() + 2);
     add_arc(in, in + 1, weight, 0);
     for (const int g : net.groups) {
-      add_arc(g, in, 2 * total, 0);
-      add_arc(in + 1, g, 2 * total, 0);
+      add_arc(g, in, endless, 0);
+      add_arc(in + 1, g, endless, 0);
     }
   }
   for (const Arc& arc : arcs_) capacity_.push_back(arc.capacity);
@@ -49,6 +63,7 @@ bool GroupCut::find_levels(int source) {
   queue_.assign(1, source);
   level_[source] = 0;
   for (std::size_t i = 0; i < queue_.size() && level_[sink_] < 0; ++i) {
+    num_steps_ += static_cast<std::int64_t>(out_[queue_[i]].size());
     for (const int a : out_[queue_[i]]) {
       const Arc& arc = arcs_[a];
       if (arc.capacity <= 0 || level_[arc.to] >= 0) continue;
@@ -65,10 +80,12 @@ double GroupCut::push_path(int source) {
   int vertex = source;
   while (vertex != sink_) {
     std::size_t& next = next_[vertex];
+    ++num_steps_;
     while (next < out_[vertex].size()) {
       const Arc& arc = arcs_[out_[vertex][next]];
       if (arc.capacity > 0 && level_[arc.to] == level_[vertex] + 1) break;
       ++next;
+      ++num_steps_;
     }
     if (next < out_[vertex].size()) {
       path_.push_back(out_[vertex][next]);
@@ -89,15 +106,35 @@ double GroupCut::push_path(int source) {
   return flow;
 }
 
-double GroupCut::least_load_with(int group, double enough, const RunContext& context) {
-  for (std::size_t a = 0; a < arcs_.size(); ++a) arcs_[a].capacity = capacity_[a];
+double GroupCut::push_all(int source, double enough, const RunContext& context) {
   double total = 0;
   while (total <= enough && !context.is_cancelled() && !context.is_past_deadline() &&
-         find_levels(group)) {
+         find_levels(source)) {
     std::fill(next_.begin(), next_.end(), 0);
-    for (double flow = push_path(group); flow > 0; flow = push_path(group)) total += flow;
+    for (double flow = push_path(source); flow > 0; flow = push_path(source)) total += flow;
   }
   return total;
+}
+
+double GroupCut::least_load_with(int group, double enough, const RunContext& context) {
+  for (std::size_t a = 0; a < arcs_.size(); ++a) arcs_[a].capacity = capacity_[a];
+  return push_all(group, enough, context);
+}
+
+double GroupCut::least_with(int group, double share) {
+  const std::size_t num_drains = 2 * static_cast<std::size_t>(sink_);
+  for (std::size_t a = 0; a < arcs_.size(); ++a) {
+    arcs_[a].capacity = a < num_drains ? share * capacity_[a] : capacity_[a];
+  }
+  return push_all(group, kUnlimited, {});
+}
+
+std::vector<int> GroupCut::chosen() const {
+  std::vector<int> groups;
+  for (int g = 0; g < sink_; ++g) {
+    if (level_[g] >= 0) groups.push_back(g);
+  }
+  return groups;
 }
 
 double heaviest_group_bound(const GroupGraph& groups, std::int64_t max_cuts, double goal,

@@ -22,8 +22,17 @@ namespace plimsoll::partition {
 class GroupCut {
  public:
   GroupCut(const GroupGraph& groups, int kind);
+  // The same with these times, [num_groups] finite, and this rate.
+  GroupCut(const GroupGraph& groups, const std::vector<double>& time_ms, double rate);
   // A flow above `enough` may stop there.
   double least_load_with(int group, double enough, const RunContext& context);
+
+  // Least share * time(S) + cut(S); share >= 0.
+  double least_with(int group, double share);
+  // The set S of the last of these, ascending.
+  std::vector<int> chosen() const;
+  // Arcs looked at so far.
+  std::int64_t num_steps() const { return num_steps_; }
 
  private:
   struct Arc {
@@ -33,8 +42,10 @@ class GroupCut {
   void add_arc(int from, int to, double capacity, double back);
   bool find_levels(int source);
   double push_path(int source);
+  double push_all(int source, double enough, const RunContext& context);
 
   int sink_ = 0;
+  std::int64_t num_steps_ = 0;
   std::vector<Arc> arcs_;  // 2i and 2i + 1 are each other's reverse
   std::vector<double> capacity_;
   std::vector<std::vector<int>> out_;

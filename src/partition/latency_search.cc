@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "partition/assignment_figures.h"
 #include "partition/downsets.h"
 #include "partition/group_graph.h"
 #include "partition/latency_annealing.h"
@@ -39,15 +40,6 @@ Result<void> check_options(const LatencySearchOptions& options) {
                 "give at least 0");
   }
   return {};
-}
-
-bool fits(const CostGraph& graph, const DeviceAssignment& plan) {
-  const std::vector<Bytes> memory = device_memory(graph, plan);
-  for (int d = 0; d < graph.num_devices(); ++d) {
-    const auto& cap = graph.classes[graph.class_of(d)].memory_cap;
-    if (cap && memory[d] > *cap) return false;
-  }
-  return true;
 }
 
 // Bytes that all devices together lack; 0 where one has no cap.
@@ -112,7 +104,7 @@ class Search {
   }
 
   void offer(const DeviceAssignment& plan) {
-    if (effort_left_ == 0 || !fits(graph_, plan)) return;
+    if (effort_left_ == 0 || !fits_caps(graph_, plan)) return;
     --effort_left_;
     const double value = latency_.evaluate(plan.device);
     if (!(value < value_)) return;

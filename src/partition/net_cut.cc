@@ -111,6 +111,7 @@ bool NetCut::level_vertices() {
   queue_.assign(1, kSource);
   for (std::size_t i = 0; i < queue_.size(); ++i) {
     for (int a = first_[queue_[i]]; a != kNone; a = arcs_[a].next) {
+      ++num_steps_;
       if (arcs_[a].room == 0 || level_[arcs_[a].to] != kNone) continue;
       level_[arcs_[a].to] = level_[queue_[i]] + 1;
       queue_.push_back(arcs_[a].to);
@@ -127,7 +128,9 @@ std::int64_t NetCut::push_path() {
     int& a = current_[vertex];
     while (a != kNone && (arcs_[a].room == 0 || level_[arcs_[a].to] != level_[vertex] + 1)) {
       a = arcs_[a].next;
+      ++num_steps_;
     }
+    ++num_steps_;
     if (a != kNone) {
       path_.push_back(a);
       vertex = arcs_[a].to;

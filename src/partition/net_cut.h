@@ -30,6 +30,8 @@ class NetCut {
 
   // After solve(): the free nodes that go in, as few as possible.
   const std::vector<int>& chosen() const { return chosen_; }
+  // Arcs looked at so far.
+  std::int64_t num_steps() const { return num_steps_; }
 
  private:
   struct Arc {
@@ -49,6 +51,7 @@ class NetCut {
   std::vector<int> first_, level_, current_, queue_, path_;
   std::vector<int> vertex_;  // [num_nodes]
   std::vector<int> chosen_;
+  std::int64_t num_steps_ = 0;
 };
 
 }  // namespace plimsoll::partition

@@ -3,25 +3,25 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <numeric>
+#include <unordered_set>
+
+#include "partition/node_set.h"
 
 namespace plimsoll::partition {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::infinity();  // Python's None
-using Bits = std::vector<bool>;
 
 // The prepared graph, nodes renumbered.
 struct Prepared {
   std::vector<int> node;               // [kept] in the profile
   std::vector<std::vector<int>> next;  // [kept]
-  std::vector<Bits> before;            // [kept] all predecessors
+  std::vector<NodeSet> before;         // [kept] all predecessors
   std::vector<double> time_s, activation, parameters;
 };
 
 struct State {
-  Bits holds;  // the downset: the antichain and all its predecessors
+  NodeSet holds;  // the downset: the antichain and all its predecessors
   double compute_s = 0, activation = 0, parameters = 0;
   double output_activation = 0;
 };
@@ -41,7 +41,7 @@ Prepared prepare(const PipeDreamProfile& profile) {
     graph.parameters.push_back(static_cast<double>(node.parameters));
   }
   graph.next.resize(size);
-  graph.before.assign(size, Bits(size, false));
+  graph.before.assign(size, NodeSet(size));
   std::vector<int> missing(size);
   for (const auto& [from, to] : profile.edges) {
     if (place[from] < 0 || place[to] < 0) continue;
@@ -56,10 +56,8 @@ Prepared prepare(const PipeDreamProfile& profile) {
     const int node = ready.back();
     ready.pop_back();
     for (const int other : graph.next[node]) {
-      for (std::size_t i = 0; i < size; ++i) {
-        if (graph.before[node][i]) graph.before[other][i] = true;
-      }
-      graph.before[other][node] = true;
+      graph.before[other].insert(graph.before[node]);
+      graph.before[other].insert(static_cast<std::size_t>(node));
       if (--missing[other] == 0) ready.push_back(other);
     }
   }
@@ -74,87 +72,80 @@ class StateFinder {
 
   // Empty where there are too many.
   std::vector<State> find() {
-    const auto first = std::find_if(graph_.before.begin(), graph_.before.end(), [](const Bits& b) {
-      return std::none_of(b.begin(), b.end(), [](bool bit) { return bit; });
-    });
-    Bits start(graph_.node.size(), false);
-    start[static_cast<std::size_t>(first - graph_.before.begin())] = true;
+    const auto first = std::find_if(graph_.before.begin(), graph_.before.end(),
+                                    [](const NodeSet& before) { return before.count() == 0; });
+    NodeSet start(graph_.node.size());
+    start.insert(static_cast<std::size_t>(first - graph_.before.begin()));
     add(start);
-    std::size_t next = 0;  // `found_` grows on the way
-    while (next < found_.size()) {
+    for (std::size_t next = 0; next < found_.size(); ++next) {  // it grows on the way
       if (static_cast<std::int64_t>(found_.size()) > max_states_) return {};
-      advance(found_[next++]);
+      advance(next);
     }
-    std::stable_sort(found_.begin(), found_.end(), [](const Bits& a, const Bits& b) {
-      return std::count(a.begin(), a.end(), true) < std::count(b.begin(), b.end(), true);
-    });
     std::vector<State> states;
-    for (const Bits& holds : found_) states.push_back(make_state(holds));
+    for (std::size_t i = 0; i < found_.size(); ++i) states.push_back(make_state(i));
+    std::stable_sort(states.begin(), states.end(), [](const State& a, const State& b) {
+      return a.holds.count() < b.holds.count();
+    });
     return states;
   }
   std::int64_t num_found() const { return static_cast<std::int64_t>(found_.size()); }
 
  private:
-  void add(const Bits& holds) {
-    if (is_found_.emplace(holds, true).second) found_.push_back(holds);
+  void add(const NodeSet& holds) {
+    if (is_found_.insert(holds).second) found_.push_back(holds);
   }
 
-  // The maximal nodes, and those that still seem to feed another branch.
-  std::vector<int> augmented_antichain(const Bits& holds) const {
-    std::vector<bool> is_in(holds.size(), false);
-    for (std::size_t a = 0; a < holds.size(); ++a) {
-      if (!holds[a] || std::any_of(graph_.next[a].begin(), graph_.next[a].end(),
-                                   [&](int other) { return holds[other]; })) {
-        continue;
+  // The maximal nodes, and those that still seem to feed another branch. Ascending.
+  std::vector<int> augmented_antichain(const NodeSet& holds) const {
+    NodeSet is_in(graph_.node.size());
+    holds.for_each([&](std::size_t a) {
+      if (std::any_of(graph_.next[a].begin(), graph_.next[a].end(),
+                      [&](int other) { return holds.contains(other); })) {
+        return;
       }
-      is_in[a] = true;
-      for (std::size_t p = 0; p < holds.size(); ++p) {
-        if (!graph_.before[a][p]) continue;
+      is_in.insert(a);
+      graph_.before[a].for_each([&](std::size_t p) {
         for (const int other : graph_.next[p]) {
-          if (!graph_.before[a][other] && other != static_cast<int>(a)) is_in[p] = true;
+          if (!graph_.before[a].contains(other) && other != static_cast<int>(a)) is_in.insert(p);
         }
-      }
-    }
+      });
+    });
     std::vector<int> nodes;
-    for (std::size_t i = 0; i < is_in.size(); ++i) {
-      if (is_in[i]) nodes.push_back(static_cast<int>(i));
-    }
+    is_in.for_each([&](std::size_t i) { nodes.push_back(static_cast<int>(i)); });
     return nodes;
   }
 
-  void advance(Bits holds) {  // by value: `found_` grows
-    for (const int node : augmented_antichain(holds)) {
+  void advance(std::size_t state) {
+    const NodeSet holds = found_[state];  // a copy: `found_` grows
+    antichains_.push_back(augmented_antichain(holds));
+    for (const int node : antichains_.back()) {
       for (const int next : graph_.next[node]) {
-        if (holds[next]) continue;
-        Bits larger = holds;
-        for (std::size_t i = 0; i < larger.size(); ++i) {
-          if (graph_.before[next][i]) larger[i] = true;
-        }
-        larger[next] = true;
+        if (holds.contains(next)) continue;
+        NodeSet larger = holds;
+        larger.insert(graph_.before[next]);
+        larger.insert(static_cast<std::size_t>(next));
         add(larger);
       }
     }
   }
 
-  State make_state(const Bits& holds) const {
+  State make_state(std::size_t i) const {
     State state;
-    state.holds = holds;
-    for (std::size_t i = 0; i < holds.size(); ++i) {
-      if (!holds[i]) continue;
-      state.compute_s += graph_.time_s[i];
-      state.activation += graph_.activation[i];
-      state.parameters += graph_.parameters[i];
-    }
-    for (const int node : augmented_antichain(holds)) {
-      state.output_activation += graph_.activation[node];
-    }
+    state.holds = found_[i];
+    state.holds.for_each([&](std::size_t node) {
+      state.compute_s += graph_.time_s[node];
+      state.activation += graph_.activation[node];
+      state.parameters += graph_.parameters[node];
+    });
+    for (const int node : antichains_[i]) state.output_activation += graph_.activation[node];
     return state;
   }
 
   const Prepared& graph_;
   std::int64_t max_states_;
-  std::vector<Bits> found_;
-  std::map<Bits, bool> is_found_;
+  std::vector<NodeSet> found_;
+  std::vector<std::vector<int>> antichains_;  // [found, as far as they have been advanced]
+  std::unordered_set<NodeSet, NodeSetHash> is_found_;
 };
 
 // The best way to run a range of states on so many machines.
@@ -172,7 +163,7 @@ class Optimizer {
     before_.resize(states.size());
     for (int j = 0; j < size_; ++j) {
       for (int k = 0; k < j; ++k) {
-        if (is_within(states[k].holds, states[j].holds)) before_[j].push_back(k);
+        if (states[k].holds.is_within(states[j].holds)) before_[j].push_back(k);
       }
     }
   }
@@ -218,13 +209,6 @@ class Optimizer {
       return cells[(static_cast<std::size_t>(i) * num_states + j) * num_machines + m - 1];
     }
   };
-
-  static bool is_within(const Bits& a, const Bits& b) {
-    for (std::size_t i = 0; i < a.size(); ++i) {
-      if (a[i] && !b[i]) return false;
-    }
-    return true;
-  }
 
   // Of states after i - 1 up to j. At the innermost level a difference of sums, also where neither
   // downset contains the other; above it what the level below makes of the range.
@@ -374,12 +358,11 @@ PipeDreamPlan make_plan(const PipeDreamProfile& profile, const Prepared& graph,
   for (const Optimizer::Range& range : ranges) {
     PipeDreamStage& stage = plan.stages.emplace_back();
     stage.replicas = range.replicas;
-    const Bits& holds = states[range.end - 1].holds;
-    for (std::size_t i = 0; i < holds.size(); ++i) {
-      if (!holds[i] || is_taken[graph.node[i]]) continue;
+    states[range.end - 1].holds.for_each([&](std::size_t i) {
+      if (is_taken[graph.node[i]]) return;
       is_taken[graph.node[i]] = true;
       stage.nodes.push_back(graph.node[i]);
-    }
+    });
   }
   std::vector<bool> is_read(profile.nodes.size(), false);
   for (const auto& edge : profile.edges) is_read[edge.second] = true;

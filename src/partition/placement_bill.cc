@@ -2,50 +2,47 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <queue>
 #include <utility>
 
 namespace plimsoll::partition {
 
-std::optional<std::vector<int>> find_line(const CostGraph& graph,
-                                          const DeviceAssignment& assignment) {
-  const auto num_devices = static_cast<std::size_t>(graph.num_devices());
-  constexpr int kNone = std::numeric_limits<int>::max();
-  std::vector<int> first_node(num_devices, kNone);
-  for (int node = graph.num_nodes() - 1; node >= 0; --node) {
-    first_node[assignment.device[node]] = node;
-  }
-  std::vector<std::pair<int, int>> edges;  // of devices
-  for (const auto& [a, b] : pipeline_order(graph)) {
-    if (assignment.device[a] != assignment.device[b]) {
-      edges.emplace_back(assignment.device[a], assignment.device[b]);
-    }
-  }
+std::vector<int> line_up(std::span<const int> first, std::vector<std::pair<int, int>> edges) {
   std::sort(edges.begin(), edges.end());
   edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-  std::vector<int> num_before(num_devices);
+  std::vector<int> num_before(first.size());
   for (const auto& edge : edges) ++num_before[edge.second];
-
-  std::vector<int> line;
-  using Ready = std::pair<int, int>;  // first node, device
+  using Ready = std::pair<int, int>;  // first, device
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
-  std::size_t num_used = 0;
-  for (std::size_t d = 0; d < num_devices; ++d) {
-    if (first_node[d] == kNone) continue;
-    ++num_used;
-    if (num_before[d] == 0) ready.emplace(first_node[d], static_cast<int>(d));
+  for (std::size_t d = 0; d < first.size(); ++d) {
+    if (first[d] >= 0 && num_before[d] == 0) ready.emplace(first[d], static_cast<int>(d));
   }
+  std::vector<int> line;
   while (!ready.empty()) {
     const int device = ready.top().second;
     ready.pop();
     line.push_back(device);
     auto edge = std::lower_bound(edges.begin(), edges.end(), std::pair(device, 0));
     for (; edge != edges.end() && edge->first == device; ++edge) {
-      if (--num_before[edge->second] == 0) ready.emplace(first_node[edge->second], edge->second);
+      if (--num_before[edge->second] == 0) ready.emplace(first[edge->second], edge->second);
     }
   }
-  if (line.size() != num_used) return std::nullopt;
+  return line;
+}
+
+std::optional<std::vector<int>> find_line(const CostGraph& graph,
+                                          const DeviceAssignment& assignment) {
+  std::vector<int> first(static_cast<std::size_t>(graph.num_devices()), -1);
+  for (int node = graph.num_nodes() - 1; node >= 0; --node) first[assignment.device[node]] = node;
+  std::vector<std::pair<int, int>> edges;  // of devices
+  for (const auto& [a, b] : pipeline_order(graph)) {
+    if (assignment.device[a] != assignment.device[b]) {
+      edges.emplace_back(assignment.device[a], assignment.device[b]);
+    }
+  }
+  std::vector<int> line = line_up(first, std::move(edges));
+  const auto num_used = std::count_if(first.begin(), first.end(), [](int f) { return f >= 0; });
+  if (static_cast<std::ptrdiff_t>(line.size()) != num_used) return std::nullopt;
   return line;
 }
 

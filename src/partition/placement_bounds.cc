@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 #include <vector>
 
+#include "partition/assignment_figures.h"
 #include "partition/downsets.h"
 #include "partition/group_cut.h"
 #include "partition/packing_bound.h"
 #include "partition/placement_program.h"
+#include "partition/share_bound.h"
 #include "partition/stage_chain.h"
 
 namespace plimsoll::partition {
@@ -17,6 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kRounding = 1e-9;
+constexpr double kLargestGoal = 1.5;        // of shares, over the bound so far
 constexpr int kMaxProgramColumns = 20'000;  // groups and nets times devices
 
 Bytes cap_of(const DeviceKind& kind) {
@@ -49,6 +53,7 @@ class Bounder {
       if (packed > shared) raise(packed, "all work in whole groups packed into all devices");
     }
     if (options_.rules.uses_groups && !is_met()) bound_by_groups();
+    if (options_.rules.uses_shares && !is_met()) bound_by_shares();
     if (options_.program_time_limit_s && !is_met()) bound_by_programs();
     return std::move(bound_);
   }
@@ -121,6 +126,15 @@ class Bounder {
           "the least load of a device that runs the heaviest group, by minimum cuts");
   }
 
+  void bound_by_shares() {
+    const double proved = bound_.lower_bound;
+    if (!(proved > 0) || proved == kUnlimited) return;
+    raise(
+        partition::bound_by_shares(groups_, proved, std::min(options_.goal, kLargestGoal * proved),
+                                   options_.max_share_steps, context_),
+        "all work with the share of what is moved that each group must bear");
+  }
+
   double seconds_left() const {
     double left = *options_.program_time_limit_s -
                   std::chrono::duration<double>(Clock::now() - start_).count();
@@ -164,13 +178,8 @@ class Bounder {
     for (int g = 0; g < groups_.num_groups(); ++g) {
       for (const int node : groups_.nodes[g]) plan.device[node] = device[g];
     }
-    const std::vector<Bytes> used = device_memory(graph_, plan);
-    for (int d = 0; d < graph_.num_devices(); ++d) {
-      const auto& cap = graph_.classes[graph_.class_of(d)].memory_cap;
-      if (cap && used[d] > *cap) return;
-    }
-    const std::vector<double> loads = device_loads(graph_, plan);
-    if (*std::max_element(loads.begin(), loads.end()) < options_.goal) bound_.plan = plan;
+    if (!fits_caps(graph_, plan)) return;
+    if (largest_load(graph_, plan) < options_.goal) bound_.plan = std::move(plan);
   }
 
   const CostGraph& graph_;
@@ -187,6 +196,7 @@ Result<PlacementBound> bound_placement(const CostGraph& graph, const PlacementBo
                                        const RunContext& context) {
   PLIMSOLL_RETURN_IF_ERROR(validate(graph));
   if (!(options.goal > 0) || !(options.tolerance >= 0) || options.max_cuts < 1 ||
+      options.max_share_steps < 0 ||
       (options.program_time_limit_s && !(*options.program_time_limit_s > 0))) {
     return fail(ErrorCode::kUsage, "placement bound options",
                 "a goal, tolerance, limit or number of cuts outside its range",

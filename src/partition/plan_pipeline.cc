@@ -11,8 +11,10 @@
 #include "partition/batch_search.h"
 #include "partition/downsets.h"
 #include "partition/free_operators.h"
+#include "partition/line_balancing.h"
 #include "partition/model_stage_times.h"
 #include "partition/pipeline_chain.h"
+#include "partition/pipeline_line.h"
 
 namespace plimsoll::partition {
 namespace {
@@ -146,7 +148,35 @@ class Planner {
     }
   }
 
+  // As search_all(), for lines.
+  void search_lines() {
+    LineBalancer line(groups_);
+    stop_ = line.find_downsets(options_.max_downsets, context_);
+    result_.num_downsets = line.num_downsets();
+    if (stop_ != ChainStop::kFinished) return;
+    line_ = &line;
+    is_complete_ = true;
+    search_slowest();
+    line_ = nullptr;
+  }
+
+  // As ask(), of lines.
+  GuessAnswer ask_line(double limit) {
+    pairs_left_ -= line_->num_steps();
+    if (pairs_left_ < 0) stop_ = ChainStop::kEffort;
+    if (context_.is_cancelled()) stop_ = ChainStop::kCancelled;
+    if (context_.is_past_deadline()) stop_ = ChainStop::kDeadline;
+    if (stop_ != ChainStop::kFinished) return {Guess::kStopped};
+    const auto station_of = line_->find(limit, max_count());
+    if (!station_of) return {Guess::kNone};
+    return take(make_line_plan(model_, groups_, *station_of), kUnlimited);
+  }
+
   void search_all() {
+    if (options_.rules.balances_lines && is_line(model_, options_)) {
+      search_lines();
+      return;
+    }
     Downsets cuts(groups_);
     std::vector<char> holds(groups_.nodes.size(), 1);
     result_.num_downsets = 0;
@@ -184,12 +214,17 @@ class Planner {
     result_.num_stages += times.num_stages();
   }
 
+  // Of the replicas of all stages.
+  int max_count() const {
+    return std::min(model_.num_microbatches.value_or(model_.num_devices), model_.num_devices);
+  }
+
   // Looks for a pipeline whose stages all stay within `limit`; keeps it if it is the best.
   GuessAnswer ask(double limit, double sum_limit) {
+    if (line_ != nullptr) return ask_line(limit);
     PipelineChainSearch search;
     search.num_devices = model_.num_devices;
-    search.max_count =
-        std::min(model_.num_microbatches.value_or(model_.num_devices), model_.num_devices);
+    search.max_count = max_count();
     search.limit = limit;
     search.minimises_sum = sums_count();
     search.sum_limit = sum_limit;
@@ -206,6 +241,11 @@ class Planner {
     PipelinePlan plan;
     for (const StageQuery& query : answer.chain->stages)
       plan.stages.push_back(times_->make_stage(query));
+    return take(std::move(plan), answer.chain->sum);
+  }
+
+  // Keeps the plan if it is the best.
+  GuessAnswer take(PipelinePlan plan, double sum_at_most) {
     double most = 0;
     double total = 0;
     for (const StageFigures& figures : figures_of_stages(model_, plan)) {
@@ -218,7 +258,7 @@ class Planner {
       best_plan_ = std::move(plan);
       report();
     }
-    return {Guess::kFound, most, std::min(total, answer.chain->sum)};
+    return {Guess::kFound, most, std::min(total, sum_at_most)};
   }
 
   void report() const {
@@ -311,6 +351,7 @@ class Planner {
   const std::int64_t pairs_at_start_;
   const Downsets* cuts_ = nullptr;
   ModelStageTimes* times_ = nullptr;
+  LineBalancer* line_ = nullptr;  // where stages are those of a line
   bool is_complete_ = false;
   double lower_bound_ = 0;  // of the slowest stage
   double sum_bound_ = 0;    // of the sum

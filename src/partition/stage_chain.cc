@@ -5,32 +5,13 @@
 #include <limits>
 #include <numeric>
 
+#include "partition/device_states.h"
+
 namespace plimsoll::partition {
 namespace {
 
 constexpr double kRounding = 1e-9;  // relative; how far sums of one set may differ
 constexpr std::int64_t kMaxEntries = std::int64_t{1} << 26;  // 1 GiB of them
-
-// Devices used of each kind, in mixed radix: state + stride of a kind uses one more of it.
-class States {
- public:
-  explicit States(const GroupGraph& groups) {
-    for (const DeviceKind& kind : groups.kinds) {
-      counts_.push_back(static_cast<int>(kind.devices.size()));
-      strides_.push_back(size_);
-      size_ *= counts_.back() + 1;
-    }
-  }
-  int size() const { return size_; }
-  int num_kinds() const { return static_cast<int>(counts_.size()); }
-  int used(int state, int kind) const { return state / strides_[kind] % (counts_[kind] + 1); }
-  int left(int state, int kind) const { return counts_[kind] - used(state, kind); }
-  int without(int state, int kind) const { return state - strides_[kind]; }
-
- private:
-  std::vector<int> counts_, strides_;
-  int size_ = 1;
-};
 
 struct Entry {
   double load = kUnlimited;
@@ -202,7 +183,7 @@ class Search {
   const Downsets& downsets_;
   const ChainSearch& search_;
   const RunContext& context_;
-  const States states_;
+  const DeviceStates states_;
   const std::vector<double> slowness_;
   const double limit_;
   std::vector<Row> rows_;  // [num_states]

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "partition/share_bound.h"
 #include "plimsoll/partition/placement_bounds.h"
 
 namespace plimsoll::partition {
@@ -44,6 +45,8 @@ Result<ThroughputPlacement> place_for_throughput(const CostGraph& graph,
   bound_options.tolerance = options.search.tolerance;
   PlacementBoundOptions cheap = bound_options;
   cheap.program_time_limit_s.reset();
+  cheap.rules.uses_shares = !options.is_contiguous;  // paths say more of contiguous splits
+  cheap.max_share_steps = share_steps(options.search);
   if (options.program_time_limit_s && !(*options.program_time_limit_s > 0)) {
     return fail(ErrorCode::kUsage, "throughput options", "a program time limit that is not above 0",
                 "give more than 0, or leave it out");

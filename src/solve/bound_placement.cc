@@ -24,11 +24,9 @@ struct IsWorse {
 
 class Bounder {
  public:
-  Bounder(const PlacementProblem& problem, const BoundOptions& options, const RunContext& context)
-      : problem_(problem),
-        options_(options),
-        context_(context),
-        groups_(make_placement_groups(problem, options.groups)) {}
+  Bounder(const PlacementProblem& problem, const PlacementGroups& groups,
+          const BoundOptions& options, const RunContext& context)
+      : problem_(problem), options_(options), context_(context), groups_(groups) {}
 
   PlacementBound run() {
     result_.kind_of_rank = groups_.ranks.kind_of_rank;
@@ -210,6 +208,7 @@ class Bounder {
       });
     };
     patterns(options_.coarse_cells, 1e-3, false, 0.02);
+    if (!options_.use_fine) return;
     patterns(options_.cells, options_.window_tolerance, false, 0.004);
     if (options_.use_branching && problem_.num_units() <= options_.max_branched_units) {
       patterns(options_.cells, options_.window_tolerance, true, 0.01);
@@ -219,7 +218,7 @@ class Bounder {
   const PlacementProblem& problem_;
   const BoundOptions& options_;
   const RunContext& context_;
-  const PlacementGroups groups_;
+  const PlacementGroups& groups_;
   std::priority_queue<Entry, std::vector<Entry>, IsWorse> heap_;
   std::vector<double> rooms_;  // [cases]
   PlacementBound result_;
@@ -229,7 +228,12 @@ class Bounder {
 
 PlacementBound bound_placement(const PlacementProblem& problem, const BoundOptions& options,
                                const RunContext& context) {
-  return Bounder(problem, options, context).run();
+  return bound_placement(problem, make_placement_groups(problem, options.groups), options, context);
+}
+
+PlacementBound bound_placement(const PlacementProblem& problem, const PlacementGroups& groups,
+                               const BoundOptions& options, const RunContext& context) {
+  return Bounder(problem, groups, options, context).run();
 }
 
 }  // namespace plimsoll::solve

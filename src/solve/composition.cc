@@ -81,7 +81,30 @@ Bytes second_share(const PiecewiseLinear& a, const PiecewiseLinear& b, Bytes cap
   return best;
 }
 
+// The least sum at `cap`.
+double least_at(const PiecewiseLinear& a, const PiecewiseLinear& b, Bytes cap) {
+  const Bytes share = second_share(a, b, cap);
+  return value_at(a, cap - share) + value_at(b, share);
+}
+
 }  // namespace
+
+std::optional<MemorySplit> split_between(const Frontier& a, const Frontier& b, Bytes cap) {
+  if (a.is_empty() || b.is_empty() || cap - b.min_bytes() < a.min_bytes()) return std::nullopt;
+  const Bytes share = second_share(a.upper(), b.upper(), cap);
+  MemorySplit split;
+  split.free = cap;
+  for (const auto& [part, bytes] : {std::pair(&a, cap - share), std::pair(&b, share)}) {
+    split.bytes.push_back(part->bytes_for(value_at(part->upper(), bytes)).value_or(bytes));
+    split.free -= split.bytes.back();
+    split.ms += value_at(part->upper(), split.bytes.back());
+    split.price.push_back(part->price_at(split.bytes.back()));
+  }
+  const bool is_exact = a.is_exact() && b.is_exact();
+  split.lower_bound = is_exact ? split.ms : std::min(split.ms, least_at(a.lower(), b.lower(), cap));
+  split.next_gib_ms = std::max(0.0, split.ms - least_at(a.upper(), b.upper(), cap + kGiB));
+  return split;
+}
 
 Frontier compose(const Frontier& a, const Frontier& b, const CompositionOptions& options,
                  CompositionWork* work) {

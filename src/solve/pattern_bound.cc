@@ -34,6 +34,7 @@ PatternBound pattern_bound(const PlacementGroups& groups, const Survivors& survi
   master_options.scale = target;
   master_options.penalty = 20 * target;
   master_options.smooth = options.smooth;
+  master_options.context = &context;
   PatternMaster master(groups, model, price, master_options);
   const RoomOracle oracle = [&](double room, const UniformCounts& counts, double goal) {
     const RoomBound bound =

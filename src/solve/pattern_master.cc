@@ -217,6 +217,11 @@ RoomBound PatternMaster::run(double room, const UniformCounts& counts, const Res
     result.is_complete =
         result.master_value - result.uniform_load <= options_.tolerance * options_.scale;
     if (result.is_complete || result.uniform_load > goal || num_pricings_ >= end) break;
+    if (options_.context != nullptr &&
+        (options_.context->is_cancelled() || options_.context->is_past_deadline()) &&
+        result.uniform_load > -kInfinity) {
+      break;
+    }
     PatternPrices prices;
     for (int c = 0; c < num_classes; ++c) {
       prices.pi.push_back(std::clamp(master.prices()[c], 0.0, options_.penalty));

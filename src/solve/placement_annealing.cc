@@ -139,6 +139,7 @@ class Annealer {
       if (items.num_choices(unit) > 1) changeable_.push_back(unit);
     }
     for (int rank = 0; rank < items.num_ranks; ++rank) all_ranks_.push_back(rank);
+    mark_.assign(all_ranks_.size(), 0);
   }
 
   AnnealingResult run() {
@@ -210,6 +211,9 @@ class Annealer {
     if (kind < 45) return relocate(temperature);
     if (kind < 80) return swap(temperature);
     if (kind < 88) return move_block(temperature);
+    // On many ranks a uniform choice that changes costs as much as a thousand other moves.
+    constexpr int kManyRanks = 256;
+    if (items_.num_ranks > kManyRanks && random_.below(4) != 0) return relocate(temperature);
     return change(temperature);
   }
 
@@ -325,12 +329,29 @@ class Annealer {
     return false;
   }
 
+  // Notes the ranks whose loads differ where the unit stands or does not.
+  void touch(int unit) {
+    const Choice& choice = items_.choices[state_.choice(unit)];
+    touches_all_ |= choice.spread == Spread::kUniform;
+    const int width = choice.spread == Spread::kHost ? items_.width : 1;
+    const int first = items_.first_slot[unit];
+    for (int i = 0; i < choice.num_pieces; ++i) {
+      for (int r = 0; r < width; ++r) {
+        const int rank = state_.place(first + i) * width + r;
+        if (mark_[rank] == mark_now_) continue;
+        mark_[rank] = mark_now_;
+        touched_.push_back(rank);
+      }
+    }
+  }
+
   Before lift(int unit) {
     Before before{unit, state_.choice(unit), {}};
     const int first = items_.first_slot[unit];
     for (int i = 0; i < items_.choices[before.choice].num_pieces; ++i) {
       before.places.push_back(state_.place(first + i));
     }
+    touch(unit);
     state_.remove(unit);
     return before;
   }
@@ -379,13 +400,16 @@ class Annealer {
     return best;
   }
 
-  int light_host(int unit, int c, int piece) const {
+  int light_host(int unit, int c, int piece) {
+    constexpr int kSample = 16;
+    const bool is_sampled = items_.num_hosts > 64;
     int best = -1;
     double least = 0;
-    for (int host = 0; host < items_.num_hosts; ++host) {
+    for (int i = 0; i < (is_sampled ? kSample : items_.num_hosts); ++i) {
+      const int host = is_sampled ? random_.below(items_.num_hosts) : i;
       double load = 0;
-      for (int i = 0; i < items_.width; ++i) {
-        load = std::max(load, state_.total_load(host * items_.width + i));
+      for (int r = 0; r < items_.width; ++r) {
+        load = std::max(load, state_.total_load(host * items_.width + r));
       }
       if ((best < 0 || load < least) && state_.can_put(unit, c, piece, host)) {
         best = host, least = load;
@@ -400,6 +424,9 @@ class Annealer {
     const int num_changes = random_.below(3) == 0 ? 2 : 1;
     std::vector<Before>& lifted = lifted_;
     lifted.clear();
+    touched_.clear();
+    touches_all_ = false;
+    ++mark_now_;
     for (int i = 0; i < num_changes; ++i) {
       const int unit = changeable_[random_.below(static_cast<int>(changeable_.size()))];
       if (i == 1 && unit == lifted.front().unit) break;
@@ -412,11 +439,12 @@ class Annealer {
       is_placed = is_placed && insert(old.unit, c);
     }
     if (is_placed) {
-      energy_.update(all_ranks_);
+      for (const Before& old : lifted) touch(old.unit);
+      energy_.update(touches_all_ ? all_ranks_ : touched_);
       if (is_accepted(before, temperature)) return true;
     }
     for (auto old = lifted.rbegin(); old != lifted.rend(); ++old) restore(*old);
-    energy_.update(all_ranks_);
+    if (is_placed) energy_.update(touches_all_ ? all_ranks_ : touched_);
     return false;
   }
 
@@ -430,6 +458,9 @@ class Annealer {
   double constant_ = 0;
   std::vector<int> changeable_, all_ranks_, touched_;
   std::vector<Before> lifted_;
+  std::vector<std::int64_t> mark_;  // [ranks] change that touched it last
+  std::int64_t mark_now_ = 0;
+  bool touches_all_ = false;
   std::int64_t num_moves_ = 0;
 };
 

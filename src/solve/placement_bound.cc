@@ -25,6 +25,20 @@ std::string_view to_string(BoundMethod method) {
   return "";
 }
 
+std::string_view to_string(DualFunctionKind kind) {
+  switch (kind) {
+    case DualFunctionKind::kIdentity:
+      return "identity";
+    case DualFunctionKind::kThreshold:
+      return "threshold";
+    case DualFunctionKind::kStep:
+      return "step";
+    case DualFunctionKind::kRounding:
+      return "rounding";
+  }
+  return "";
+}
+
 double dual_value(const DualFunction& function, double x) {
   const double e = function.parameter;
   switch (function.kind) {

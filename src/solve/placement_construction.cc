@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "plimsoll/solve/placement_state.h"
+#include "plimsoll/solve/lightest_place.h"
 
 namespace plimsoll::solve {
 namespace {
@@ -14,7 +14,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 class Construction {
  public:
   Construction(const PlacementItems& items, const ConstructionOptions& options)
-      : items_(items), options_(options), state_(items) {}
+      : items_(items), options_(options), state_(items), lightest_(state_) {}
 
   std::optional<UnitPlacements> run() {
     choose();
@@ -100,7 +100,7 @@ class Construction {
   }
 
   bool place(int unit) {
-    if (try_choice(unit, chosen_[unit])) return true;
+    if (lightest_.place(unit, chosen_[unit])) return true;
     std::vector<int> others;
     for (int c = items_.first_choice[unit]; c < items_.first_choice[unit + 1]; ++c) {
       if (c != chosen_[unit]) others.push_back(c);
@@ -109,53 +109,13 @@ class Construction {
       return price(items_.choices[a]) < price(items_.choices[b]);
     });
     return std::any_of(others.begin(), others.end(),
-                       [&](int choice) { return try_choice(unit, choice); });
-  }
-
-  bool try_choice(int unit, int c) {
-    const Choice& choice = items_.choices[c];
-    if (choice.spread == Spread::kUniform) {
-      if (!state_.can_take(c)) return false;
-      state_.take(unit, c);
-      return true;
-    }
-    state_.take(unit, c);
-    for (int piece = 0; piece < choice.num_pieces; ++piece) {
-      const int place = least_loaded(unit, c, piece);
-      if (place < 0) {
-        state_.remove(unit);
-        return false;
-      }
-      state_.put(unit, piece, place);
-    }
-    return true;
-  }
-
-  int least_loaded(int unit, int c, int piece) const {
-    const bool is_block = items_.choices[c].spread == Spread::kHost;
-    const int end = is_block ? items_.num_hosts : items_.num_ranks;
-    int best = -1;
-    double least = kInfinity;
-    for (int place = 0; place < end; ++place) {
-      double load = 0;
-      if (is_block) {
-        for (int i = 0; i < items_.width; ++i) {
-          load = std::max(load, state_.total_load(place * items_.width + i));
-        }
-      } else {
-        load = state_.total_load(place);
-      }
-      if (load < least && state_.can_put(unit, c, piece, place)) {
-        least = load;
-        best = place;
-      }
-    }
-    return best;
+                       [&](int choice) { return lightest_.place(unit, choice); });
   }
 
   const PlacementItems& items_;
   const ConstructionOptions& options_;
   PlacementState state_;
+  LightestPlace lightest_;
   std::vector<int> chosen_;
 };
 

@@ -139,13 +139,22 @@ class Judge {
     const auto num_ranks = static_cast<std::size_t>(problem_.num_ranks);
     value_.load.assign(num_ranks * static_cast<std::size_t>(problem_.num_barriers), 0);
     value_.bytes.assign(num_ranks, TierBytes{});
+    everywhere_.assign(static_cast<std::size_t>(problem_.num_rank_classes) *
+                           static_cast<std::size_t>(problem_.num_barriers),
+                       0);
+    change_.assign(num_ranks + 1, TierBytes{});
     holders_.resize(problem_.units.size());
+    is_apart_.assign(problem_.units.size(), false);
+    for (const std::vector<int>& set : problem_.apart) {
+      for (const int unit : set) is_apart_[unit] = true;
+    }
     is_charged_.assign(problem_.charges.size(), false);
     if (placements_.units.size() != problem_.units.size()) {
       find("placements of another number of units");
       return std::move(value_);
     }
     for (int unit = 0; unit < problem_.num_units(); ++unit) place(unit);
+    add_everywhere();
     judge_apart();
     judge_bytes();
     value_.objective = objective();
@@ -166,7 +175,43 @@ class Judge {
     if (!allowed.empty() && !std::binary_search(allowed.begin(), allowed.end(), rank)) {
       find(place_of(problem_, unit) + " may not be on rank " + std::to_string(rank));
     }
-    holders_[unit].push_back(rank);
+    if (is_apart_[unit]) holders_[unit].push_back(rank);
+  }
+
+  // One piece a rank, without visiting ranks: equal loads as one sum, bytes as differences.
+  void put_everywhere(int unit, const UnitChoice& choice) {
+    const bool is_equal =
+        std::all_of(choice.runs.begin(), choice.runs.end(),
+                    [&](const PieceRun& run) { return run.load == choice.runs.front().load; });
+    if (!is_equal || is_apart_[unit] || !problem_.units[unit].allowed_ranks.empty()) {
+      put_row(unit, choice, 0);
+      return;
+    }
+    const std::vector<double>& load = choice.runs.front().load;
+    for (std::size_t i = 0; i < load.size(); ++i) everywhere_[i] += load[i];
+    std::int64_t rank = 0;
+    for (const PieceRun& run : choice.runs) {
+      for (int tier = 0; tier < kNumTiers; ++tier) {
+        change_[rank][tier] += run.bytes[tier];
+        change_[rank + run.count][tier] -= run.bytes[tier];
+      }
+      rank += run.count;
+    }
+  }
+
+  void add_everywhere() {
+    const auto num_barriers = static_cast<std::size_t>(problem_.num_barriers);
+    TierBytes bytes{};
+    for (int rank = 0; rank < problem_.num_ranks; ++rank) {
+      const double* load = &everywhere_[problem_.class_of(rank) * num_barriers];
+      for (std::size_t g = 0; g < num_barriers; ++g) {
+        value_.load[static_cast<std::size_t>(rank) * num_barriers + g] += load[g];
+      }
+      for (int tier = 0; tier < kNumTiers; ++tier) {
+        bytes[tier] += change_[rank][tier];
+        value_.bytes[rank][tier] += bytes[tier];
+      }
+    }
   }
 
   void put_row(int unit, const UnitChoice& choice, int first_rank) {
@@ -210,7 +255,7 @@ class Judge {
           put_row(unit, choice, host * problem_.ranks_per_host);
         break;
       case Spread::kUniform:
-        put_row(unit, choice, 0);
+        put_everywhere(unit, choice);
         break;
     }
   }
@@ -275,7 +320,10 @@ class Judge {
   const PlacementProblem& problem_;
   const UnitPlacements& placements_;
   PlacementValue value_;
-  std::vector<std::vector<int>> holders_;  // [num_units] ranks
+  std::vector<std::vector<int>> holders_;  // [num_units] ranks, of units to stay apart
+  std::vector<bool> is_apart_;             // [num_units]
+  std::vector<double> everywhere_;         // [classes * barriers]
+  std::vector<TierBytes> change_;          // [num_ranks + 1] from the rank before
   std::vector<bool> is_charged_;
 };
 

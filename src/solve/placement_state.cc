@@ -25,6 +25,8 @@ PlacementState::PlacementState(const PlacementItems& items)
       ++pools.num_ranks.back();
       pools.of_rank.push_back(static_cast<int>(pools.cap.size()) - 1);
     }
+    pools.least_cap = *std::min_element(pools.cap.begin(), pools.cap.end());
+    pools.most_ranks = *std::max_element(pools.num_ranks.begin(), pools.num_ranks.end());
     pools_.push_back(std::move(pools));
   }
   sets_of_.resize(static_cast<std::size_t>(items.num_units));
@@ -41,7 +43,10 @@ void PlacementState::clear() {
   uniform_work_ = 0;
   work_ = 0;
   uniform_bytes_ = {};
-  for (Pools& pools : pools_) pools.used.assign(pools.cap.size(), 0);
+  for (Pools& pools : pools_) {
+    pools.used.assign(pools.cap.size(), 0);
+    pools.most_used = 0;
+  }
   choice_.assign(static_cast<std::size_t>(items_->num_units), -1);
   place_.assign(items_->unit_of_slot.size(), -1);
   position_.assign(items_->unit_of_slot.size(), -1);
@@ -132,7 +137,9 @@ void PlacementState::add(const Choice& choice, int piece, int place, int sign) {
     const Bytes bytes = sign * piece_bytes[items_->tiers[t]];
     if (bytes == 0) continue;
     for (int rank = first; rank < end; ++rank) {
-      pools_[t].used[pools_[t].of_rank[rank]] += bytes;
+      Bytes& used = pools_[t].used[pools_[t].of_rank[rank]];
+      used += bytes;
+      pools_[t].most_used = std::max(pools_[t].most_used, used);
     }
   }
 }
@@ -143,6 +150,8 @@ bool PlacementState::can_take(int choice) const {
     const Bytes more = bytes[items_->tiers[t]];
     if (more == 0) continue;
     const Pools& pools = pools_[t];
+    const Bytes most = pools.most_ranks * (uniform_bytes_[items_->tiers[t]] + more);
+    if (pools.most_used + most <= pools.least_cap) continue;
     for (std::size_t p = 0; p < pools.cap.size(); ++p) {
       if (pools.used[p] + pools.num_ranks[p] * (uniform_bytes_[items_->tiers[t]] + more) >
           pools.cap[p]) {

@@ -58,6 +58,7 @@ double SmallSimplex::reduced_cost(const Column& column) const {
 
 // The inverse by Gauss-Jordan elimination, and the values of the basis.
 void SmallSimplex::refactor() {
+  pivots_since_refactor_ = 0;
   const std::size_t m = rows_.size();
   std::vector<double> matrix(m * m, 0);
   for (std::size_t j = 0; j < m; ++j) {
@@ -160,7 +161,6 @@ bool SmallSimplex::pivot(int entering, double reduced) {
 std::int64_t SmallSimplex::solve(std::int64_t max_pivots) {
   std::int64_t num_pivots = 0;
   int without_gain = 0;
-  refactor();
   find_prices();
   for (; num_pivots < max_pivots; ++num_pivots) {
     double scale = 1e-300;
@@ -181,7 +181,7 @@ std::int64_t SmallSimplex::solve(std::int64_t max_pivots) {
     }
     if (entering < 0 || !pivot(entering, reduced)) break;
     without_gain = has_gained_ ? 0 : without_gain + 1;
-    if ((num_pivots + 1) % kPivotsToRefactor == 0) refactor();
+    if (++pivots_since_refactor_ == kPivotsToRefactor) refactor();
     find_prices();
   }
   return num_pivots;

@@ -36,6 +36,51 @@ PlacementProblem without_blocks_of_all(PlacementProblem problem) {
   return problem;
 }
 
+bool is_no_heavier(const PieceRun& a, const PieceRun& b) {
+  return std::equal(a.load.begin(), a.load.end(), b.load.begin(), b.load.end(),
+                    [](double x, double y) { return x <= y; }) &&
+         std::equal(a.bytes.begin(), a.bytes.end(), b.bytes.begin(),
+                    [](Bytes x, Bytes y) { return x <= y; });
+}
+
+// Could `by` stand wherever the choice stands, piece by piece no heavier, for no further cause?
+bool can_replace(const UnitChoice& by, const UnitChoice& choice) {
+  if (by.spread != choice.spread || by.num_blocks != choice.num_blocks ||
+      !std::includes(choice.causes.begin(), choice.causes.end(), by.causes.begin(),
+                     by.causes.end())) {
+    return false;
+  }
+  std::size_t i = 0;
+  std::size_t j = 0;
+  std::int64_t done_i = 0;  // pieces of the run at hand
+  std::int64_t done_j = 0;
+  while (i < by.runs.size() && j < choice.runs.size()) {
+    if (!is_no_heavier(by.runs[i], choice.runs[j])) return false;
+    const std::int64_t step = std::min(by.runs[i].count - done_i, choice.runs[j].count - done_j);
+    done_i += step;
+    done_j += step;
+    if (done_i == by.runs[i].count) ++i, done_i = 0;
+    if (done_j == choice.runs[j].count) ++j, done_j = 0;
+  }
+  return i == by.runs.size() && j == choice.runs.size();
+}
+
+// A choice that another can replace is in no better placement, and bounds by contents are lower
+// with it: a unit could fill a rank twice.
+PlacementProblem without_replaceable(PlacementProblem problem) {
+  for (Unit& unit : problem.units) {
+    std::vector<UnitChoice> kept;
+    for (UnitChoice& choice : unit.choices) {
+      const auto beats = [&](const UnitChoice& other) { return can_replace(other, choice); };
+      if (std::any_of(kept.begin(), kept.end(), beats)) continue;
+      std::erase_if(kept, [&](const UnitChoice& other) { return can_replace(choice, other); });
+      kept.push_back(std::move(choice));
+    }
+    unit.choices = std::move(kept);
+  }
+  return problem;
+}
+
 struct Floor {
   double load = 0;
   TierBytes bytes{};
@@ -45,7 +90,7 @@ struct Floor {
 class Verifier {
  public:
   Verifier(const PlacementProblem& problem, const PlacementBound& bound)
-      : problem_(without_blocks_of_all(problem)), bound_(bound) {}
+      : problem_(without_replaceable(without_blocks_of_all(problem))), bound_(bound) {}
 
   BoundVerdict verify() {
     verdict_.value = kInfinity;

@@ -6,7 +6,7 @@ from program import ProgramTest, table
 # What is wrong: arguments after `shard`, place, a word of message or remedy.
 SHARD = {
     "no model": ([], "", "MODEL"),
-    "no hardware": (["model.json"], "", "--on"),
+    "no hardware": (["model.json"], "--on", "no hardware"),
     "an empty hardware": (["model.json", "--on", ""], "--on", "dgx-h100:2"),
     "an unknown flag": (["model.json", "--on", "2x40GiB", "--batchsize", "4"], "--batchsize",
                         "did you mean '--batch-size'"),

@@ -25,7 +25,7 @@ class CheckTest(ProgramTest):
         super().setUp()
         self.write("model.json", MODEL)
         self.answer = self.run_program("shard", "model.json", *HARDWARE, "--batch-size", "64", "-o", "plan.json",
-                                       "--json").document
+                                       "--search", "torchrec", "--json").document
 
     def check(self, plan, *arguments, code=0):
         return self.run_program("check", "model.json", plan, *HARDWARE, *arguments, code=code)
@@ -80,7 +80,7 @@ class RightPlans(CheckTest):
     def test_shipped_models(self):
         for name in ("criteo-kaggle", "deeprecsys-rm2", "dlrmv3-hstu-debug", "taobao-multitower-din"):
             with self.subTest(name):
-                self.run_program("shard", name, "--on", "dgx-a100-640gb", "-o", "answer.json", "-q")
+                self.run_program("shard", name, "--search", "torchrec", "--on", "dgx-a100-640gb", "-o", "answer.json", "-q")
                 self.run_program("check", name, "answer.json", "--on", "dgx-a100-640gb", "--strict")
 
     def test_what_the_plan_records_is_used_where_a_flag_is_absent(self):
@@ -97,7 +97,7 @@ class RightPlans(CheckTest):
         self.assertLess(dense.document["ranks"][0]["capacity"]["hbm"], 39 << 30)
 
     def test_a_rating_by_storage_is_no_time(self):
-        self.run_program("shard", "model.json", *HARDWARE, "--perf-model", "storage", "-o", "storage.json")
+        self.run_program("shard", "model.json", *HARDWARE, "--search", "torchrec", "--perf-model", "storage", "-o", "storage.json")
         self.check("storage.json")
 
 
@@ -234,7 +234,7 @@ class BadPlans(CheckTest):
 
     def test_an_answer_without_a_plan(self):
         self.write("huge.json", {"tables": [table(rows=10**10, columns=128)]})
-        self.run_program("shard", "huge.json", *HARDWARE, "-o", "none.json", "-q", code=2)
+        self.run_program("shard", "huge.json", *HARDWARE, "--search", "torchrec", "-o", "none.json", "-q", code=2)
         answer = self.run_program("check", "huge.json", "none.json", *HARDWARE, "--json", code=1)
         self.assertEqual(answer.error["place"], "none.json")
 

@@ -210,8 +210,20 @@ class Checkpoint(ProgramTest):
         self.assertEqual(answer["status"], "optimal")
         self.assertEqual([warning["code"] for warning in answer["warnings"]], ["order_of_return"])
         self.assertLessEqual(answer["predicted"]["peak_bytes"], answer["budget_bytes"])
-        refused = self.run_program("checkpoint", "odd.json", "--json", code=1)
-        self.assertEqual(refused.error["code"], "conflict")
+        self.assertNotIn("price_ms_per_gib", answer["predicted"])
+        self.assertIn("order_of_return", self.run_program("checkpoint", "odd.json", "--budget", "2.5GiB").err + json.dumps(answer["warnings"]))
+        for question in ((), ("--frontier",), ("--knee",), ("--overhead", "5%"), ("--budget", "2.5GiB", "--in-flight", "2")):
+            refused = self.run_program("checkpoint", "odd.json", *question, "--json", code=1).error
+            self.assertEqual((refused["code"], refused["place"]), ("conflict", "odd.json"))
+            self.assertIn("--budget", refused["remedy"])
+        # R.b.x finds nothing gone, for R.a returns after it.
+        for search in ("exact", "milp", "torch"):
+            none = self.plan("odd.json", "--budget", "1GiB", "--search", search, code=2)["explanation"]
+            self.assertEqual((none["binding"], none["missing"]), ("R.b.x", (2402 << 20) - GIB))
+        least = str(2402 << 20)
+        self.run_program("checkpoint", "odd.json", "--budget", least, "-o", "p.json")
+        self.assertEqual(self.run_program("check", "odd.json", "p.json", "--json").document["violations"], [])
+        self.plan("odd.json", "--budget", str((2402 << 20) - 1), code=2)
 
     def test_bad_questions(self):
         for arguments, place in ((("--budget", "-1"), "--budget"), (("--budget", "nan"), "--budget"),
@@ -225,9 +237,33 @@ class Checkpoint(ProgramTest):
                 answer = self.run_program("checkpoint", "tiny.json", *arguments, "--json", code=1)
                 self.assertEqual(answer.error["place"], place)
         unknown = self.run_program("checkpoint", "tiny.json", "--ac-unit", "R.zz", "--json", code=1)
-        self.assertEqual(unknown.error["code"], "not_found")
+        self.assertEqual((unknown.error["code"], unknown.error["place"]), ("not_found", "--ac-unit"))
+        near = self.run_program("checkpoint", stats_path("gpt2-small"), "--budget", "60%", "--fsdp-unit", "GPT2LMHeadModel.transformer.h.00", "--json", code=1)
+        self.assertEqual(near.error["place"], "--fsdp-unit")
+        self.assertIn("GPT2LMHeadModel.transformer.h.0", near.error["remedy"])
         missing = self.run_program("checkpoint", "llama-3-9b", "--json", code=1)
         self.assertIn("llama-3-8b", missing.error["remedy"])
+
+    def test_absurd_sizes(self):
+        for arguments, place in ((("--budget", "99999999%"), "--budget"), (("--budget", "1", "--optimizer-bytes", "7EiB"), "--optimizer-bytes"),
+                                 (("--budget", "99999999999GiB"), "--budget"), (("--budget", str((1 << 63) - 1)), "--budget"),
+                                 (("--budget", str((1 << 50) + 1)), "--budget")):
+            with self.subTest(arguments):
+                answer = self.run_program("checkpoint", "tiny.json", *arguments, "--json", code=1)
+                self.assertEqual(answer.error["place"], place)
+        whole = self.plan("tiny.json", "--budget", str(1 << 50))
+        self.assertEqual((whole["status"], whole["units"]), ("optimal", []))
+        stats = tiny()
+        stats["mod_stats"][0]["act_total"] = 1 << 50
+        self.write("huge.json", stats)
+        self.assertEqual(self.run_program("checkpoint", "huge.json", "--budget", "1", "--in-flight", "1048576", "--json", code=1).error["place"],
+                         "--in-flight")
+        self.run_program("checkpoint", "tiny.json", "--budget", "5GiB", "--in-flight", "2", "-o", "p.json")
+        plan = json.loads(self.read("p.json"))
+        for in_flight in ("0", "-3", "2147483647"):
+            plan["provenance"]["options"]["in_flight"] = in_flight
+            self.write("p.json", plan)
+            self.assertEqual(self.run_program("check", "tiny.json", "p.json", "--json", code=1).error["place"], "provenance/options/in_flight")
 
     def test_bad_statistics(self):
         stats = tiny()

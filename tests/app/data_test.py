@@ -32,7 +32,7 @@ class Data(ProgramTest):
                 self.write("model.json", answer.out)
                 # An effort of 1 reads, checks and enumerates, and plans no further.
                 done = program.subprocess.run(
-                    [program.PROGRAM, "shard", "model.json", "--on", "16x80GiB", "--effort", "1"], cwd=self.folder,
+                    [program.PROGRAM, "shard", "model.json", "--search", "torchrec", "--on", "16x80GiB", "--effort", "1"], cwd=self.folder,
                     capture_output=True, check=False)
                 self.assertIn(done.returncode, (0, 2, 4))
 
@@ -65,13 +65,13 @@ class Data(ProgramTest):
     def test_a_plan_can_be_made_on_every_node(self):
         for node in self.run_program("hardware", "--json").document["nodes"]:
             with self.subTest(node["id"]):
-                answer = self.run_program("shard", "criteo-kaggle", "--on", node["id"], "--effort", "20", "--json")
+                answer = self.run_program("shard", "criteo-kaggle", "--search", "torchrec", "--on", node["id"], "--effort", "20", "--json")
                 self.assertEqual(answer.document["plan"]["world_size"], node["num_accelerators"])
 
     def test_schemas_are_listed_and_printed(self):
         names = self.run_program("schema", "--json").document["schemas"]
         self.assertEqual(names, ["checkpoint_policy", "constraints", "fx_graph", "model", "module_stats", "pipeline_plan",
-                                 "placement", "plan", "sac_stats", "save_policy", "topology"])
+                                 "placement", "placement_rules", "plan", "sac_stats", "save_policy", "step_model", "topology", "torchrec_options"])
         self.assertEqual(self.run_program("schema").out.split(), names)
         for name in names:
             schema = program.parse(self.run_program("schema", name).out)

@@ -9,7 +9,7 @@ ON = ("--on", "4x40GiB", "--local-world-size", "2")
 class EasyRecTest(ProgramTest):
 
     def plan(self, *arguments, on=ON, **variables):
-        return self.run_program("shard", "model.json", *on, "--json", *arguments, **variables).document
+        return self.run_program("shard", "model.json", *on, "--search", "torchrec", "--json", *arguments, **variables).document
 
     @staticmethod
     def types(answer):
@@ -78,7 +78,7 @@ class CheckpointPlans(EasyRecTest):
         self.assertEqual(self.kept("--constraints", "constraints.json")["m.a"], "table_wise")
 
     def test_a_broken_checkpoint_is_named(self):
-        arguments = ("shard", "model.json", *ON, "--json", "--easyrec-environment", "--checkpoint-plan")
+        arguments = ("shard", "model.json", *ON, "--search", "torchrec", "--json", "--easyrec-environment", "--checkpoint-plan")
         self.assertEqual(self.run_program(*arguments, "none", code=1).error["place"], "none")
         self.write("checkpoint", {"m": {"a": {"sharding_type": "rows", "compute_kernel": "fused", "ranks": [0]}}})
         self.assertEqual(self.run_program(*arguments, "checkpoint", code=1).error["place"],

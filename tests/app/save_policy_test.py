@@ -162,10 +162,20 @@ class PartitionerLogs(SavePolicyTest):
                                  (("--overhead", "5%"), "--overhead")):
             with self.subTest(arguments):
                 self.assertEqual(self.run_program("checkpoint", "log.json", *arguments, "--json", code=1).error["place"], place)
-        zero = log([0, .5], [1, 1])
-        self.write("zero.json", zero)
-        self.assertEqual(self.run_program("checkpoint", "zero.json", "--budget", "1", "--search", "greedy", "--json", code=1).error["code"],
-                         "zero_division")
+
+    def test_divisions_by_zero_name_their_place_and_remedy(self):
+        for memory, runtimes, arguments, place, remedy in (
+                ([0, .5], [1, 1], ("--search", "greedy"), "Knapsack Input Memories", "another solver"),
+                ([0, 0], [1, 1], ("--knee",), "Knapsack Input Memories", "one budget"),
+                ([.5, .5], [0, 0], ("--knee",), "Knapsack Input Runtimes", "one budget"),
+                ([0, 0], [1, 1], ("--search", "dynamic_memory_budget_dp"), "Knapsack Input Memories", "one budget")):
+            with self.subTest(arguments=arguments, place=place):
+                self.write("zero.json", log(memory, runtimes))
+                error = self.run_program("checkpoint", "zero.json", "--budget", "1", *arguments, "--json", code=1).error
+                self.assertEqual((error["code"], error["place"]), ("zero_division", f"zero.json#/{place}"))
+                self.assertIn(remedy, error["remedy"])
+        self.assertEqual(self.run_program("checkpoint", "zero.json", "--budget", "1e300", "--search", "dp", "--json", code=1).error["place"],
+                         "--budget")
 
     def test_bad_logs(self):
         for change in ({"Knapsack Input Memories": [-1]}, {"Knapsack Input Runtimes": []}, {"Recomputable Banned Nodes Order": ["x"]},

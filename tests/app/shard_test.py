@@ -19,12 +19,12 @@ def open_terminal(test):
 
 
 # Searches for seconds, and has a plan early.
-LARGE = ("nv-synthetic-jumbo", "--on", "512x80GiB")
+LARGE = ("nv-synthetic-jumbo", "--on", "512x80GiB", "--search", "torchrec")
 
 
 class ExitCodes(ProgramTest):
     def test_0_for_a_plan(self):
-        answer = self.run_program("shard", "mlperf-dlrm-dcnv2", "--on", "dgx-h100:2")
+        answer = self.run_program("shard", "mlperf-dlrm-dcnv2", "--search", "torchrec", "--on", "dgx-h100:2")
         self.assertIn("mlperf-dlrm-dcnv2 on dgx-h100:2: 16 ranks in 2 host(s)", answer.out)
         self.assertIn("rating ", answer.out)
         self.assertIn("ebc.cat_25", answer.out)
@@ -37,7 +37,7 @@ class ExitCodes(ProgramTest):
         self.assertEqual((answer["status"], answer["plan"]["tables"]), ("optimal", []))
 
     def test_0_when_the_effort_runs_out_with_a_plan(self):
-        answer = self.run_program("shard", "mlperf-dlrm-dcnv2", "--on", "dgx-h100:2", "--effort", "5",
+        answer = self.run_program("shard", "mlperf-dlrm-dcnv2", "--search", "torchrec", "--on", "dgx-h100:2", "--effort", "5",
                                   "--json").document
         self.assertEqual((answer["status"], answer["stop"]), ("feasible", "effort"))
 
@@ -45,17 +45,17 @@ class ExitCodes(ProgramTest):
         # Three tables of 4.8 GiB; two ranks of 6.8 GiB after reservation lack 0.7 GiB in all, ranks of 4.2 GiB hold none.
         tables = [constrained("t", "table_wise", rows=10**7, columns=128) | {"count": 3}]
         self.write("model.json", {"tables": tables})
-        answer = self.run_program("shard", "model.json", "--on", "2x8GiB", code=2)
+        answer = self.run_program("shard", "model.json", "--search", "torchrec", "--on", "2x8GiB", code=2)
         self.assertIn("infeasible", answer.out)
         self.assertIn("insufficient_storage", answer.err)
         self.assertIn("proved infeasible: hbm: ", answer.err)
-        document = self.run_program("shard", "model.json", "--on", "2x8GiB", "--json", code=2).document
+        document = self.run_program("shard", "model.json", "--search", "torchrec", "--on", "2x8GiB", "--json", code=2).document
         self.assertEqual(document["status"], "infeasible")
         self.assertNotIn("plan", document)
         self.assertIsNone(document["rating"])
         self.assertEqual(document["explanation"]["binding"], "hbm")
         self.assertGreater(document["explanation"]["missing"], 0)
-        document = self.run_program("shard", "model.json", "--on", "2x5GiB", "--json", code=2).document
+        document = self.run_program("shard", "model.json", "--search", "torchrec", "--on", "2x5GiB", "--json", code=2).document
         self.assertEqual(document["explanation"]["binding"], "table .t_0")
 
     def test_3_when_the_clock_cuts_the_search_and_the_effort_it_names_gives_the_same_plan(self):
@@ -108,9 +108,9 @@ class ExitCodes(ProgramTest):
         # Three tables of 4.8 GiB fit two ranks of 8.5 GiB in sum, and in no two of them.
         tables = [constrained("t", "table_wise", rows=10**7, columns=128) | {"count": 3}]
         self.write("model.json", {"tables": tables})
-        answer = self.run_program("shard", "model.json", "--on", "2x10GiB", code=4)
+        answer = self.run_program("shard", "model.json", "--search", "torchrec", "--on", "2x10GiB", code=4)
         self.assertIn("strict_constraints", answer.err)
-        document = self.run_program("shard", "model.json", "--on", "2x10GiB", "--json", code=4).document
+        document = self.run_program("shard", "model.json", "--search", "torchrec", "--on", "2x10GiB", "--json", code=4).document
         self.assertEqual((document["status"], document["failure"]["kind"]), ("limit", "strict_constraints"))
         self.assertTrue(document["failure"]["message"])
 
@@ -138,8 +138,8 @@ class Streams(ProgramTest):
         self.assertIn("rating ", text.out)
 
     def test_equal_input_gives_equal_bytes_on_any_number_of_threads(self):
-        first = self.run_program("shard", "mlperf-dlrm-dcnv2", "--on", "dgx-h100:2", "--json")
-        again = self.run_program("shard", "mlperf-dlrm-dcnv2", "--on", "dgx-h100:2", "--json", "--threads", "4")
+        first = self.run_program("shard", "mlperf-dlrm-dcnv2", "--search", "torchrec", "--on", "dgx-h100:2", "--json")
+        again = self.run_program("shard", "mlperf-dlrm-dcnv2", "--search", "torchrec", "--on", "dgx-h100:2", "--json", "--threads", "4")
         self.assertEqual(first.out, again.out)
 
     def test_warnings_go_to_stderr_unless_quiet(self):
@@ -180,7 +180,7 @@ class Streams(ProgramTest):
     def test_a_folder_does_not_hide_a_shipped_model_or_a_preset(self):
         (self.folder / "mlperf-dlrm-dcnv2").mkdir()
         (self.folder / "dgx-h100:2").mkdir()
-        self.run_program("shard", "mlperf-dlrm-dcnv2", "--on", "dgx-h100:2", "--json")
+        self.run_program("shard", "mlperf-dlrm-dcnv2", "--search", "torchrec", "--on", "dgx-h100:2", "--json")
 
 
 class Files(ProgramTest):
@@ -336,12 +336,12 @@ class Choices(ProgramTest):
             self.assertEqual(answer.error["place"], variable)
 
     def test_a_dash_is_standard_output(self):
-        asked = self.run_program("shard", "mlperf-dlrm-dcnv2", "--on", "dgx-h100:2", "-o", "-")
+        asked = self.run_program("shard", "mlperf-dlrm-dcnv2", "--search", "torchrec", "--on", "dgx-h100:2", "-o", "-")
         self.assertEqual(asked.document["status"], "feasible")
         self.assertFalse((self.folder / "-").exists())
 
     def test_every_bill_adds_up(self):
-        answer = self.plan()
+        answer = self.plan("--search", "torchrec")
         for tier in ("hbm", "ddr", "ssd"):
             causes = [bytes_ for name, bytes_ in answer["bill"]["bytes"].items() if name.startswith(tier + "_")]
             total = [sum(ranks) for ranks in zip(*causes)] if causes else [0] * 8

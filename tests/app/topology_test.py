@@ -14,7 +14,7 @@ class Topologies(ProgramTest):
         if on.endswith(".json") and program.jsonschema is not None:
             errors = list(program.schema_validator("topology").iter_errors(program.parse(self.read(on))))
             self.assertEqual(errors, [])
-        return self.run_program("shard", model, "--on", on, "--json", *arguments, code=code).document
+        return self.run_program("shard", model, "--on", on, "--search", "torchrec", "--json", *arguments, code=code).document
 
     def capacity(self, on, *arguments):
         """HBM by rank after no reservation, as the judge sees it."""

@@ -178,6 +178,8 @@ const std::vector<Mutation>& mutations() {
        Code::kNestedOutside},
       {"full with a saved operator", [](P& p, O&, S&) { p.units[0].kind = UnitKind::kFull; },
        Code::kWrongKind},
+      {"saved random operators where there are none",
+       [](P& p, O&, S&) { p.units[0].rng = checkpoint::RngHandling::kSave; }, Code::kWrongRng},
       {"one bit more", [](P& p, O&, S&) { p.units[0].ops[1].save = true; }, Code::kDiscarded},
       {"one bit less", [](P& p, O&, S&) { p.units[0].ops[0].save = false; }, Code::kDiscarded},
       {"a byte more", [](P& p, O&, S&) { ++p.units[0].discarded; }, Code::kDiscarded},
@@ -233,6 +235,26 @@ TEST(CheckpointCheck, HasAMutationForEveryViolation) {
     EXPECT_TRUE(tried.contains(static_cast<Code>(code))) << to_string(static_cast<Code>(code));
     EXPECT_TRUE(names.insert(to_string(static_cast<Code>(code))).second);
   }
+}
+
+// Net.a keeps its first operator and runs the others again.
+TEST(CheckpointCheck, KnowsWhatBecomesOfRandomOperators) {
+  const auto found = [](const std::vector<int>& random, checkpoint::RngHandling rng) {
+    ModuleStats stats = toy_stats();
+    stats.sac_stats[stats.sac_stats_of["Net.a"]].rand_ops = random;
+    CheckpointPolicy policy = toy_policy(stats);
+    policy.units[0].rng = rng;
+    return codes(check(stats, policy));
+  };
+  using enum checkpoint::RngHandling;
+  EXPECT_THAT(found({}, kRecompute), IsEmpty());
+  EXPECT_THAT(found({1}, kRecompute), IsEmpty());
+  EXPECT_THAT(found({1}, kSave), ElementsAre(Code::kWrongRng));
+  EXPECT_THAT(found({0}, kSave), IsEmpty());
+  EXPECT_THAT(found({0}, kRecompute), ElementsAre(Code::kWrongRng));
+  // Saved in part some run again.
+  EXPECT_THAT(found({0, 1}, kRecompute), ElementsAre(Code::kGroupSplit));
+  EXPECT_THAT(found({0, 1}, kSave), ElementsAre(Code::kGroupSplit, Code::kWrongRng));
 }
 
 // ------------------------------------------------------------------------------------- hazards
@@ -410,6 +432,29 @@ TEST(CheckpointCheck, SplitsStateAmongRanks) {
   EXPECT_EQ(embed.grad_total, 90);
   EXPECT_EQ(report.profile[0], *embed.total_peak_bw - 280 + 70 + 1000);
   EXPECT_EQ(report.peak, *stats.total_step_peak - 190 + 48 + 1000) << "190 / 4 rounded up";
+}
+
+// The step's peak lies in the embedding's backward, where 90 bytes of gradients lie already and are
+// split, too. What is there at the loss is another figure.
+TEST(CheckpointCheck, TakesTheLossByItselfWhereAModulePeaksHigher) {
+  ModuleStats stats = toy_stats();
+  info(stats, "Net.embed").total_peak_bw = stats.total_step_peak = 5000;
+  stats.total_before_root_bw = 1300;
+  CheckpointCheckOptions options;
+  options.world_size = 4;
+  CheckpointReport report = check(stats, {}, options);
+  EXPECT_EQ(report.peak, 5000 - 280 + 70);
+  EXPECT_EQ(report.binding, "Net.embed");
+  stats.total_before_root_bw = 4990;
+  report = check(stats, {}, options);
+  EXPECT_EQ(report.peak, 4990 - 190 + 48);
+  EXPECT_EQ(report.binding, "");
+  // A forward that peaks there says so as well; without the figure the step's peak stands for it.
+  info(stats, "Net.embed").total_peak_bw = 300;
+  info(stats, "Net.b").total_peak_fw = 5000;
+  EXPECT_EQ(check(stats, {}, options).peak, 4990 - 190 + 48);
+  stats.total_before_root_bw.reset();
+  EXPECT_EQ(check(stats, {}, options).peak, 5000 - 190 + 48);
 }
 
 TEST(CheckpointCheck, SeesForwardPeaksWhereAsked) {

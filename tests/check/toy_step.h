@@ -84,6 +84,10 @@ inline checkpoint::CheckpointUnit unit_of(const checkpoint::ModuleStats& stats,
       unit.recompute_ms += table.runtimes[i];
     }
   }
+  const auto is_saved = [&](int op) { return unit.ops[static_cast<std::size_t>(op)].save; };
+  if (!table.rand_ops.empty() &&
+      std::all_of(table.rand_ops.begin(), table.rand_ops.end(), is_saved))
+    unit.rng = checkpoint::RngHandling::kSave;
   for (const checkpoint::ModuleInfo& module : stats.mod_stats) {
     if (module.fqn != fqn) continue;
     unit.discarded = module.act_fw_per_module - kept;

@@ -363,6 +363,22 @@ TEST(FrontierSearch, PlansAPipelineStageAsTryingEverything) {
       EXPECT_EQ(outcome->status, SolveStatus::kOptimal);
       EXPECT_NEAR(outcome->certificate.objective, *expected, 1e-8);
       EXPECT_LE(outcome->plan->peak, budget);
+      if (problem.units.empty()) continue;
+      // As if choices half a millisecond cheaper had been left out: these.
+      CheckpointProblem thinned = problem;
+      thinned.thinned = {thinned.units[0].nodes[0]};
+      for (CandidateUnit& unit : thinned.units) {
+        unit.loss_ms = .5;
+        for (solve::CostPoint& point : unit.points) point.price += .5;
+      }
+      const auto dearer = plan_pipeline_stage(thinned, budget, options);
+      ASSERT_TRUE(dearer && dearer->plan);
+      EXPECT_GE(dearer->certificate.objective, *expected - 1e-9);
+      ASSERT_TRUE(dearer->certificate.lower_bound);
+      EXPECT_NEAR(*dearer->certificate.lower_bound, *expected, 1e-8);
+      const bool is_tight = dearer->certificate.objective <= *expected * (1 + 1e-6);
+      EXPECT_EQ(dearer->status, is_tight ? SolveStatus::kOptimal : SolveStatus::kFeasible);
+      EXPECT_EQ(dearer->warnings.size(), 1u);
     }
   }
   EXPECT_GT(feasible, 500);

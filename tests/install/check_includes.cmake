@@ -8,11 +8,12 @@ set(embedding_may_include core topology solve embedding)
 set(solve_may_include core solve)
 set(checkpoint_may_include core topology solve checkpoint)
 set(partition_may_include core topology solve partition)
-set(check_may_include core topology embedding checkpoint partition check)
+set(check_may_include core topology solve embedding checkpoint partition check)
 set(report_may_include core topology solve embedding checkpoint partition check report)
 set(io_may_include core topology solve embedding checkpoint partition check report io)
 set(searches enumerator planner proposer partitioner frontier_search milp_search pipeline_search sac_milp
-             unit_milp fsdp_milp knapsack policy_per_module contiguous_split)
+             unit_milp fsdp_milp knapsack policy_per_module contiguous_split
+             balanced_placement bound_placement throughput latency_search plan_pipeline)
 set(public_third_party tl/expected.hpp)
 
 file(GLOB_RECURSE files RELATIVE "${root}" "${root}/include/plimsoll/*.h" "${root}/src/*.h"

@@ -73,6 +73,13 @@ TEST(CheckpointPolicyJson, PlacesErrors) {
   expect_refused(with_units(R"({"fqn": "R", "kind": "full", "discard_ratio": 1.5,
                                 "discarded_bytes": 1, "recompute_ms": 1})"),
                  kValue, "/units/0/discard_ratio");
+  std::string many;
+  for (int i = 0; i < 1025; ++i) {
+    many += std::string(i == 0 ? "" : ",") + R"({"fqn": "R.a)" + std::to_string(i) +
+            R"(", "kind": "full", "discard_ratio": 1, "discarded_bytes": )" +
+            std::to_string(Bytes{1} << 50) + R"(, "recompute_ms": 1})";
+  }
+  expect_refused(with_units(many), kOverflow, "/units", "2^60");
   const std::string op = R"({"i": 3, "op": "mm", "nth": 0, "save": true})";
   expect_refused(with_units(unit(a, R"(, "ops": [)" + op + "," + op + "]")), kValue,
                  "/units/0/ops/1/i");

@@ -8,6 +8,7 @@
 #include "plimsoll/io/dnn_partitioning_json.h"
 #include "plimsoll/io/foreign_plan.h"
 #include "plimsoll/io/fx_graph_json.h"
+#include "plimsoll/io/fx_placement.h"
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/module_stats_json.h"
 #include "plimsoll/io/pipedream_graph.h"
@@ -54,6 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   (void)plimsoll::io::read_placement(text, "fuzz");
   (void)plimsoll::io::read_fx_graph(text, "fuzz");
+  (void)plimsoll::io::read_fx_partition(text, "fuzz");
   (void)plimsoll::io::read_any_plan(text, "fuzz", context);
   (void)plimsoll::io::read_module_stats(text, "fuzz");
   (void)plimsoll::io::read_sac_stats(text, "fuzz");

@@ -36,11 +36,29 @@ TEST(PlacementJson, WritesStagesInTheLinesOrder) {
   const PlacementAnswer answer = placed({2, 0, 0});
   EXPECT_EQ(answer.is_contiguous, true);
   EXPECT_EQ(answer.classes, chain().classes);
-  EXPECT_THAT(*answer.stages,
-              ElementsAre(PlacedStage{{}, {2}, "cpu", 10, 0, 10, 5, {}, {"a"}},
-                          PlacedStage{{}, {0}, "accelerator", 5, 0.5, 5.5, 13, 100, {"b", "c"}}));
+  EXPECT_THAT(
+      *answer.stages,
+      ElementsAre(PlacedStage{{}, {2}, "cpu", 10, 0, 10, {}, {}, 5, {}, {"a"}},
+                  PlacedStage{{}, {0}, "accelerator", 5, 0.5, 5.5, {}, {}, 13, 100, {"b", "c"}}));
   EXPECT_THAT(answer.cuts, ElementsAre(PlacedCut{"a", 2, {0}, 0.5, 0.5}));
   EXPECT_EQ(placed({0, 1, 0}).is_contiguous, false);
+}
+
+TEST(PlacementJson, TakesBackStagesOfReplicas) {
+  const partition::PipelinePlacement placement{{{{0}, {2}}, {{1, 2}, {0, 1}}}};
+  PlacementAnswer answer;
+  answer.objective = partition::Objective::kPipeline;
+  put_pipeline(chain(), {4, 2, {}}, kNames, placement, answer);
+  const PlacedStage& replicas = (*answer.stages)[1];
+  EXPECT_EQ(replicas.load_ms, 5.5 / 2);
+  EXPECT_EQ(replicas.sync_ms, 0);
+  EXPECT_EQ(replicas.in_flight, 1);
+  EXPECT_THAT(answer.cuts, ElementsAre(PlacedCut{"a", 2, {0}, 0.5, 0.5}));
+  const auto again = read_placement(write_placement(answer), "p.json");
+  EXPECT_EQ(again.value(), answer);
+  EXPECT_EQ(take_pipeline(*again, kNames, "p.json").value(), placement);
+  answer.stages->front().nodes = {"nobody"};
+  EXPECT_EQ(take_pipeline(answer, kNames, "p.json").error().code, ErrorCode::kValue);
 }
 
 TEST(PlacementJson, TakesBackWhatItPut) {

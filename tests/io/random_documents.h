@@ -271,12 +271,86 @@ inline embedding::ShardingPlan random_plan(Random& random) {
   return plan;
 }
 
+inline solve::PlacementBound random_bound(Random& random) {
+  const auto numbers = [&] { return random.list(3, [&] { return random.number(); }); };
+  solve::PlacementBound bound;
+  bound.value = random.coin() ? random.number() : solve::kInfinity;
+  bound.method = random.value_of<solve::BoundMethod>(7);
+  bound.kind_of_rank = random.list(4, [&] { return static_cast<int>(random.below(3)); });
+  bound.binding_tier = static_cast<int>(random.below(4)) - 1;
+  bound.missing = random.size();
+  bound.stuck_unit = static_cast<int>(random.below(4)) - 1;
+  bound.cases = random.list(3, [&] {
+    solve::BoundCase part;
+    part.paid = random.bits();
+    part.forbidden = random.bits();
+    part.value = random.coin() ? random.number() : solve::kInfinity;
+    part.method = random.value_of<solve::BoundMethod>(7);
+    part.prices = {random.number(), numbers(), numbers(),
+                   random.list(3, [&] { return random.size(); })};
+    part.windows.target = random.number();
+    part.windows.top = random.number();
+    part.windows.class_of_unit = random.list(3, [&] { return static_cast<int>(random.below(5)); });
+    part.windows.cells = static_cast<int>(random.below(20000));
+    part.windows.proofs = random.list(2, [&] {
+      solve::RoomProof proof{random.number(), random.number(), numbers(), numbers(), {}, 0};
+      proof.function = {random.value_of<solve::DualFunctionKind>(4), random.number()};
+      proof.multiplier = random.number();
+      return proof;
+    });
+    part.windows.nodes = random.list(3, [&] {
+      return solve::WindowNode{static_cast<int>(random.below(9)) - 1, random.number(),
+                               static_cast<int>(random.below(9)) - 1,
+                               static_cast<int>(random.below(9)) - 1};
+    });
+    return part;
+  });
+  return bound;
+}
+
+inline embedding::PlanTimes random_times(Random& random) {
+  return {random.number(), random.number(), random.number()};
+}
+
+inline TakenOption random_taken_option(Random& random) {
+  TakenOption taken;
+  taken.fqn = random.name();
+  taken.option = random.below(1 << 20);
+  taken.storage_hash = random.maybe([&] { return random.bits(); });
+  taken.ranks = random.list(4, [&] { return static_cast<std::int32_t>(random.below(1 << 20)); });
+  taken.shards = random.list(2, [&] {
+    return ShardCosts{{1 + random.below(9), random.below(99), random.below(99), random.below(9),
+                       random.below(9), random.below(9)},
+                      random.size(),
+                      random.size(),
+                      random.size(),
+                      random.number()};
+  });
+  return taken;
+}
+
+// By bytes, as a frontier lists them.
+inline std::vector<solve::FrontierPoint> random_frontier(Random& random) {
+  std::vector<solve::FrontierPoint> points;
+  for (std::int64_t i = random.below(4); i > 0; --i) {
+    points.push_back({static_cast<Bytes>(points.size()) * 100, 1000.0 / static_cast<double>(i),
+                      -random.fraction(), random.coin()});
+  }
+  return points;
+}
+
 inline ShardingAnswer random_answer(Random& random) {
   ShardingAnswer answer;
   answer.status = random.value_of<SolveStatus>(4);
   answer.stop = random.maybe([&] { return random.value_of<StopReason>(4); });
   answer.rating = random.maybe([&] { return random.number(); });
+  answer.objective = random.maybe([&] { return random.value_of<embedding::BalanceObjective>(3); });
+  answer.times = random.maybe([&] { return random_times(random); });
+  answer.reference = random.maybe([&] { return random_times(random); });
   answer.plan = random.maybe([&] { return random_plan(random); });
+  answer.options = random.list(2, [&] { return random_taken_option(random); });
+  answer.frontier = random_frontier(random);
+  answer.frontier_bound = random_frontier(random);
   for (const char* cause : {"hbm", "ddr"}) {
     answer.bill.bytes[cause] = random.list(4, [&] { return random.size(); });
   }
@@ -288,6 +362,7 @@ inline ShardingAnswer random_answer(Random& random) {
     certificate.proof = random.name();
     return certificate;
   });
+  if (answer.certificate) answer.bound = random.maybe([&] { return random_bound(random); });
   answer.provenance = random.maybe([&] {
     Provenance provenance;
     provenance.version = random.name();

@@ -7,14 +7,17 @@
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/module_stats_json.h"
 #include "plimsoll/io/pipeline_plan_json.h"
+#include "plimsoll/io/placement_rules_json.h"
 #include "plimsoll/io/plan_json.h"
 #include "plimsoll/io/shipped.h"
+#include "plimsoll/io/step_model_json.h"
 #include "plimsoll/io/topology_json.h"
 #include "random_checkpoint_documents.h"
 #include "random_documents.h"
 #include "random_pipeline_documents.h"
 
 int main(int argc, char** argv) {
+  using namespace plimsoll;
   using namespace plimsoll::io;
   if (argc != 2) return 1;
   const std::string directory = argv[1];
@@ -34,6 +37,13 @@ int main(int argc, char** argv) {
     write("topology." + number, write_topology(random_topology(random)));
     write("plan.bare" + number, write_plan(random_plan(random)));
     write("plan.answer" + number, write_answer(random_answer(random)));
+    embedding::StepModel step_model;
+    step_model.floor_ms = random.number();
+    write("step_model." + number, write_step_model(step_model));
+    embedding::BridgeOptions rules;
+    rules.forbidden_ranks[random.name()] = {0, 3};
+    rules.together = {{random.name(), random.name()}};
+    write("placement_rules." + number, write_placement_rules(rules));
     write("module_stats." + number, write_module_stats(random_module_stats(random)));
     write("sac_stats." + number, write_sac_stats(random_sac_stats(random)));
     write("pipeline_plan." + number, write_pipeline_answer(random_pipeline_answer(random)));

@@ -15,9 +15,15 @@ PlacementBound bound(const CostGraph& graph, const PlacementBoundOptions& option
   return *result;
 }
 
-PlacementBoundOptions only(bool work, bool groups, bool block, bool program, bool packing = false) {
+PlacementBoundOptions only(bool work, bool groups, bool block, bool program, bool packing = false,
+                           bool shares = false) {
   PlacementBoundOptions options;
-  options.rules = {work, packing, groups, block, program};
+  options.rules = {.uses_work = work,
+                   .uses_packing = packing,
+                   .uses_groups = groups,
+                   .uses_shares = shares,
+                   .uses_block = block,
+                   .uses_program = program};
   if (block || program) options.program_time_limit_s = 20;
   return options;
 }
@@ -90,7 +96,7 @@ TEST(PlacementBounds, PackNoTighterThanTheBestAssignment) {
 
 // Every bound on its own; the program is the optimum.
 TEST(PlacementBounds, NeverExceedTheOptimum) {
-  double sums[5] = {};
+  double sums[6] = {};
   double sum = 0;
   for (std::uint64_t seed = 0; seed < 160; ++seed) {
     SCOPED_TRACE(seed);
@@ -100,10 +106,10 @@ TEST(PlacementBounds, NeverExceedTheOptimum) {
     const double expected = BruteForce(graph, false).best();
     if (std::isinf(expected)) continue;
     sum += expected;
-    for (int rule = 0; rule < 5; ++rule) {
+    for (int rule = 0; rule < 6; ++rule) {
       SCOPED_TRACE(rule);
       const PlacementBound answer =
-          bound(graph, only(rule == 0, rule == 1, rule == 2, rule == 3, rule == 4));
+          bound(graph, only(rule % 5 == 0, rule == 1, rule == 2, rule == 3, rule == 4, rule == 5));
       EXPECT_FALSE(answer.is_infeasible);
       EXPECT_LE(answer.lower_bound, expected * (1 + 1e-6) + 1e-9);
       sums[rule] += answer.lower_bound;
@@ -113,6 +119,7 @@ TEST(PlacementBounds, NeverExceedTheOptimum) {
     }
   }
   sums[4] = std::max(sums[4], sums[0]);  // it raises the bound of work where it can
+  EXPECT_GT(sums[5], sums[0] + 0.1 * (sum - sums[0]));
   for (const double s : sums) EXPECT_GT(s, 0.4 * sum);
 }
 
@@ -201,6 +208,9 @@ TEST(PlacementBounds, RefuseBadOptions) {
   EXPECT_EQ(bound_placement(graph, options).error().code, ErrorCode::kUsage);
   options = {};
   options.max_cuts = 0;
+  EXPECT_EQ(bound_placement(graph, options).error().code, ErrorCode::kUsage);
+  options = {};
+  options.max_share_steps = -1;
   EXPECT_EQ(bound_placement(graph, options).error().code, ErrorCode::kUsage);
   EXPECT_EQ(bound_placement(CostGraph{}).error().code, ErrorCode::kValue);
 }

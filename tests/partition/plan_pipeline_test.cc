@@ -154,7 +154,8 @@ TEST(PlanPipeline, AgreesWithAllPlans) {
 TEST(PlanPipeline, EveryRuleOnlySavesWork) {
   const std::vector<bool PipelineRules::*> rules = {
       &PipelineRules::drops_free_operators, &PipelineRules::starts_from_orders,
-      &PipelineRules::uses_windows, &PipelineRules::drops_dominated, &PipelineRules::bounds_stages};
+      &PipelineRules::uses_windows,         &PipelineRules::drops_dominated,
+      &PipelineRules::bounds_stages,        &PipelineRules::balances_lines};
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     const PipelineModel model = random_pipeline(seed, {7, 6, true, true});
@@ -171,6 +172,53 @@ TEST(PlanPipeline, EveryRuleOnlySavesWork) {
                   1e-8 * (1 + expected->outcome.certificate.objective));
     }
   }
+}
+
+// Models in which a straight pipeline is an assembly line.
+PipelineModel random_line(std::uint64_t seed, int max_operators, int max_devices) {
+  PipelineModel model = random_pipeline(seed, {max_operators, max_devices, false, false});
+  for (PipelineEdge& edge : model.edges) edge.bytes = 0;
+  for (PipelineOperator& op : model.operators) {
+    for (OperatorChoice& choice : op.degrees[0].choices) choice.sync.clear();
+  }
+  return model;
+}
+
+TEST(PlanPipeline, BalancesLinesWithoutLoss) {
+  PipelineOptions options;
+  options.max_data_parallel = 1;
+  PipelineOptions without = options;
+  without.rules.balances_lines = false;
+  int num_balanced = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    const PipelineModel small = random_line(seed, 4, 4);
+    expect_solved(small, options, least_by_force(small, options));
+    const PipelineModel model = random_line(seed, 12, 5);
+    const auto expected = plan_pipeline(model, without);
+    expect_solved(model, options, expected->outcome.certificate.objective);
+    num_balanced += plan_pipeline(model, options)->num_downsets > 0 ? 1 : 0;
+  }
+  EXPECT_GT(num_balanced, 50);
+}
+
+// Four chains of six operators side by side: 2,401 downsets.
+TEST(PlanPipeline, BalancingLinesSavesWork) {
+  PipelineRandom random(5);
+  PipelineModel model;
+  model.num_devices = 12;
+  for (int i = 0; i < 24; ++i) {
+    model.operators.push_back({"", {{1, {make_choice(10 + 0.01 * random.below(5000))}}}});
+    if (i >= 4) model.edges.push_back({i - 4, i, 0});
+  }
+  PipelineOptions options;
+  options.max_data_parallel = 1;
+  const auto search = plan_pipeline(model, options);
+  options.rules.balances_lines = false;
+  const auto slow = plan_pipeline(model, options);
+  EXPECT_EQ(search->num_downsets, 2401);
+  EXPECT_NEAR(search->outcome.certificate.objective, slow->outcome.certificate.objective, 1e-6);
+  EXPECT_LT(5 * search->num_pairs, slow->num_pairs);
 }
 
 struct Work {

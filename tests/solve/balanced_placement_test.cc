@@ -7,6 +7,7 @@
 #include "plimsoll/solve/placement_construction.h"
 #include "plimsoll/solve/placement_dive.h"
 #include "plimsoll/solve/placement_state.h"
+#include "plimsoll/solve/verify_bound.h"
 #include "solve/random_placements.h"
 
 namespace plimsoll::solve {
@@ -104,8 +105,14 @@ TEST(BalancedPlacement, AgreesWithEnumeration) {
     if (certificate.lower_bound) {
       EXPECT_LE(*certificate.lower_bound, optimum * (1 + 1e-9));
     }
+    const BoundVerdict verdict = verify_bound(problem, found.bound);
+    EXPECT_TRUE(verdict.holds) << verdict.fault;
+    EXPECT_LE(verdict.value, optimum * (1 + 1e-9));
     if (found.outcome.status == SolveStatus::kInfeasible) {
       EXPECT_EQ(optimum, kInfinity);
+    } else if (certificate.lower_bound) {
+      EXPECT_GE(*certificate.lower_bound,
+                std::min(found.bound.value, certificate.objective) * (1 - 1e-9));
     }
     if (!kind.uneven_pieces) num_feasible += optimum < kInfinity;
     if (!found.outcome.plan) continue;
@@ -119,6 +126,65 @@ TEST(BalancedPlacement, AgreesWithEnumeration) {
     if (!kind.uneven_pieces) num_best += value.objective <= optimum * (1 + 1e-6);
   }
   EXPECT_GE(num_best, num_feasible * 90 / 100) << num_best << " of " << num_feasible;
+}
+
+// Each rule off: nothing is better than the optimum, nothing wrong is proved, and the others find
+// most optima without it.
+TEST(BalancedPlacement, DoesWithoutAnyOneRule) {
+  constexpr bool BalanceOptions::*kRules[] = {
+      &BalanceOptions::uses_constructions, &BalanceOptions::uses_dives,
+      &BalanceOptions::uses_patterns, &BalanceOptions::uses_annealing};
+  int num_feasible = 0;
+  int num_best[4] = {};
+  for (std::uint64_t seed = 400; seed < 480; ++seed) {
+    SCOPED_TRACE(seed);
+    InstanceKind kind = kind_of_seed(seed);
+    kind.uneven_pieces = false;
+    const PlacementProblem problem = random_problem(seed, kind);
+    const double optimum = Enumerator(problem).find();
+    num_feasible += optimum < kInfinity;
+    for (int rule = 0; rule < 4; ++rule) {
+      BalanceOptions options;
+      options.*kRules[rule] = false;
+      SearchOptions search;
+      search.effort = 6000;
+      const Outcome<UnitPlacements> outcome = balance(problem, options, search, {}).outcome;
+      if (outcome.certificate.lower_bound) {
+        EXPECT_LE(*outcome.certificate.lower_bound, optimum * (1 + 1e-9)) << rule;
+      }
+      if (outcome.status == SolveStatus::kInfeasible) {
+        EXPECT_EQ(optimum, kInfinity) << rule;
+      }
+      if (!outcome.plan) continue;
+      const PlacementValue value = evaluate(problem, *outcome.plan);
+      EXPECT_TRUE(value.is_allowed()) << rule;
+      EXPECT_GE(value.objective, optimum * (1 - 1e-9)) << rule;
+      num_best[rule] += value.objective <= optimum * (1 + 1e-6);
+    }
+  }
+  ASSERT_GT(num_feasible, 40);
+  for (int rule = 0; rule < 4; ++rule) {
+    EXPECT_GE(num_best[rule], num_feasible * 60 / 100) << rule << " of " << num_feasible;
+  }
+}
+
+TEST(BalancedPlacement, DoesNotMindTheOrderOfUnits) {
+  int num_checked = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    PlacementProblem problem = random_problem(seed, kind_of_seed(seed));
+    if (!problem.apart.empty()) continue;
+    const BalanceOutcome one = solve(problem);
+    std::reverse(problem.units.begin(), problem.units.end());
+    const BalanceOutcome other = solve(problem);
+    if (one.outcome.status != SolveStatus::kOptimal ||
+        other.outcome.status != SolveStatus::kOptimal) {
+      continue;
+    }
+    ++num_checked;
+    EXPECT_NEAR(other.outcome.certificate.objective / one.outcome.certificate.objective, 1, 5e-6);
+  }
+  EXPECT_GT(num_checked, 15);
 }
 
 TEST(BalancedPlacement, IsNeverWorseThanAStart) {

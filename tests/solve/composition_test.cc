@@ -54,6 +54,8 @@ TEST(Composition, IsEmptyWhereAPartHasNoPlan) {
   const Composition none({Frontier({{3, 1, 0}}), Frontier()});
   EXPECT_TRUE(none.whole().is_empty());
   EXPECT_FALSE(none.split_at(1000));
+  EXPECT_FALSE(split_between(Frontier({{3, 1, 0}}), Frontier(), 1000));
+  EXPECT_FALSE(split_between(Frontier(), Frontier({{3, 1, 0}}), 1000));
   EXPECT_EQ(Composition({Frontier({{3, 1, 0}})}).split_at(4)->bytes, std::vector<Bytes>{3});
 }
 
@@ -79,6 +81,9 @@ TEST(Composition, EqualsTryingEverySplitAndHandsOutNoMoreThanTheCap) {
       ASSERT_EQ(ms.has_value(), std::isfinite(least));
       const auto split = composition.split_at(cap);
       ASSERT_EQ(split.has_value(), ms.has_value());
+      if (!split && num_parts == 2) {
+        ASSERT_FALSE(split_between(parts[0], parts[1], cap));
+      }
       if (!split) continue;
       ASSERT_NEAR(*ms, least, 1e-9);
       ASSERT_NEAR(split->ms, least, 1e-9);
@@ -95,6 +100,21 @@ TEST(Composition, EqualsTryingEverySplitAndHandsOutNoMoreThanTheCap) {
       // Less memory than is handed out costs more.
       if (used > whole.min_bytes()) {
         ASSERT_GT(*whole.ms_at(used - 1), split->ms);
+      }
+      if (num_parts > 2) continue;
+      // The same without the curve of the whole.
+      const auto direct = split_between(parts[0], parts[1], cap);
+      ASSERT_TRUE(direct);
+      ASSERT_NEAR(direct->ms, least, 1e-9);
+      ASSERT_EQ(direct->lower_bound, direct->ms);
+      ASSERT_EQ(direct->bytes[0] + direct->bytes[1] + direct->free, cap);
+      ASSERT_GE(direct->free, 0);
+      ASSERT_EQ(value_at(curves[0], direct->bytes[0]) + value_at(curves[1], direct->bytes[1]),
+                direct->ms);
+      ASSERT_NEAR(direct->next_gib_ms, split->next_gib_ms, 1e-9);
+      for (int k = 0; k < 2; ++k) {
+        ASSERT_EQ(direct->price[k], parts[k].price_at(direct->bytes[k]));
+        ASSERT_EQ(direct->bytes[k], *parts[k].bytes_for(value_at(curves[k], direct->bytes[k])));
       }
     }
   }
@@ -122,6 +142,9 @@ TEST(Composition, BoundsFromBelowByTheLowerTwins) {
       const MemorySplit split = *composition.split_at(cap);
       ASSERT_LE(split.lower_bound, least + 1e-9);
       ASSERT_GE(split.ms, least - 1e-9);
+      const MemorySplit direct = *split_between(parts[0], parts[1], cap);
+      ASSERT_NEAR(direct.ms, split.ms, 1e-9);
+      ASSERT_NEAR(direct.lower_bound, split.lower_bound, 1e-9);
       num_open += split.ms > split.lower_bound ? 1 : 0;
     }
   }

@@ -53,5 +53,31 @@ TEST(PlacementBounds, NeverExceedTheOptimum) {
   EXPECT_LE(proved, infeasible);
 }
 
+// A choice or a byte more can only help.
+TEST(PlacementBounds, NeverRiseWithMoreChoicesOrBytes) {
+  int num_lower = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    PlacementProblem problem = random_problem(seed, kind_of_seed(seed));
+    const double before = bound_placement(problem, {}, {}).value;
+    PlacementProblem roomy = problem;
+    for (TierBytes& caps : roomy.caps) {
+      for (Bytes& cap : caps) cap += cap / 4;
+    }
+    const double with_bytes = bound_placement(roomy, {}, {}).value;
+    UnitChoice lighter = problem.units[0].choices[0];
+    for (PieceRun& run : lighter.runs) {
+      for (double& load : run.load) load *= 0.7;
+    }
+    problem.units[0].choices.push_back(lighter);
+    const double with_choice = bound_placement(problem, {}, {}).value;
+    // Windows and cells leave a little room.
+    EXPECT_LE(with_bytes, before * (1 + 1e-3));
+    EXPECT_LE(with_choice, before * (1 + 1e-3));
+    num_lower += with_choice < before;
+  }
+  EXPECT_GT(num_lower, 10);
+}
+
 }  // namespace
 }  // namespace plimsoll::solve

@@ -44,6 +44,7 @@ enum class CheckpointViolationCode {
   kGroupSplit,         // an in-place group, or the random operators, saved in part
   kSavesView,          // a view-like operator saved: its storage stays, and nobody has counted it
   kWrongKind,          // `full` with a saved operator
+  kWrongRng,           // `rng` that does not say what becomes of the random operators
   kDiscarded,          // discarded bytes that are not those of the operators or of the ratio
   kRatio,              // a discard ratio outside [0, 1], or not that of the discarded bytes
   kRecompute,          // recompute time that is not that of the operators or of the fit
@@ -81,7 +82,8 @@ struct CheckpointHazard {
 // How much memory a position of the backward needs before anything is discarded.
 enum class PeakRule {
   kTorch,  // act_total + act_grad + (parameters + grad_total) / world_size
-  kStep,   // total_peak_bw, and total_step_peak less every discard; parts of parameters and
+  kStep,   // total_peak_bw, and what is there at the loss less every discard (total_step_peak, or
+           // total_before_root_bw where that peak lies inside a module); parts of parameters and
            // gradients that other ranks hold are taken off
 };
 

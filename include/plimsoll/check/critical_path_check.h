@@ -55,4 +55,9 @@ Result<CriticalPathReport> check_critical_path(const partition::Graph& graph,
                                                const partition::Placement& placement,
                                                std::optional<double> stated_sec = {});
 
+// The same but for the critical path, which stays 0: for operators without latencies.
+Result<CriticalPathReport> check_partitions(const partition::Graph& graph,
+                                            const partition::PartitionerConfig& config,
+                                            const partition::Placement& placement);
+
 }  // namespace plimsoll::check

@@ -36,6 +36,15 @@ enum class PlacementViolationCode {
   kWrongDevices,     // the stated classes of devices are not the graph's
   kTimeMismatch,     // a device's stated compute, transfer or load is not the one computed here
   kMemoryMismatch,   // the same of its bytes
+  // Of pipelines of replicated stages (pipeline_placement_check.h alone).
+  kNotPlaced,           // a node in no stage, or in several
+  kEmptyStage,          // a stage without nodes or without devices
+  kDeviceTwice,         // a device in two stages, or twice in one
+  kMixedClasses,        // a stage on devices of several classes
+  kUnevenMicrobatches,  // replicas do not divide the microbatches of the batch
+  kUnpricedReplicas,    // replicas of a training graph that names no weights to agree on
+  kInFlightMismatch,    // the stated microbatches in flight are not those counted here
+  kBatchMismatch,       // the stated time of the batch is not the one computed here
 };
 std::string_view to_string(PlacementViolationCode code);
 
@@ -66,11 +75,15 @@ struct PlacementReport {
   std::vector<PlacementViolation> violations;
   std::vector<double> compute_ms;   // [num_devices]
   std::vector<double> transfer_ms;  // [num_devices]
-  std::vector<double> load_ms;      // [num_devices] the sum of both
+  std::vector<double> load_ms;      // [num_devices] the sum of both, and of sync_ms
   std::vector<Bytes> memory;        // [num_devices]
   std::vector<bool> is_contiguous;  // [num_devices] no path leaves the device and comes back
   bool is_line = true;              // the devices can stand in a line
   double max_load = 0;              // largest of load_ms
+  // Of pipelines of replicated stages alone.
+  std::vector<double> sync_ms;     // [num_devices] between replicas
+  std::vector<int> in_flight;      // [num_devices] microbatches that it holds
+  std::optional<double> batch_ms;  // sum of stages + (microbatches - 1) * the slowest
   bool is_right() const { return violations.empty(); }
 };
 

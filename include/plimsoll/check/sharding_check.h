@@ -51,6 +51,9 @@ enum class ViolationCode {
   kOverCapacity,       // bytes above a rank's cap; one for each rank and tier
   kColocationBroken,   // tables of one tower on different hosts
   kRatingMismatch,     // the plan's stated rating is not the one computed here
+  kTimesMismatch,      // a stated rating, step, time or objective is not the one computed here
+  kRatingAboveCap,     // the plan rates above the cap that it and its bound are said to keep
+  kBoundNotProved,     // the certificate's prices do not prove the stated bound
   kHazard,             // a hazard under `strict`
 };
 std::string_view to_string(ViolationCode code);
@@ -93,6 +96,7 @@ struct CheckOptions {
   std::int64_t batch_size = 512;              // per rank, >= 0; 0 means 512
   embedding::ReservationOptions reservation;  // what is taken from every rank before tables
   std::optional<double> stated_rating;        // compared at 1e-9 relative
+  bool pools_ddr = false;                     // the ranks of a host share its DDR
   embedding::ConstraintMap fqn_constraints;   // as the planner got them: find_constraints
   std::optional<embedding::ParameterConstraints> global_constraints;
 };

@@ -72,7 +72,7 @@ struct KnapsackEvaluation {
 
 // Only the sets of `choice` count. With `backward`, the peak is that of the simulation; without,
 // the memory of what is saved. Errors: kValue (the sets do not part the candidates), kZeroDivision
-// (no candidate takes memory, or none takes time).
+// at "memory" or "runtimes" (no candidate takes any).
 Result<KnapsackEvaluation> evaluate(const GraphInfo& info, const KnapsackChoice& choice,
                                     const BackwardRules* backward = nullptr);
 

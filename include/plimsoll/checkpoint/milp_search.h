@@ -5,8 +5,11 @@
 // beside the bases that it covers.
 // Method. unit_milp.h; then discards are rounded up to whole bytes, and what the solver's
 // tolerances left above the budget is taken where it is cheapest.
+// An infeasible budget is answered by a second program, which minimises the peak: whole units, so
+// that the peak of what it chooses is exact.
 // Promises. A plan whose peak is at most the budget, within the solver's tolerances of the optimum.
-// Units may be any modules that do not contain one another, in any order of return.
+// Units may be any modules that do not contain one another, in any order of return. The smallest
+// budget has a plan; that no smaller one has, by more than the solver's tolerances, is proved.
 // Source: specification of the checkpointing planner, sections 9.2 and 9.6.
 #pragma once
 
@@ -19,7 +22,14 @@
 namespace plimsoll::checkpoint {
 
 // Errors: kConflict for a problem with runs, nested units, or units with needs of their own.
+// kInfeasible with the smallest feasible budget in the explanation; kLimit where an option cut the
+// search. Of `options` each of the two programs gets all.
 Result<Outcome<CheckpointPlan>> plan_by_milp(const CheckpointProblem& problem, Bytes budget,
                                              const solve::MilpOptions& options = {});
+
+// The smallest budget that any plan fits, and the module that binds there: kOptimal, or kFeasible
+// or kLimit where an option cut the search. Errors likewise.
+Result<Outcome<SmallestBudget>> smallest_budget_by_milp(const CheckpointProblem& problem,
+                                                        const solve::MilpOptions& options = {});
 
 }  // namespace plimsoll::checkpoint

@@ -12,7 +12,8 @@
 // Cost. One search of frontier_search.h a node; few nodes unless fixed prices are many. The sweep:
 // a pass over positions and units for every pair kept.
 // Promises. The returned plan fits with what it really discards. Optimal within 1e-9 relative, or
-// kFeasible with its bound after max_nodes. An infeasible budget is proved so by the sweep.
+// kFeasible with its bound after max_nodes, or where choices of operators were left out. An
+// infeasible budget is proved so by the sweep.
 // Source: specification of the checkpointing planner, section 10.
 #pragma once
 
@@ -33,7 +34,7 @@ struct PipelinePlan {
 };
 
 // kInfeasible with the smallest feasible budget in the explanation. Errors as frontier_search.h,
-// and kValue where nothing is in flight.
+// kValue where nothing is in flight, and kOverflow where what is adds up to more than 2^50 bytes.
 Result<Outcome<PipelinePlan>> plan_pipeline_stage(const CheckpointProblem& problem, Bytes budget,
                                                   const PipelineOptions& options = {},
                                                   const RunContext& context = {});

@@ -8,7 +8,8 @@
 // Method. Perspective rows: a node's cost is at least slope * discarded + intercept * chosen for
 // every piece, which needs no big-M and is tight; one row for each lowest candidate, over it and
 // the candidates above it; running sums of discards, read only at positions whose base is a new
-// maximum and above the budget, since any other is implied by an earlier one.
+// maximum and above the budget, since any other is implied by an earlier one. For the least peak a
+// column stands for the budget, and a unit's discard is all or nothing.
 // Promises. The optimum within the solver's tolerances (about 1e-7 of the largest base); any
 // post-order is fine, nested or not.
 // Source: specification of the checkpointing planner, sections 9.1 and 9.6.
@@ -79,6 +80,12 @@ struct UnitMilpOptions {
   std::vector<std::string> ac_units;    // fqns that may be units; empty: any
   std::vector<std::string> fsdp_units;  // fqns that no unit may contain
 };
+
+// The choice with the least peak, whatever it costs: no smaller budget has a plan, within the
+// solver's tolerances. `problem.budget` does not count; what is chosen discards all it can. The
+// certificate's figures are bytes, and the peak is that of the choice itself. Errors likewise.
+Result<Outcome<UnitMilpPlan>> minimise_peak(const UnitMilpProblem& problem,
+                                            const solve::MilpOptions& options = {});
 
 // The fitted problem of a model, which upstream's sac_milp poses. A candidate is no leaf, has a
 // backward, is called once, has a fit and keeps activations. `stats` is valid and `tree` made from

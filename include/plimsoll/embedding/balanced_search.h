@@ -4,22 +4,33 @@
 // under every rank's caps, with a lower bound.
 // Method. The reference planner's plan is a start where its search fits `reference_effort`; the
 // default options are searched first, then, if asked for, those of every width, from the best plan
-// so far (solve::balance).
+// so far (solve::balance). The prices that prove the bound stand in the certificate, so that it can
+// be checked without the search (solve::verify_bound).
 // Promises. Never worse, in the objective searched, than the reference's plan, unless that holds a
-// hazard; the plan makes no hazard of the checker where the options allow that. Under
-// `keeps_reference_rating` the plan's rating is at most the reference's: of the plans of least time
-// and of least rating and the reference's own, the one of least time that holds this; the bound on
-// the time is that of all plans. Deterministic (solve/balanced_placement.h).
-// Source: notes on balanced sharding, section 7.
+// hazard; the plan makes no hazard of the checker where the options allow that. Deterministic
+// (solve/balanced_placement.h).
+// Under `keeps_reference_rating` the reference's rating caps the plan's
+// (BridgeOptions::rating_cap): plan and bound are those of the plans that keep it. Where every tier
+// is in use already, so that none can stand for the cap, it is kept by choice: of the plan of least
+// time, of that of least rating and of the reference's own, the one of least time that keeps it,
+// and the bound is that of all plans. Where the reference's search was cut, or no plan without
+// hazards is found that keeps its rating, the condition is dropped, and a warning says so. Source:
+// notes on balanced sharding, section 7.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
+#include <vector>
 
-#include "plimsoll/embedding/placement_bridge.h"
+#include "plimsoll/embedding/plan_times.h"
 #include "plimsoll/embedding/planner.h"
+#include "plimsoll/solve/placement_bound.h"
 
 namespace plimsoll::embedding {
+
+// How the proof of a bound begins that rests on an exhausted search, not on prices.
+inline constexpr std::string_view kSearchedToTheEnd = "search to the end";
 
 struct BalancedOptions {
   BridgeOptions bridge;
@@ -28,12 +39,9 @@ struct BalancedOptions {
   bool uses_reference = true;           // as a start
   ReferenceOptions reference;
   std::int64_t stop_at = -1;  // effort at which to stop; < 0: nowhere
-};
-
-// Three ways to see one plan, ms.
-struct PlanTimes {
-  double rating = 0, step = 0, time = 0;
-  bool operator==(const PlanTimes&) const = default;
+  bool certifies = true;      // keeps the prices that prove the bound
+  // Where an earlier run was stopped (BalancedResult::stops), to stop there again.
+  std::vector<std::int64_t> stops;
 };
 
 struct BalancedResult {
@@ -41,14 +49,48 @@ struct BalancedResult {
   PlanTimes times;          // of the plan, NaN without one
   std::optional<PlanTimes> reference;  // of the reference's plan, where it found one
   std::int64_t effort = 0;             // spent
+  bool is_reference_whole = false;     // the reference's search ran to its end
+  std::optional<double> rating_cap;    // ms; plan and bound are those of the plans that keep it
+  std::optional<solve::PlacementBound> bound;  // what prices prove of the problem searched last
+  // Where the clock or a cancel stopped the reference's search (proposals) and each of ours
+  // (effort), in turn; -1: nowhere.
+  std::vector<std::int64_t> stops;
 };
-
-// The plan's rating, step and time. Precondition: a placed plan of these options.
-PlanTimes plan_times(const BridgeInput& input, const StepModel& step_model,
-                     const PlacedProposal& plan);
 
 // Errors: those of plan_like_torchrec and make_placement_bridge.
 Result<BalancedResult> plan_balanced(const PlanningProblem& problem, const BalancedOptions& options,
                                      const SearchOptions& search, const RunContext& context);
+
+// Options that are there already, as those of a dump: `prepared` has enumeration (profiles may be
+// empty), reservation and provenance, as prepare_like_torchrec makes them. The problem's model and
+// topology are what reports and hazards need.
+struct GivenOptions {
+  PlanningResult prepared;
+};
+Result<BalancedResult> plan_balanced(const PlanningProblem& problem, const GivenOptions& given,
+                                     const BalancedOptions& options, const SearchOptions& search,
+                                     const RunContext& context);
+
+// The search over one set of options.
+struct OptionSearchResult {
+  Outcome<PlacedProposal> outcome;  // in table order
+  std::optional<double> rating_cap;
+  std::optional<solve::PlacementBound> bound;
+  std::int64_t effort = 0;
+  std::vector<std::int64_t> stops;  // of each search
+};
+
+// `starts` are plans of these options; those that break a rule or hold a hazard are left out. Of
+// `options` the bridge, `certifies`, `stop_at` and `stops` count. Errors: those of
+// make_placement_bridge.
+Result<OptionSearchResult> balance_options(const BridgeInput& input, const BalancedOptions& options,
+                                           const std::vector<PlacedProposal>& starts,
+                                           const SearchOptions& search, const RunContext& context);
+
+// The problem that a plan's bound is of, made from the same inputs as plan_balanced makes it, for
+// those who check the bound: reserved, enumerated (with every width where `max_column_blocks` is
+// above 0) and bridged.
+Result<PlacementBridge> make_bounded_problem(const PlanningProblem& problem,
+                                             const BalancedOptions& options);
 
 }  // namespace plimsoll::embedding

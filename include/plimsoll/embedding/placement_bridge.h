@@ -35,6 +35,7 @@ enum class BalanceObjective {
   kStep,    // sum over the five components of the slowest rank's
   kTime,    // StepModel
 };
+std::string_view to_string(BalanceObjective objective);  // "rating", "step", "time"
 
 // What a step takes, as data: weights of the slowest rank's kernels, collectives, output bytes and
 // tables, a charge for each sharding type present in a module, a floor.
@@ -53,8 +54,15 @@ struct BridgeOptions {
   BalanceObjective objective = BalanceObjective::kRating;
   StepModel step_model;
   bool keeps_hazards = false;
-  std::map<std::string, std::vector<int>> allowed_ranks;  // by fqn, ascending; absent: all
-  std::vector<std::vector<std::string>> apart;            // fqns that share no rank
+  std::map<std::string, std::vector<int>> allowed_ranks;    // by fqn, ascending; absent: all
+  std::map<std::string, std::vector<int>> forbidden_ranks;  // by fqn, ascending
+  std::vector<std::vector<std::string>> together;           // fqns of one rank, host or spread
+  std::vector<std::vector<std::string>> apart;              // fqns that share no rank
+  // ms > 0: no rank's total is larger, but for a relative 1e-9. It stands as a tier that no option
+  // needs, so not where options need all three.
+  std::optional<double> rating_cap;
+  std::optional<Bytes> max_hbm;  // >= 0; of every rank, below its cap
+  bool pools_ddr = false;        // the ranks of a host share its DDR
 };
 
 // What the bridge reads; pointers may be null where options come from a dump.
@@ -74,11 +82,16 @@ struct PlacementBridge {
   std::vector<std::vector<std::int32_t>> tables;  // [num_units] the unit's tables
   // [num_units][choices][tables of the unit] options.
   std::vector<std::vector<std::vector<std::int32_t>>> options;
+  int rating_tier = -1;  // the tier that stands for the rating cap; -1: none does
+  // Tables of one dependency are held closer than the reference holds them, or combinations of
+  // their options were left out: no bound of this problem holds for all plans.
+  bool is_tighter = false;
   std::vector<Warning> warnings;
 };
 
-// Errors: kNotFound for a table that `allowed_ranks` or `apart` name and the options lack; kValue
-// for a step model that is negative or not finite; those of `validate`.
+// Errors: kConflict for pools of DDR where a fast domain is wider than a host, and for tables that
+// cannot stand together; kNotFound for a table that a rule names and the options lack; kValue for a
+// step model that is negative or not finite; those of `validate`.
 Result<PlacementBridge> make_placement_bridge(const BridgeInput& input,
                                               const BridgeOptions& options);
 

@@ -78,6 +78,17 @@ Result<PlanningResult> plan_like_torchrec(const PlanningProblem& problem,
                                           const ReferenceOptions& options,
                                           const SearchOptions& search, const RunContext& context);
 
+// Its two halves: reserving and enumerating (`failure` and no reservation where that leaves
+// nothing), and the search over the options that are prepared, which may come from elsewhere.
+// `estimator` may be null: proposers that scale caches then fail.
+Result<PlanningResult> prepare_like_torchrec(const PlanningProblem& problem,
+                                             const ReferenceOptions& options,
+                                             const SearchOptions& search);
+Result<PlanningResult> search_like_torchrec(const PlanningProblem& problem,
+                                            const Estimator* estimator, PlanningResult prepared,
+                                            const ReferenceOptions& options,
+                                            const SearchOptions& search, const RunContext& context);
+
 // The function type of every embedding search, chosen by name: "torchrec", or "balanced" (least
 // time among plans whose rating is at most the reference's; more of it in balanced_search.h).
 using EmbeddingSearch = std::function<Result<PlanningResult>(

@@ -11,7 +11,9 @@
 
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
+#include "plimsoll/partition/graph.h"
 #include "plimsoll/partition/operator_graph.h"
+#include "plimsoll/partition/placement.h"
 
 namespace plimsoll::io {
 
@@ -26,6 +28,10 @@ Result<std::vector<int>> number_stages(const partition::OperatorGraph& graph,
 // the road that works for every placement.
 std::string write_callback_table(const partition::OperatorGraph& graph,
                                  const std::vector<int>& stage);
+
+// The same of torch.fx's graph and its partitions, by their ids.
+std::string write_fx_callback_table(const partition::Graph& graph,
+                                    const partition::Placement& placement);
 
 // {"fqn": "BEGINNING"}, one line for each stage but the first: torch.distributed.pipelining's
 // split_spec. A stage begins where a module is entered: the outermost one whose first operator is

@@ -19,6 +19,7 @@
 #include "plimsoll/partition/cost_graph.h"
 #include "plimsoll/partition/device_assignment.h"
 #include "plimsoll/partition/objective.h"
+#include "plimsoll/partition/pipeline_placement.h"
 #include "plimsoll/partition/placement.h"
 
 namespace plimsoll::io {
@@ -29,6 +30,8 @@ struct PlacedStage {
   std::vector<int> devices;  // distinct
   std::string device_class;  // empty where devices have no classes
   std::optional<double> compute_ms, transfer_ms, load_ms;
+  std::optional<double> sync_ms;  // of a pipeline: until its replicas agree; part of load_ms
+  std::optional<int> in_flight;   // of a pipeline: microbatches that a device holds
   Bytes memory = 0;
   std::optional<Bytes> memory_cap;  // of each of its devices; absent: no limit
   std::vector<std::string> nodes;
@@ -77,8 +80,19 @@ std::string write_placement(const PlacementAnswer& answer);
 void put_assignment(const partition::CostGraph& graph, std::span<const std::string> names,
                     const partition::DeviceAssignment& assignment, PlacementAnswer& answer);
 
-// And back. Errors at the file: kValue (no stages, a name that no node has, a node without a
-// device), kConflict (a stage with several devices, which such an assignment cannot say).
+// The same of a pipeline of replicated stages. Precondition: as figures_of_stages() says.
+void put_pipeline(const partition::CostGraph& graph, const partition::PipelineTerms& terms,
+                  std::span<const std::string> names, const partition::PipelinePlacement& placement,
+                  PlacementAnswer& answer);
+
+// And back; nodes without a stage are the checker's to find. Errors at the file: kValue (no stages,
+// a name that no node has).
+Result<partition::PipelinePlacement> take_pipeline(const PlacementAnswer& answer,
+                                                   std::span<const std::string> names,
+                                                   std::string_view file);
+
+// An assignment, back. Errors at the file: kValue (no stages, a name that no node has, a node
+// without a device), kConflict (a stage with several devices, which such an assignment cannot say).
 Result<partition::DeviceAssignment> take_assignment(const PlacementAnswer& answer,
                                                     std::span<const std::string> names,
                                                     std::string_view file);

@@ -10,7 +10,10 @@
 
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
+#include "plimsoll/embedding/plan_times.h"
 #include "plimsoll/embedding/sharding_plan.h"
+#include "plimsoll/solve/frontier.h"
+#include "plimsoll/solve/placement_bound.h"
 
 namespace plimsoll::io {
 
@@ -22,14 +25,38 @@ struct PlanFailure {
   bool operator==(const PlanFailure&) const = default;
 };
 
+// `count` equal shards in shard order, as in ShardSizeRun, with bytes and ms of one of them.
+struct ShardCosts {
+  embedding::ShardSizeRun size;
+  Bytes hbm = 0, ddr = 0, ssd = 0;
+  double perf = 0;  // total
+  bool operator==(const ShardCosts&) const = default;
+};
+
+// The option of a dump that a table takes, and the rank of each of its shards, in shard order.
+struct TakenOption {
+  std::string fqn;
+  std::int64_t option = 0;  // into the dump's options
+  std::optional<std::uint64_t> storage_hash;
+  std::vector<std::int32_t> ranks;
+  std::vector<ShardCosts> shards;
+  bool operator==(const TakenOption&) const = default;
+};
+
 // What a planning run answers. A bare plan reads as an answer without status.
 struct ShardingAnswer {
   std::optional<SolveStatus> status;
   std::optional<StopReason> stop;
   std::optional<double> rating;
+  std::optional<embedding::BalanceObjective> objective;  // of the balanced search
+  std::optional<embedding::PlanTimes> times, reference;  // the plan's; the reference plan's
   std::optional<embedding::ShardingPlan> plan;
+  std::vector<TakenOption> options;  // where the options came from a dump
   Bill bill;
   std::optional<Certificate> certificate;
+  std::optional<solve::PlacementBound> bound;  // in the certificate: what proves it
+  std::vector<solve::FrontierPoint> frontier;  // by bytes of HBM a rank
+  std::vector<solve::FrontierPoint> frontier_bound;
   std::optional<Provenance> provenance;
   std::vector<Warning> warnings;
   std::optional<Explanation> explanation;

@@ -4,7 +4,9 @@
 #include <span>
 #include <string>
 
+#include "plimsoll/check/balance_check.h"
 #include "plimsoll/check/checkpoint_check.h"
+#include "plimsoll/check/critical_path_check.h"
 #include "plimsoll/check/pipeline_check.h"
 #include "plimsoll/check/placement_check.h"
 #include "plimsoll/check/sharding_check.h"
@@ -14,7 +16,13 @@
 
 namespace plimsoll::io {
 
-std::string write_check_report(const check::CheckReport& report);  // plimsoll.check_report/1
+// "plimsoll.partition_check_report/1"; without `has_path` the critical path is null.
+std::string write_partition_report(const check::CriticalPathReport& report,
+                                   const partition::PartitionerConfig& config, bool has_path);
+
+// plimsoll.check_report/1. `balance` may be null; an infinite bound (no plan exists) is null.
+std::string write_check_report(const check::CheckReport& report,
+                               const check::BalanceReport* balance = nullptr);
 // plimsoll.checkpoint_check_report/1
 std::string write_checkpoint_report(const check::CheckpointReport& report);
 // plimsoll.placement_check_report/1. `names` are the nodes' own.

@@ -12,7 +12,8 @@
 // downsets can stand between two stages. Where not everything fits one device, memory caps are left
 // out first: that answer is a bound, and final if it happens to fit. Where groups are too many they
 // are coarsened first (acyclic_coarsening.h), and where downsets are not exhausted the plan is
-// refined by annealing that keeps to the order (multilevel.h). Weights are charged exactly,
+// refined by annealing that keeps to the order (multilevel.h), and a path through the graph bounds
+// what stages must move (path_bound.h). Weights are charged exactly,
 // once for every stage that reads them. With pair rates the chains are priced at the fastest rate
 // of each device, which makes a bound; the plan is charged truly, after devices have traded stages.
 // Cost. Proportional to the downsets and, at worst, to their square; both are cut off by limits.
@@ -44,6 +45,7 @@ struct ContiguousRules {
   bool uses_windows = true;        // downsets that a limit excludes after a set of devices
   bool relaxes_memory = true;      // a bound, and with luck the answer, without memory caps
   bool refines_in_order = true;    // annealing where the downsets are not exhausted
+  bool bounds_by_paths = true;     // there, what the stages along a path must move
 };
 
 struct ContiguousSplitOptions {

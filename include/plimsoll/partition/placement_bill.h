@@ -2,6 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "plimsoll/core/units.h"
@@ -36,6 +38,11 @@ struct PlacementBill {
   std::vector<Cut> cuts;      // by net
   bool operator==(const PlacementBill&) const = default;
 };
+
+// Devices in an order in which no edge leads backwards, of those that could come next the one whose
+// entry of `first` is least; those with a negative one stay out. Where devices wait for each other,
+// they and what is behind them are missing. Edges join different devices that run something.
+std::vector<int> line_up(std::span<const int> first, std::vector<std::pair<int, int>> edges);
 
 // The devices that run something, in an order in which no forward value travels backwards; of
 // those that could come next the one with the first node. Nothing where devices wait for each

@@ -10,6 +10,8 @@
 //   group      a device that runs group g runs some set S with g in it and is loaded with at least
 //              time(S) + cut(S). Both are submodular, so the least such load over all S is a
 //              minimum cut, with every net as two vertices; the greatest over g counts
+//   shares     where all loads stay within T, each group bears at least a share of what its device
+//              moves; work and shares beside what all devices do at T (share_bound.h)
 //   block      some device spends at least the work bound in computing: the least load of a set of
 //              groups that does, as a mixed-integer program with one block (guess the bottleneck)
 //   program    the whole placement as a mixed-integer program: x[group, device], one variable for
@@ -39,10 +41,13 @@
 namespace plimsoll::partition {
 
 // Each only adds a bound.
+inline constexpr std::int64_t kShareSteps = 400'000'000;
+
 struct PlacementBoundRules {
   bool uses_work = true;
   bool uses_packing = true;
   bool uses_groups = true;
+  bool uses_shares = true;
   bool uses_block = true;    // where programs are allowed at all
   bool uses_program = true;  // the same
 };
@@ -53,6 +58,8 @@ struct PlacementBoundOptions {
   // > 0, of all programs together; absent: no programs. Deadlines of the context count too.
   std::optional<double> program_time_limit_s;
   std::int64_t max_cuts = 256;  // >= 0; minimum cuts for the group bound
+  // >= 0; arcs looked at in the minimum cuts of the bound by shares.
+  std::int64_t max_share_steps = kShareSteps;
   PlacementBoundRules rules;
 };
 

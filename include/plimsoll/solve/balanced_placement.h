@@ -3,19 +3,22 @@
 // Problem. PlacementProblem: a placement of small objective, a lower bound, or a proof that there
 // is none.
 // Method. Where taken choices are charged for causes, every set of causes that a placement may use
-// is a part of its own, without charges; else all is one part. Of each part:
-//   the average bound on what a target leaves (filtered_bound), or a proof of infeasibility;
-//   the caller's starts, and constructions by targets of the uniform load;
-//   of up to kMaxDiveUnits units: dives by bisection between bound and incumbent;
-//   the bound by contents of hosts and ranks (pattern_bound);
+// is a part of its own, without charges; else all is one part. In turn:
+//   the average bound on what a target leaves, or a proof of infeasibility;
+//   the caller's starts, completions of ranks, constructions by targets of the uniform load;
+//   bounds by windows and by coarse contents of hosts and ranks (bound_placement);
+//   of up to kMaxDiveUnits units: dives by bisection between bound and incumbent, and a short one
+//   that may prove at once that nothing is better;
+//   dives by contents and into neighbourhoods, choices of few parts first (content_search);
 //   annealing from the best starts, all of them, then 4, then 2;
+//   bounds by fine contents, branched where units are few;
 //   of up to kMaxDiveUnits units: a dive without memory under the incumbent, whose exhaustion is a
 //   proof.
 // Parts whose bound reaches the incumbent are left; the bound of all is the least of the parts'.
-// Cost. Effort counts moves, nodes and units placed; the bound's is not counted.
+// Cost. Effort counts moves, nodes, units placed, hundreds of cells priced, and a bound's pricings.
 // Promises. A function of problem, options and seed, whatever the clock, unless a clock or a cancel
-// stops it: then `effort` says where, and `stop_at` of that number stops there again. Never worse
-// than an allowed start; the objective is the judge's; lower_bound <= objective.
+// stops it: then `effort` says where, and `stop_at` of that number stops there again with the same
+// plan. Never worse than an allowed start; the objective is the judge's; lower_bound <= objective.
 // Source: notes on balanced sharding, section 7; part 2, section 7.
 #pragma once
 
@@ -24,6 +27,7 @@
 
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/run_context.h"
+#include "plimsoll/solve/placement_bound.h"
 #include "plimsoll/solve/placement_problem.h"
 
 namespace plimsoll::solve {
@@ -43,10 +47,13 @@ struct BalanceOptions {
 
 struct BalanceOutcome {
   Outcome<UnitPlacements> outcome;
+  // What proves its value, for verify_bound; the certificate's lower bound may be higher where
+  // dives searched to the end, and is never above the objective.
+  PlacementBound bound;
   std::int64_t effort = 0;  // spent
 };
 
-// `search.effort` is what annealing and dives together may spend (kDefaultBalanceEffort).
+// `search.effort` is what all of it together may spend, about (kDefaultBalanceEffort).
 // Precondition: a valid problem.
 BalanceOutcome balance(const PlacementProblem& problem, const BalanceOptions& options,
                        const SearchOptions& search, const RunContext& context);

@@ -33,6 +33,7 @@ struct BoundOptions {
   double tolerance = 1e-6;          // >= 0; incumbent / value - 1 that ends the search
   bool use_windows = true;
   bool use_patterns = true;
+  bool use_fine = true;  // patterns at `cells` after those at `coarse_cells`
   bool use_branching = true;
   int coarse_cells = 2000;           // >= 1
   int cells = 16000;                 // >= 1
@@ -49,5 +50,8 @@ struct BoundOptions {
 // Precondition: a valid problem.
 PlacementBound bound_placement(const PlacementProblem& problem, const BoundOptions& options,
                                const RunContext& context);
+// With the problem's groups (options.groups plays no part).
+PlacementBound bound_placement(const PlacementProblem& problem, const PlacementGroups& groups,
+                               const BoundOptions& options, const RunContext& context);
 
 }  // namespace plimsoll::solve

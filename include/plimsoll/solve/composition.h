@@ -9,7 +9,8 @@
 // A split at one cap walks back through the pairs: for two functions the best m is an end of a
 // piece of one of them, found by one pass over both.
 // Cost. Of two curves with a and b pieces, r of them runs: O(r b log r + a), so linear where one is
-// convex; a split O(a + b) a pair.
+// convex; a split O(a + b) a pair. At one cap two parts need no curve of the whole: split_between
+// is O(a + b) in all.
 // Promises. At every whole byte the least sum, within the tolerance of the minimum. A split never
 // hands out more than the cap; of equal sums it leaves the most memory free, and gives the later
 // parts less.
@@ -46,6 +47,10 @@ struct MemorySplit {
   double next_gib_ms = 0;     // what one more GiB saves if split anew
   bool operator==(const MemorySplit&) const = default;
 };
+
+// The cheapest split of one cap between two parts. Of equal sums `b` gets the fewest bytes, and
+// each part no more than its cost needs. Absent where the cap is below what both need at least.
+std::optional<MemorySplit> split_between(const Frontier& a, const Frontier& b, Bytes cap);
 
 class Composition {
  public:

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "plimsoll/core/run_context.h"
 #include "plimsoll/solve/pattern_pricing.h"
 #include "plimsoll/solve/small_simplex.h"
 
@@ -61,6 +62,7 @@ struct MasterOptions {
   double penalty = 100;                 // ms, > 0, for a unit without place: no pi is larger
   Rounding rounding = Rounding::kDown;  // kUp: contents that fit, and no bound
   bool smooth = true;
+  const RunContext* context = nullptr;  // asked between pricings; null: none
 };
 
 class PatternMaster {

@@ -10,10 +10,10 @@
 // incumbent, and the next tau lies below it by a third of the gap left; a failure halves the step.
 // With several barriers the energy is the objective itself, the largest load of each barrier, and
 // 2 % of a 16th-power mean that breaks plateaus.
-// Cost. O(1) a piece moved, O(ranks of a host) a block, O(ranks) a choice; with several barriers
-// O(ranks) where the slowest rank of one is touched.
-// Promises. A function of problem, start, options; never worse than the start by the judge.
-// Source: notes on balanced sharding, sections 3.3 and 4.
+// Cost. O(1) a piece moved, O(ranks of a host) a block; a choice O(ranks) where it is uniform, or
+// up to 256 ranks (more are sampled for its new place); with several barriers O(ranks) where the
+// slowest rank of one is touched. Promises. A function of problem, start, options; never worse than
+// the start by the judge. Source: notes on balanced sharding, sections 3.3 and 4.
 #pragma once
 
 #include <cstdint>

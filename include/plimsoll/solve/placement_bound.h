@@ -31,6 +31,7 @@ enum class DualFunctionKind {
   kRounding,   // parameter e in (0, 1/2]: with n = floor(1 / e), floor(x / e) / n below 1/2, 1/2 at
                // 1/2, 1 - floor((1 - x) / e) / n above             [Carlier, Clautiaux, Moukrim]
 };
+std::string_view to_string(DualFunctionKind kind);  // "identity", "threshold", ...
 struct DualFunction {
   DualFunctionKind kind = DualFunctionKind::kIdentity;
   double parameter = 0;

@@ -8,8 +8,9 @@
 // while A holds; then blocks and pieces go, largest share of target or cap first, to the least
 // loaded host or rank with room, and a unit that fits nowhere takes its next best choice.
 // `construct_starts` does so over a grid of targets, A, host preferences and limits.
-// Cost. O(n log n + pieces * ranks) a plan, n units.
-// Promises. A function of its arguments alone; ties go to the earlier unit, choice, rank. Plans are
+// Cost. O(n log n + pieces log ranks) a plan, n units, where memory does not bind.
+// Promises. A function of its arguments alone; ties go to the earlier unit, choice, rank; ranks of
+// several classes are compared by the loads of the first. Plans are
 // allowed. It may miss a plan that exists.
 // Source: notes on balanced sharding, section 3.2.
 #pragma once

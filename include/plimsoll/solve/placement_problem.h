@@ -104,7 +104,8 @@ struct PlacementValue {
 // choices, lists that are not ascending; kOverflow where all bytes together leave 63 bits.
 Result<void> validate(const PlacementProblem& problem);
 
-// Piece by piece, in unit order: the judge of every search over this problem. O(pieces + ranks).
+// The judge of every search over this problem, in unit order. O(pieces of device and host choices +
+// runs + ranks).
 // Precondition: a valid problem.
 PlacementValue evaluate(const PlacementProblem& problem, const UnitPlacements& placements);
 

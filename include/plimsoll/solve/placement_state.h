@@ -71,9 +71,11 @@ class PlacementState {
   std::vector<std::vector<int>> on_rank_, on_host_;
   TierBytes uniform_bytes_{};  // on every rank
   struct Pools {
-    std::vector<int> of_rank;      // [num_ranks]
-    std::vector<Bytes> cap, used;  // [pools]; used without uniform bytes
-    std::vector<int> num_ranks;    // [pools]
+    std::vector<int> of_rank;            // [num_ranks]
+    std::vector<Bytes> cap, used;        // [pools]; used without uniform bytes
+    std::vector<int> num_ranks;          // [pools]
+    Bytes least_cap = 0, most_used = 0;  // no pool has used more since the last clear
+    int most_ranks = 1;
   };
   std::vector<Pools> pools_;               // by PlacementItems::tiers
   std::vector<std::vector<int>> sets_of_;  // [num_units] of PlacementProblem::apart

@@ -75,6 +75,7 @@ class SmallSimplex {
   std::vector<double> basic_;    // [rows] values
   std::vector<double> prices_;   // [rows]
   std::vector<double> direction_;
+  int pivots_since_refactor_ = 0;
   bool has_gained_ = false;
 };
 

@@ -1,0 +1,199 @@
+#include "plimsoll/partition_case.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "plimsoll/common.h"
+#include "plimsoll/core/digest.h"
+#include "plimsoll/io/cost_overlay.h"
+#include "plimsoll/io/dnn_partitioning_json.h"
+#include "plimsoll/io/files.h"
+#include "plimsoll/io/fx_placement.h"
+#include "plimsoll/io/graph_formats.h"
+#include "plimsoll/io/operator_graph_json.h"
+#include "plimsoll/io/shipped.h"
+#include "plimsoll/partition_devices.h"
+#include "plimsoll/partition_rules.h"
+
+namespace plimsoll::app {
+namespace {
+
+// ---------------------------------------------------------------- formats
+
+Result<PartitionCase> read_dnn(std::string_view text, const std::string& file) {
+  PLIMSOLL_ASSIGN(io::DnnPartitioningInput input, io::read_dnn_partitioning(text, file));
+  PartitionCase made;
+  PLIMSOLL_ASSIGN(const std::string canonical, io::write_dnn_partitioning(input));
+  made.input_hash = sha256_hex(canonical);
+  for (const std::int64_t id : input.ids) made.names.push_back(fmt::format("{}", id));
+  made.dnn_ids = std::move(input.ids);
+  made.costs = std::move(input.graph);
+  return made;
+}
+
+Result<PartitionCase> read_fx(std::string_view text, const std::string& file) {
+  PartitionCase made;
+  PLIMSOLL_ASSIGN(made.fx, io::read_fx_graph(text, file));
+  made.input_hash = sha256_hex(io::write_fx_graph(*made.fx));
+  return made;
+}
+
+// Operators have costs only on devices, which the flags name.
+Result<PartitionCase> read_operators(const io::GraphFile& file, const PartitionFlags& flags) {
+  PLIMSOLL_ASSIGN(io::ImportedGraph imported, io::read_operators(file));
+  if (!flags.cost_overlay.empty()) {
+    PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(flags.cost_overlay));
+    PLIMSOLL_ASSIGN(const io::CostOverlay overlay, io::read_cost_overlay(text, flags.cost_overlay));
+    PLIMSOLL_RETURN_IF_ERROR(io::apply_overlay(overlay, imported.graph));
+  }
+  PartitionCase made;
+  made.input_hash = sha256_hex(io::write_operator_graph(imported.graph));
+  PLIMSOLL_ASSIGN(partition::OperatorCosts costs, make_operator_costs(flags, imported.graph));
+  for (const partition::CostNode& node : costs.graph.nodes) made.names.push_back(node.name);
+  made.costs = std::move(costs.graph);
+  made.warnings = std::move(imported.warnings);
+  if (flags.is_pipeline) {
+    made.terms.emplace();
+    made.terms->per_microbatch = costs.stashed;
+  }
+  made.operators = OperatorCase{std::move(imported.graph), std::move(costs)};
+  return made;
+}
+
+Result<PartitionCase> read_graph(const PartitionFlags& flags) {
+  io::GraphFile file;
+  if (is_file_name(flags.graph)) {
+    PLIMSOLL_ASSIGN(file, io::open_graph_file(flags.graph));
+  } else {
+    PLIMSOLL_ASSIGN(const std::string_view text, io::find_shipped_graph(flags.graph));
+    PLIMSOLL_ASSIGN(file, io::recognize_graph(std::string(text), flags.graph));
+  }
+  switch (file.format) {
+    case io::GraphFormat::kOperatorGraph:
+    case io::GraphFormat::kExportedProgram:
+    case io::GraphFormat::kOnnx:
+      return read_operators(file, flags);
+    case io::GraphFormat::kDnnPartitioning:
+      return read_dnn(file.text, flags.graph);
+    case io::GraphFormat::kFxPartitioner:
+      return read_fx(file.text, flags.graph);
+    case io::GraphFormat::kPipedream:
+    case io::GraphFormat::kPiper:
+      break;
+  }
+  PartitionCase made;
+  PLIMSOLL_ASSIGN(made.pipeline, read_pipeline_case(file, flags));
+  return made;
+}
+
+Result<void> refuse_traced_flags(const PartitionFlags& flags) {
+  for (const auto& [flag, value] :
+       {std::pair("--times", &flags.times), std::pair("--cost-overlay", &flags.cost_overlay),
+        std::pair("--launch-floor", &flags.launch_floor)}) {
+    if (!value->empty()) return refuse(flag, "the graph states its costs", "leave it out");
+  }
+  return {};
+}
+
+Result<void> refuse_pipeline_flags(const PartitionFlags& flags, const PartitionCase& made) {
+  if (!flags.bandwidth.empty()) {
+    return refuse("--bandwidth", "only profiles of pipelines leave their links to a flag",
+                  "leave it out, or give PipeDream's graph.txt or Piper's JSON");
+  }
+  if ((flags.microbatches == 0 && !flags.straight) || (flags.is_pipeline && made.costs)) return {};
+  return refuse(flags.straight ? "--straight" : "--microbatches",
+                "only pipelines run batches through replicated stages",
+                made.costs ? "leave it out, or ask for --objective pipeline"
+                           : "leave it out, or give a graph with costs by class of device");
+}
+
+// What a batch is, and what the graph leaves open about it.
+Result<void> set_terms(const PartitionFlags& flags, PartitionCase& made) {
+  if (flags.microbatches == 0) {
+    return refuse("--microbatches", "a batch needs to know its microbatches", "give their number");
+  }
+  if (!made.terms) made.terms.emplace();
+  made.terms->num_microbatches = flags.microbatches;
+  if (flags.straight) made.terms->max_replicas = 1;
+  if (!is_training(*made.costs)) return {};
+  if (!made.operators) {
+    made.warnings.push_back({"microbatches_in_flight", "",
+                             "the graph does not say which bytes are kept for each microbatch: "
+                             "those of one count, however many are in flight"});
+  }
+  if (made.costs->weights.empty() && !flags.straight) {
+    made.warnings.push_back({"no_replicas", "",
+                             "the graph does not say which weights replicas would have to agree "
+                             "on, so that no stage is replicated"});
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<PartitionCase> load_partition_case(const PartitionFlags& flags) {
+  PLIMSOLL_RETURN_IF_ERROR(check_standard_input({flags.graph, flags.on}));
+  PLIMSOLL_RETURN_IF_ERROR(check_repetition(flags.devices, "--devices"));
+  PLIMSOLL_RETURN_IF_ERROR(check_repetition(flags.memory, "--memory"));
+  PLIMSOLL_ASSIGN(PartitionCase made, read_graph(flags));
+  made.name = flags.graph;
+  if (made.pipeline) {
+    PLIMSOLL_RETURN_IF_ERROR(refuse_traced_flags(flags));
+    return made;
+  }
+  PLIMSOLL_RETURN_IF_ERROR(refuse_pipeline_flags(flags, made));
+  if (made.fx) {
+    PLIMSOLL_RETURN_IF_ERROR(set_fx_devices(flags, made.fx->config));
+    return made;
+  }
+  if (!made.operators) {
+    PLIMSOLL_RETURN_IF_ERROR(refuse_traced_flags(flags));
+    PLIMSOLL_RETURN_IF_ERROR(set_devices(flags, made));
+  }
+  PLIMSOLL_RETURN_IF_ERROR(set_rules(flags, made));
+  if (flags.is_pipeline) PLIMSOLL_RETURN_IF_ERROR(set_terms(flags, made));
+  return made;
+}
+
+bool is_any_placement(std::string_view text) {
+  return io::is_placement(text) || io::is_dnn_partitioning_split(text) || io::is_fx_partition(text);
+}
+
+Result<io::PlacementAnswer> read_placement_answer(std::string_view text, const std::string& file) {
+  if (io::is_placement(text)) return io::read_placement(text, file);
+  if (io::is_fx_partition(text)) return io::read_fx_partition(text, file);
+  return io::PlacementAnswer{};
+}
+
+void fill_from_answer(const io::PlacementAnswer& answer, PartitionFlags& flags) {
+  flags.is_pipeline = answer.objective == partition::Objective::kPipeline;
+  if (answer.provenance) fill_from_provenance(answer.provenance->options, flags);
+}
+
+Result<ReadPlacement> read_any_placement(std::string_view text, const std::string& file,
+                                         const PartitionCase& made) {
+  if (!made.costs) {
+    return refuse(made.name, "a placement by class of device, for a graph of another form",
+                  "give the graph that it places");
+  }
+  ReadPlacement placement;
+  if (io::is_dnn_partitioning_split(text)) {
+    if (!made.dnn_ids) {
+      return refuse(file, "a split of the placement benchmark, for a graph of another form",
+                    "give the graph that it splits");
+    }
+    PLIMSOLL_ASSIGN(placement.assignment,
+                    io::read_dnn_partitioning_split(text, file, {*made.costs, *made.dnn_ids}));
+    return placement;
+  }
+  PLIMSOLL_ASSIGN(placement.answer, read_placement_answer(text, file));
+  if (placement.answer.objective == partition::Objective::kFx) {
+    return refuse(file, "partitions of torch.fx's, for a graph of another form",
+                  "give the graph that they partition");
+  }
+  PLIMSOLL_ASSIGN(placement.assignment, io::take_assignment(placement.answer, made.names, file));
+  return placement;
+}
+
+}  // namespace plimsoll::app

@@ -1,0 +1,24 @@
+// `check` of placements, whatever graph they are of.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "plimsoll/common.h"
+#include "plimsoll/partition_flags.h"
+
+namespace plimsoll::app {
+
+struct PlacementCheckRun {
+  GlobalFlags global;
+  PartitionFlags partition;
+  bool contiguous = false;  // asked of the placement whatever it says
+  std::string plan;         // the file
+};
+
+// Judges a placement of ours, a split of the placement benchmark or a partition result of torch's,
+// prints, and returns the exit code. Devices and rules are those that the placement says it was
+// made with; flags win over that.
+int run_placement_check(PlacementCheckRun run, std::string_view text);
+
+}  // namespace plimsoll::app

@@ -1,0 +1,107 @@
+#include "plimsoll/shard_dump.h"
+
+#include <fmt/format.h>
+
+#include "plimsoll/common.h"
+#include "plimsoll/core/digest.h"
+#include "plimsoll/io/files.h"
+
+namespace plimsoll::app {
+
+using embedding::PlanningResult;
+
+Result<std::optional<io::TorchrecOptions>> load_dump(const PlanningFlags& flags) {
+  if (flags.model == "-" || !is_file_name(flags.model)) return std::nullopt;
+  PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(flags.model));
+  if (!io::is_torchrec_options(text)) return std::nullopt;
+  const std::pair<const char*, bool> decided[] = {
+      {"--on", !flags.on.empty()},
+      {"--batch-size", flags.batch_size.has_value()},
+      {"--optimizer", !flags.optimizer.empty()},
+      {"--constraints", !flags.constraints.empty()},
+      {"--cost-model", !flags.cost_model.empty()},
+      {"--reservation", !flags.reservation.empty()},
+      {"--easyrec-environment", flags.easyrec_environment}};
+  for (const auto& [flag, is_given] : decided) {
+    if (!is_given) continue;
+    return fail(ErrorCode::kUsage, flag, "the dump of options has decided that",
+                "leave the flag out");
+  }
+  PLIMSOLL_ASSIGN(io::TorchrecOptions dump, io::read_torchrec_options(text, flags.model));
+  dump.hash = blake2b_hex(text);
+  return dump;
+}
+
+embedding::PlanningProblem make_problem(const io::TorchrecOptions& dump) {
+  embedding::PlanningProblem problem;
+  problem.model = dump.model;
+  problem.topology = dump.topology;
+  problem.batch_size = dump.batch_size;
+  return problem;
+}
+
+embedding::GivenOptions make_given(const io::TorchrecOptions& dump) {
+  embedding::GivenOptions given;
+  PlanningResult& prepared = given.prepared;
+  prepared.enumeration.options = dump.options;
+  prepared.reservation.emplace();
+  prepared.reservation->topology = dump.room;
+  prepared.provenance = embedding::make_provenance(make_problem(dump),
+                                                   embedding::ReferenceOptions{}, SearchOptions{});
+  prepared.provenance.inputs = {{"options", dump.hash}};
+  if (dump.context_hash) prepared.provenance.inputs["context"] = *dump.context_hash;
+  if (!dump.torchrec.empty()) prepared.provenance.options["torchrec"] = dump.torchrec;
+  return given;
+}
+
+Bill make_bill(const io::TorchrecOptions& dump, const PlanningResult& result) {
+  Bill bill;
+  if (!result.outcome.plan) return bill;
+  for (const embedding::Storage& used : rank_storage(result.enumeration.options, result.best)) {
+    bill.bytes["hbm"].push_back(used.hbm);
+    bill.bytes["ddr"].push_back(used.ddr);
+    bill.bytes["ssd"].push_back(used.ssd);
+  }
+  bill.ms["total"] = rank_perf(result.enumeration.options, result.best);
+  if (!dump.has_components) return bill;
+  for (const embedding::Perf& perf :
+       rank_perf_components(result.enumeration.options, result.best)) {
+    bill.ms["fwd_compute"].push_back(perf.fwd_compute);
+    bill.ms["fwd_comms"].push_back(perf.fwd_comms);
+    bill.ms["bwd_compute"].push_back(perf.bwd_compute);
+    bill.ms["bwd_comms"].push_back(perf.bwd_comms);
+    bill.ms["prefetch_compute"].push_back(perf.prefetch_compute);
+  }
+  return bill;
+}
+
+std::vector<io::TakenOption> taken_options(const io::TorchrecOptions& dump,
+                                           const PlanningResult& result) {
+  std::vector<io::TakenOption> taken;
+  if (!result.outcome.plan) return taken;
+  const embedding::OptionSet& options = result.enumeration.options;
+  for (std::size_t p = 0; p < result.best.options.size(); ++p) {
+    const auto index = static_cast<std::size_t>(result.best.options[p]);
+    const embedding::Option& option = options.options[index];
+    io::TakenOption& entry = taken.emplace_back();
+    entry.fqn = options.tables[static_cast<std::size_t>(option.table)].fqn;
+    entry.option = dump.position[index];
+    entry.storage_hash = dump.storage_hash[index];
+    for_each_shard(options, result.best, p,
+                   [&](const embedding::ShardView& shard) { entry.ranks.push_back(shard.rank); });
+    const embedding::ShardRuns shards = options.shards(option);
+    for (std::int64_t block = 0; block < shards.column_blocks; ++block) {
+      for (const embedding::ShardRun& run : shards.runs) {
+        entry.shards.push_back(
+            {{run.count, run.rows, run.columns, run.first_row, block * run.columns, run.row_stride},
+             run.storage.hbm,
+             run.storage.ddr,
+             run.storage.ssd,
+             run.perf.total()});
+      }
+    }
+  }
+  return taken;
+}
+
+}  // namespace plimsoll::app

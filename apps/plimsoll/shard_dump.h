@@ -1,0 +1,32 @@
+// MODEL as a dump of TorchRec's options: what `plimsoll shard` and `plimsoll check` make of it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plimsoll/embedding/balanced_search.h"
+#include "plimsoll/io/plan_json.h"
+#include "plimsoll/io/torchrec_options_json.h"
+#include "plimsoll/planning_flags.h"
+
+namespace plimsoll::app {
+
+// Nothing where MODEL is no dump. Errors: those of reading; kUsage where a flag is given that the
+// dump has decided.
+Result<std::optional<io::TorchrecOptions>> load_dump(const PlanningFlags& flags);
+
+// Model, machine and batch size as far as the dump tells them, for reports.
+embedding::PlanningProblem make_problem(const io::TorchrecOptions& dump);
+
+// The options as a search wants them. Provenance: the inputs "options" (its hash) and "context"
+// (the dump's own).
+embedding::GivenOptions make_given(const io::TorchrecOptions& dump);
+
+// Bytes and milliseconds by rank; components where the dump has them.
+Bill make_bill(const io::TorchrecOptions& dump, const embedding::PlanningResult& result);
+
+std::vector<io::TakenOption> taken_options(const io::TorchrecOptions& dump,
+                                           const embedding::PlanningResult& result);
+
+}  // namespace plimsoll::app

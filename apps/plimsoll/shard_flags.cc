@@ -1,0 +1,312 @@
+#include "plimsoll/shard_flags.h"
+
+#include <fmt/format.h>
+
+#include "plimsoll/core/suggest.h"
+#include "plimsoll/embedding/balanced_record.h"
+#include "plimsoll/embedding/easyrec.h"
+#include "plimsoll/io/files.h"
+#include "plimsoll/io/foreign_plan.h"
+#include "plimsoll/io/placement_rules_json.h"
+#include "plimsoll/io/plan_json.h"
+#include "plimsoll/io/step_model_json.h"
+#include "plimsoll/shard_dump.h"
+
+namespace plimsoll::app {
+namespace {
+
+using embedding::BalancedOptions;
+using embedding::BalanceObjective;
+using embedding::PlanningProblem;
+
+constexpr int kEveryWidth = 1 << 20;  // column blocks; no dimension has more
+
+// A stored answer records the hash of what it was made from; the planner refuses it where that
+// differs.
+Result<embedding::PlanLoader> load_stored_plan(const ShardFlags& flags,
+                                               const PlanningProblem& problem) {
+  PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(flags.stored_plan));
+  PLIMSOLL_ASSIGN(const io::ShardingAnswer stored,
+                  io::read_any_plan(text, flags.stored_plan,
+                                    {problem.model, problem.topology, problem.cost_model}));
+  if (!stored.plan) {
+    return fail(ErrorCode::kValue, flags.stored_plan, "the answer holds no plan", "plan again");
+  }
+  PLIMSOLL_ASSIGN(embedding::PlanLoader loader,
+                  embedding::make_plan_loader(problem, *stored.plan, flags.stored_plan));
+  if (stored.provenance) {
+    const auto hash = stored.provenance->inputs.find("context");
+    if (hash != stored.provenance->inputs.end()) loader.context_hash = hash->second;
+  }
+  return loader;
+}
+
+Result<void> choose_search(ShardFlags& flags) {
+  if (flags.search.empty()) flags.search = flags.stored_plan.empty() ? "balanced" : "torchrec";
+  if (auto known = embedding::find_search(flags.search); !known) {
+    known.error().place = "--search";
+    return tl::unexpected<Error>(std::move(known).error());
+  }
+  const auto only = [&](bool is_given, std::string flag, std::string_view search) -> Result<void> {
+    if (!is_given || flags.search == search) return {};
+    return fail(ErrorCode::kUsage, std::move(flag),
+                fmt::format("it has no meaning to the {} search", flags.search),
+                fmt::format("give --search {}", search));
+  };
+  PLIMSOLL_RETURN_IF_ERROR(only(!flags.stored_plan.empty(), "--load-plan", "torchrec"));
+  PLIMSOLL_RETURN_IF_ERROR(only(flags.perf_model == "storage", "--perf-model", "torchrec"));
+  PLIMSOLL_RETURN_IF_ERROR(only(!flags.objective.empty(), "--objective", "balanced"));
+  PLIMSOLL_RETURN_IF_ERROR(only(!flags.step_model.empty(), "--step-model", "balanced"));
+  PLIMSOLL_RETURN_IF_ERROR(only(!flags.rules.empty(), "--rules", "balanced"));
+  PLIMSOLL_RETURN_IF_ERROR(only(!flags.widths.empty(), "--widths", "balanced"));
+  PLIMSOLL_RETURN_IF_ERROR(only(flags.pools_ddr, "--pool-ddr", "balanced"));
+  return only(flags.is_frontier, "--frontier", "balanced");
+}
+
+Result<SearchOptions> make_limits(const ShardFlags& flags) {
+  SearchOptions options;
+  options.effort = flags.effort;
+  options.tolerance = flags.tolerance;
+  if (!(flags.tolerance >= 0 && flags.tolerance <= 1)) {
+    return fail(ErrorCode::kUsage, "--tolerance",
+                fmt::format("{} does not lie between 0 and 1", flags.tolerance));
+  }
+  options.seed = flags.global.seed;
+  options.threads = flags.global.threads;
+  PLIMSOLL_ASSIGN(options.time_limit_s, parse_time_limit(flags.time_limit));
+  return options;
+}
+
+Result<embedding::ReferenceOptions> make_reference(const ShardFlags& flags,
+                                                   const PlanningProblem& problem) {
+  embedding::ReferenceOptions options;
+  if (flags.planning.easyrec_environment) {
+    PLIMSOLL_ASSIGN(const auto easyrec, embedding::read_easyrec_environment(environment));
+    options.proposers = "easyrec";
+    options.easyrec_dynamic_programming = easyrec.dynamic_programming;
+    options.easyrec_dynamic_programming.has_cuda =
+        problem.topology.compute_device == topology::ComputeDevice::kCuda;
+  }
+  if (!flags.proposer.empty()) options.proposers = flags.proposer;
+  if (!flags.partitioner.empty()) options.partitioner = flags.partitioner;
+  options.balance_modules = flags.balance_modules;
+  options.perf_model = flags.perf_model == "storage" ? embedding::PerfModelKind::kStorage
+                                                     : embedding::PerfModelKind::kPerf;
+  if (!flags.stored_plan.empty()) {
+    PLIMSOLL_ASSIGN(options.loader, load_stored_plan(flags, problem));
+  }
+  return options;
+}
+
+Result<void> apply_balance_flags(const ShardFlags& flags, BalancedOptions& options) {
+  if (!flags.objective.empty()) {
+    options.bridge.objective = flags.objective == "rating" ? BalanceObjective::kRating
+                               : flags.objective == "step" ? BalanceObjective::kStep
+                                                           : BalanceObjective::kTime;
+    options.keeps_reference_rating = false;
+  }
+  if (!flags.step_model.empty()) {
+    PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(flags.step_model));
+    PLIMSOLL_ASSIGN(options.bridge.step_model, io::read_step_model(text, flags.step_model));
+  }
+  if (!flags.rules.empty()) {
+    PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(flags.rules));
+    PLIMSOLL_RETURN_IF_ERROR(io::read_placement_rules(text, flags.rules, options.bridge));
+  }
+  if (!flags.widths.empty()) options.max_column_blocks = flags.widths == "all" ? kEveryWidth : 0;
+  if (flags.pools_ddr) options.bridge.pools_ddr = true;
+  return {};
+}
+
+Result<RecordedRun> read_run(const std::string& file) {
+  PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(file));
+  PLIMSOLL_ASSIGN(const io::ShardingAnswer answer, io::read_plan(text, file));
+  if (!answer.provenance) {
+    return fail(ErrorCode::kValue, file, "the plan does not say how it was made",
+                "give a plan that `plimsoll shard` wrote with -o");
+  }
+  return RecordedRun{answer.provenance->options, answer.provenance->inputs,
+                     answer.provenance->stopped_at, answer.provenance->seed};
+}
+
+// Where the record has the key, its value goes to the flag.
+template <class Number>
+Result<void> restore(const RecordedRun& run, const std::string& key, Number& value) {
+  const auto found = run.options.find(key);
+  if (found == run.options.end()) return {};
+  PLIMSOLL_ASSIGN(value, parse_number<Number>(found->second, "provenance/options/" + key));
+  return {};
+}
+void restore(const RecordedRun& run, const std::string& key, std::string& value) {
+  const auto found = run.options.find(key);
+  if (found != run.options.end()) value = found->second;
+}
+
+Result<void> restore_flags(const RecordedRun& run, ShardFlags& flags) {
+  restore(run, "search", flags.search);
+  restore(run, "proposers", flags.proposer);
+  restore(run, "partitioner", flags.partitioner);
+  restore(run, "perf_model", flags.perf_model);
+  std::string balance_modules;
+  restore(run, "balance_modules", balance_modules);
+  flags.balance_modules = balance_modules == "true";
+  PLIMSOLL_RETURN_IF_ERROR(restore(run, "effort", flags.effort));
+  PLIMSOLL_RETURN_IF_ERROR(restore(run, "tolerance", flags.tolerance));
+  flags.global.seed = run.seed;
+  return {};
+}
+
+Result<void> check_inputs(const ShardFlags& flags, const RecordedRun& run,
+                          const ShardRequest& request) {
+  std::map<std::string, std::string> now =
+      embedding::make_provenance(request.problem, request.reference, request.limits).inputs;
+  if (request.dump) now = {{"options", request.dump->hash}};
+  for (const char* input : {"model", "topology", "options"}) {
+    const auto was = run.inputs.find(input);
+    const auto is = now.find(input);
+    if (was == run.inputs.end() && is == now.end()) continue;
+    if (was != run.inputs.end() && is != now.end() && was->second == is->second) continue;
+    return fail(ErrorCode::kConflict, flags.replay,
+                fmt::format("the plan was made from another {}", input),
+                "give the inputs that it was made from");
+  }
+  return {};
+}
+
+// The efforts at which the searches stop, as the plan records them.
+Result<void> restore_stops(const ShardFlags& flags, const RecordedRun& run, ShardRequest& request) {
+  PLIMSOLL_ASSIGN(request.balanced.stops, embedding::read_stops(run.stopped_at));
+  if (!flags.is_balanced() && !request.balanced.stops.empty()) {
+    request.limits.effort = request.balanced.stops.front();
+  }
+  return {};
+}
+
+// What a dump does not tell cannot be asked for.
+Result<void> fit_to_dump(const ShardFlags& flags, ShardRequest& request) {
+  const auto refuse = [](std::string flag, std::string message) {
+    return fail(ErrorCode::kUsage, std::move(flag), std::move(message),
+                "leave the flag out, or plan from the model");
+  };
+  if (!flags.stored_plan.empty()) return refuse("--load-plan", "the dump is no model");
+  if (flags.is_frontier) return refuse("--frontier", "the dump is no model");
+  if (flags.prints_stats) return refuse("--stats", "the dump is no model");
+  embedding::BridgeOptions& bridge = request.balanced.bridge;
+  if (request.balanced.max_column_blocks > 0) {
+    return refuse("--widths", "the dump has the widths that its planner tried");
+  }
+  if (bridge.step_model.ms_per_output_byte > 0) {
+    return refuse("--step-model", "the dump does not tell how many bytes a shard sends out");
+  }
+  if (request.dump->has_components || bridge.objective == BalanceObjective::kRating) return {};
+  if (!flags.objective.empty()) {
+    return refuse("--objective", "the dump has total times alone, without their components");
+  }
+  bridge.objective = BalanceObjective::kRating;
+  request.balanced.keeps_reference_rating = false;
+  return {};
+}
+
+}  // namespace
+
+Result<BalancedOptions> read_recorded_balance(const std::map<std::string, std::string>& recorded) {
+  PLIMSOLL_ASSIGN(BalancedOptions options, embedding::read_balanced_record(recorded));
+  if (const auto rules = recorded.find("rules"); rules != recorded.end()) {
+    PLIMSOLL_RETURN_IF_ERROR(
+        io::read_placement_rules(rules->second, "provenance/options/rules", options.bridge));
+  }
+  return options;
+}
+
+Result<ShardRequest> make_shard_request(ShardFlags& flags) {
+  RecordedRun run;
+  const bool is_replay = !flags.replay.empty();
+  if (is_replay) {
+    PLIMSOLL_ASSIGN(run, read_run(flags.replay));
+    PLIMSOLL_RETURN_IF_ERROR(restore_flags(run, flags));
+  }
+  PLIMSOLL_RETURN_IF_ERROR(choose_search(flags));
+  ShardRequest request;
+  PLIMSOLL_ASSIGN(request.dump, load_dump(flags.planning));
+  if (request.dump) {
+    request.problem = make_problem(*request.dump);
+  } else {
+    PLIMSOLL_ASSIGN(request.problem, make_problem(flags.planning, run.options));
+  }
+  PLIMSOLL_ASSIGN(request.reference, make_reference(flags, request.problem));
+  PLIMSOLL_ASSIGN(request.limits, make_limits(flags));
+  request.balanced.bridge.objective = BalanceObjective::kTime;
+  request.balanced.keeps_reference_rating = true;
+  if (is_replay) {
+    PLIMSOLL_ASSIGN(request.balanced, read_recorded_balance(run.options));
+    request.balanced.bridge.rating_cap.reset();  // the reference's run gives it again
+    PLIMSOLL_RETURN_IF_ERROR(check_inputs(flags, run, request));
+    PLIMSOLL_RETURN_IF_ERROR(restore_stops(flags, run, request));
+  } else {
+    PLIMSOLL_RETURN_IF_ERROR(apply_balance_flags(flags, request.balanced));
+  }
+  if (request.dump) PLIMSOLL_RETURN_IF_ERROR(fit_to_dump(flags, request));
+  request.balanced.reference = request.reference;
+  request.rules = io::write_placement_rules(request.balanced.bridge);
+  return request;
+}
+
+void add_shard_flags(CLI::App& command, ShardFlags& flags) {
+  add_planning_flags(command, flags.planning);
+  command.get_option("--on")->required(false);
+  command.get_option("MODEL")->description(
+      "A model file, '-' for standard input, or the name of a shipped model; or a dump of "
+      "TorchRec's options, which names its own hardware");
+  command.add_option("--search", flags.search,
+                     "balanced: our own, certified (the default); torchrec: the reference's");
+  command
+      .add_option("--objective", flags.objective,
+                  "What the balanced search makes small: rating, step or time; unless given, the "
+                  "time of plans that rate as well as the reference's")
+      ->check(CLI::IsMember({"rating", "step", "time"}));
+  command.add_option("--step-model", flags.step_model,
+                     "A file that says what a step takes; 0.5 ms a sharding type and module unless "
+                     "given");
+  command
+      .add_option("--widths", flags.widths,
+                  "Column widths of the balanced search: default, or all multiples of 4 that "
+                  "divide the dimension, and grids")
+      ->check(CLI::IsMember({"default", "all"}));
+  command.add_option("--rules", flags.rules,
+                     "A file of ranks allowed and forbidden, and of tables together and apart");
+  command.add_flag("--pool-ddr", flags.pools_ddr, "The ranks of a host share its DDR");
+  command.add_flag("--frontier", flags.is_frontier,
+                   "The least objective where no rank holds more than so many bytes of HBM");
+  command.add_option("--proposer", flags.proposer,
+                     fmt::format("Proposers of the reference search, joined by '+': {}",
+                                 fmt::join(embedding::proposer_names(), ", ")));
+  command.add_option("--partitioner", flags.partitioner,
+                     fmt::format("Partitioner of the reference search: {}",
+                                 fmt::join(embedding::partitioner_names(), ", ")));
+  command
+      .add_option("--perf-model", flags.perf_model,
+                  "What the reference search rates plans by: perf or storage; perf unless given")
+      ->check(CLI::IsMember({"perf", "storage"}));
+  command.add_flag("--balance-modules", flags.balance_modules,
+                   "Place the tables of small modules first");
+  command.add_flag("--stats", flags.prints_stats, "Print TorchRec's statistics report");
+  command.add_flag("--plan", flags.prints_plan, "Print the plan as TorchRec prints it");
+  command.add_option("-o,--output", flags.output,
+                     "Write the answer as JSON to this file (-: to stdout, as --json)");
+  command.add_option("--load-plan", flags.stored_plan,
+                     "Take this stored plan instead of searching; what it records of its inputs "
+                     "must agree");
+  command.add_option("--replay", flags.replay,
+                     "Search as this plan's search did, to the place where it stopped");
+  command.add_option("--time-limit", flags.time_limit,
+                     "Stop the search after this time (5s, 200ms) with the best plan so far");
+  command
+      .add_option("--effort", flags.effort,
+                  "Stop after this many moves and nodes; of the reference search proposals")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 60));
+  command.add_option("--tolerance", flags.tolerance, "A gap up to this counts as optimal")
+      ->capture_default_str();
+  add_global_flags(command, flags.global);
+}
+
+}  // namespace plimsoll::app

@@ -1,0 +1,73 @@
+// The flags of `plimsoll shard`, and what they mean to the two searches.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plimsoll/common.h"
+#include "plimsoll/core/run_context.h"
+#include "plimsoll/embedding/balanced_search.h"
+#include "plimsoll/io/torchrec_options_json.h"
+#include "plimsoll/planning_flags.h"
+
+namespace plimsoll::app {
+
+struct ShardFlags {
+  GlobalFlags global;
+  PlanningFlags planning;
+  std::string search;  // balanced or torchrec; empty: balanced, but for a stored plan
+  std::string objective;
+  std::string step_model;
+  std::string rules;
+  std::string widths;
+  bool pools_ddr = false;
+  bool is_frontier = false;
+  std::string replay;
+  std::string proposer;
+  std::string partitioner;
+  std::string perf_model;
+  bool balance_modules = false;
+  bool prints_stats = false;
+  bool prints_plan = false;
+  std::string output;
+  std::string stored_plan;
+  std::string time_limit;
+  std::int64_t effort = -1;
+  double tolerance = 1e-6;
+
+  bool is_balanced() const { return search == "balanced"; }
+};
+
+void add_shard_flags(CLI::App& command, ShardFlags& flags);
+
+// What is asked of the searches, in full.
+struct ShardRequest {
+  embedding::PlanningProblem problem;
+  std::optional<io::TorchrecOptions> dump;  // where MODEL is one
+  embedding::ReferenceOptions reference;
+  embedding::BalancedOptions balanced;  // with `reference`
+  std::string rules;                    // of `balanced`, as text
+  SearchOptions limits;
+};
+
+// A plan that says what it was made with: options by name, and where it was stopped.
+struct RecordedRun {
+  std::map<std::string, std::string> options;
+  std::map<std::string, std::string> inputs;
+  std::string stopped_at;
+  std::uint64_t seed = 0;
+};
+
+// Fills `flags.search`. With --replay every flag of the search is the plan's, and the inputs must
+// be those that it was made from. Errors name flags.
+Result<ShardRequest> make_shard_request(ShardFlags& flags);
+
+// The balanced search's options that a plan records, rules included.
+Result<embedding::BalancedOptions> read_recorded_balance(
+    const std::map<std::string, std::string>& recorded);
+
+}  // namespace plimsoll::app

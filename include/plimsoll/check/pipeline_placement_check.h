@@ -1,0 +1,41 @@
+// What makes a pipeline of replicated stages over a cost graph right, and what its batch takes,
+// judged from outside: only the graph's data and the terms are shared with the search.
+//
+// Every node stands in one stage, colours in the same one, values of the forward pass lead to later
+// stages only; a stage has devices of one class that may run all its nodes, no device has two
+// stages; replicas divide the microbatches. Times, bytes and microbatches in flight by the formulas
+// of pipeline_placement.h, computed anew. Source: specification of graph partitioning, sections 5.2
+// and 6.1 to 6.3.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "plimsoll/check/placement_check.h"
+#include "plimsoll/core/result.h"
+#include "plimsoll/partition/pipeline_placement.h"
+
+namespace plimsoll::check {
+
+// What a plan says of one of its stages.
+struct StatedStage {
+  StatedDevice device;
+  std::optional<double> sync_ms;
+  std::optional<int> in_flight;
+  bool operator==(const StatedStage&) const = default;
+};
+
+struct PipelinePlacementCheckOptions {
+  std::optional<double> stated_batch_ms;  // compared at 1e-9 relative, as other times
+  std::vector<StatedStage> stated = {};   // [num_stages], or empty
+  std::vector<partition::DeviceClass> stated_classes = {};  // empty: not stated
+};
+
+// Figures of a stage stand at each of its devices; what does not exist is left out. Errors are bad
+// arguments only: graph or terms that are not valid, another number of stated stages.
+Result<PlacementReport> check_pipeline_placement(const partition::CostGraph& graph,
+                                                 const partition::PipelineTerms& terms,
+                                                 const partition::PipelinePlacement& placement,
+                                                 const PipelinePlacementCheckOptions& options = {});
+
+}  // namespace plimsoll::check

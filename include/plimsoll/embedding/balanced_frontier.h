@@ -1,0 +1,30 @@
+// What memory buys in time: the least objective of a plan in which no rank's shards take more than
+// m bytes of HBM, for every m.
+//
+// Method. The plan without a limit gives the curve's right end, the proof that nothing fits its
+// left (bisection on m). In between, limits are spread geometrically; each is searched from the
+// plans found so far and bounded by prices. A plan holds from the bytes that it takes to the right,
+// a bound from its limit to the left. Promises. At every m upper >= least objective >= lower; left
+// of the lower curve no plan exists, left of the upper one none was found. The rating's cap
+// (keeps_reference_rating) is left aside. Deterministic as plan_balanced. Source: notes on balanced
+// sharding, sections 2 and 7; solve/ frontier.h.
+#pragma once
+
+#include "plimsoll/embedding/balanced_search.h"
+#include "plimsoll/solve/frontier.h"
+
+namespace plimsoll::embedding {
+
+struct BalancedFrontier {
+  BalancedResult unlimited;
+  solve::Frontier frontier;  // empty where `unlimited` has no plan
+};
+
+// `num_limits` >= 0 between the ends; each search has the effort divided by their number. Errors:
+// those of plan_balanced.
+Result<BalancedFrontier> plan_balanced_frontier(const PlanningProblem& problem,
+                                                const BalancedOptions& options, int num_limits,
+                                                const SearchOptions& search,
+                                                const RunContext& context);
+
+}  // namespace plimsoll::embedding

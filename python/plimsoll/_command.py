@@ -1,0 +1,84 @@
+"""The command line within this process: documents in, one document out."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from typing import Any, Callable, Optional, Union
+
+from plimsoll import _native
+from plimsoll._errors import Error
+from plimsoll._interrupt import interruptible
+
+Document = Union[str, "os.PathLike[str]", Mapping[str, Any]]
+Progress = Callable[[int, Optional[float], Optional[float]], None]
+
+
+class _Folder:
+    """Documents as files for as long as a command runs."""
+
+    def __init__(self) -> None:
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> _Folder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def word(self, value: object, name: str) -> str:
+        """A command-line word for the value: a document becomes a file of that name."""
+        value = getattr(value, "document", value)
+        if not isinstance(value, Mapping):
+            return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="plimsoll-")
+        path = os.path.join(self._folder.name, f"{name}.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(value, file)
+        return path
+
+    def without(self, text: str) -> str:
+        """The text with the files named as the arguments were."""
+        return text if self._folder is None else text.replace(self._folder.name + os.sep, "")
+
+
+def call(
+    command: str,
+    documents: Mapping[str, Document],
+    flags: Mapping[str, object],
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """The document that `plimsoll COMMAND DOCUMENTS... --FLAGS --json` answers.
+
+    A flag's value is a word, True for a flag without a value, None or False for none, a list to repeat it, or a
+    document.
+    """
+    with _Folder() as folder:
+        words = [command]
+        words += [folder.word(document, name) for name, document in documents.items()]
+        for name, value in flags.items():
+            flag = "--" + name.replace("_", "-")
+            for item in value if isinstance(value, (list, tuple)) else [value]:
+                if item is None or item is False:
+                    continue
+                words += [flag] if item is True else [flag, folder.word(item, name)]
+        words += ["--json", "-q"]
+        code, output, errors = interruptible(lambda cancel: _native.run(words, cancel, progress))
+        output, errors = folder.without(output), folder.without(errors)
+    answer: dict[str, Any] = json.loads(output) if output else {}
+    if answer.get("schema") == "plimsoll.error/1":
+        error = answer["error"] if "error" in answer else answer
+        raise Error(*(error.get(key, "") for key in ("code", "place", "message", "remedy", "kind")))
+    if not answer:
+        raise Error("internal" if code == 70 else "usage", command, errors.strip() or f"exit code {code}")
+    return answer
+
+
+def main() -> int:
+    """The console script `plimsoll`."""
+    return _native.main(sys.argv[1:])

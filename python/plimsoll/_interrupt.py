@@ -1,0 +1,57 @@
+"""Searches that Ctrl-C ends."""
+
+from __future__ import annotations
+
+import threading
+from typing import Callable, Generic, TypeVar
+
+from plimsoll._native import Cancel
+
+T = TypeVar("T")
+
+
+class _Call(Generic[T]):
+    """One call on a thread of its own."""
+
+    def __init__(self, search: Callable[[Cancel], T]) -> None:
+        self.cancel = Cancel()
+        self._search = search
+        self._done = threading.Event()
+        self._answer: list[T] = []
+        self._error: BaseException | None = None
+
+    def _work(self) -> None:
+        try:
+            self._answer.append(self._search(self.cancel))
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._done.set()
+
+    def _wait(self) -> None:
+        while not self._done.wait(0.1):  # a signal that another thread got wakes nobody
+            pass
+
+    def run(self) -> T:
+        threading.Thread(target=self._work, daemon=True, name="plimsoll").start()
+        try:
+            self._wait()
+        except KeyboardInterrupt:
+            self.cancel.set()
+            try:
+                self._wait()
+            except KeyboardInterrupt:  # the second: the search is left to end by itself
+                raise KeyboardInterrupt from None
+        if self._error is not None:
+            raise self._error
+        return self._answer[0]
+
+
+def interruptible(search: Callable[[Cancel], T]) -> T:
+    """`search(cancel)`; the first Ctrl-C cancels it, so that it returns the best so far, the second raises.
+
+    Python tells only the main thread of Ctrl-C; elsewhere the search simply runs.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return search(Cancel())
+    return _Call(search).run()

@@ -1,0 +1,316 @@
+"""Planning over the options of another planner, as plain data: what `plimsoll.torchrec.dump` writes.
+
+    >>> answer = plimsoll.options.plan(json.load(open("options.json")), objective="rating")
+
+The document is "plimsoll.torchrec_options/1"; neither torch nor torchrec is needed to plan it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from plimsoll import _native
+from plimsoll._command import Progress
+from plimsoll._errors import Error
+from plimsoll._interrupt import interruptible
+from plimsoll.plans import GIB, Certificate
+
+SCHEMA = "plimsoll.torchrec_options/1"
+ROW_CUTS = frozenset({"row_wise", "table_row_wise", "grid_shard"})
+COLUMN_CUTS = frozenset({"column_wise", "table_column_wise", "grid_shard"})
+UNIFORM = frozenset({"row_wise", "data_parallel"})
+# Weights of the slowest rank's kernels and collectives; ms for every sharding type in a module, every output byte and
+# every table of the fullest rank, every step.
+STEP_MODEL = {
+    "kernel_weight": 1.0,
+    "collective_weight": 1.0,
+    "ms_per_sharding_type": 0.5,
+    "ms_per_output_byte": 0.0,
+    "ms_per_table": 0.0,
+    "floor_ms": 0.0,
+}
+TIERS = {"tier 0": "hbm", "tier 1": "ddr", "tier 2": "ssd"}
+
+Shape = tuple[int, int, int, int]  # rows, columns, first row, first column
+Cost = tuple[tuple[int, int, int], tuple[float, ...]]  # hbm, ddr, ssd; the six components of perf
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a search is asked for.
+
+    Attributes:
+        objective: "time" (a step, with rating at most that of TorchRec's own plan), "rating" (the slowest rank, what
+            TorchRec's planner makes small) or "step" (the slowest rank of each phase).
+        strict: Never plan what TorchRec's runtime trains wrongly.
+        time_limit_s: Clock of the search; None: none.
+        effort: Moves of the search; None: its default.
+        seed: Of the search.
+        tolerance: A gap up to this counts as optimal.
+        progress: Called with (effort, incumbent, lower bound).
+        step_model: What a step takes, by the names of `STEP_MODEL`; those that are left out keep their defaults.
+    """
+
+    objective: str = "time"
+    strict: bool = True
+    time_limit_s: float | None = None
+    effort: int | None = None
+    seed: int = 0
+    tolerance: float = 1e-6
+    progress: Progress | None = None
+    step_model: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found.
+
+    Attributes:
+        status: "optimal", "feasible", "infeasible" (proved) or "limit".
+        certificate: Of the objective that was asked for.
+        times: {"rating", "step", "time"} of the plan, ms.
+        reference: The same of TorchRec's own search; None where it found no plan.
+        choice: {fqn: (option, ranks of its shards)}; empty without a plan.
+        binding: The tier that is short; may be empty.
+        missing_bytes: How short it is in all; 0 if unknown.
+        explanation: Sentences for people.
+        hazards: Tables all of whose options are hazards.
+    """
+
+    status: str
+    stop: str
+    certificate: Certificate
+    times: dict[str, float]
+    reference: dict[str, float] | None
+    choice: dict[str, tuple[int, list[int]]]
+    effort: int = 0
+    binding: str = ""
+    missing_bytes: int = 0
+    explanation: list[str] = field(default_factory=list)
+    hazards: list[str] = field(default_factory=list)
+
+
+def total_of(perf: Sequence[float]) -> float:
+    """fwd_compute, fwd_comms, bwd_compute, bwd_comms, prefetch_compute, added up as TorchRec does."""
+    return perf[0] + perf[2] + perf[1] + perf[3] + perf[4]
+
+
+def runs_of(
+    sharding_type: str, shapes: Sequence[Shape], costs: Iterable[Cost]
+) -> tuple[int, list[tuple[int, ...]], list[tuple[float, ...]]]:
+    """(column blocks, runs, perfs) as the native space takes them, of shards in TorchRec's order.
+
+    Raises:
+        Error: Column blocks that are cut or cost unlike.
+    """
+    costs = list(costs)
+    blocks = 1
+    if sharding_type in COLUMN_CUTS:
+        blocks = len({shape[3] for shape in shapes})
+    per_block = len(shapes) // blocks
+    if blocks > 1:
+        head = [(*shape[:2], cost) for shape, cost in zip(shapes[:per_block], costs)]
+        for start in range(per_block, len(shapes), per_block):
+            stop = start + per_block
+            if [(*shape[:2], cost) for shape, cost in zip(shapes[start:stop], costs[start:stop])] != head:
+                raise Error("value", "shards", f"{sharding_type} with unlike column blocks is not known")
+    runs: list[tuple[int, ...]] = []
+    perfs: list[tuple[float, ...]] = []
+    is_row_cut = sharding_type in ROW_CUTS
+    first = 0
+    for (rows, columns, (storage, perf)), group in groupby(
+        (shape[0], shape[1], cost) for shape, cost in zip(shapes[:per_block], costs)
+    ):
+        count = sum(1 for _ in group)
+        runs.append((count, rows, columns, shapes[first][2], rows if is_row_cut else 0, *storage))
+        perfs.append(perf)
+        first += count
+    return blocks, runs, perfs
+
+
+def _step_model(given: Mapping[str, float] | None) -> list[float] | None:
+    if given is None:
+        return None
+    unknown = sorted(set(given) - set(STEP_MODEL))
+    if unknown:
+        raise Error("not_found", "step_model", f"no charge '{unknown[0]}'", f"choose {', '.join(STEP_MODEL)}")
+    return [float(value) for value in {**STEP_MODEL, **given}.values()]
+
+
+def search(space: _native.OptionSpace, fqns: Sequence[str], room: npt.NDArray[np.int64], settings: Settings) -> Found:
+    """Searches the space; `fqns` are its tables', `room` [world_size, 3] the bytes left of each rank and tier."""
+    step_model = _step_model(settings.step_model)
+    found = interruptible(
+        lambda cancel: space.search(
+            room=np.ascontiguousarray(room, dtype=np.int64),
+            objective=settings.objective,
+            step_model=step_model,
+            keeps_hazards=not settings.strict,
+            effort=-1 if settings.effort is None else settings.effort,
+            time_limit_s=settings.time_limit_s,
+            seed=settings.seed,
+            tolerance=settings.tolerance,
+            cancel=cancel,
+            progress=settings.progress,
+        )
+    )
+    return Found(
+        status=found["status"],
+        stop=found["stop"],
+        certificate=Certificate(found["objective"], found["lower_bound"], found["gap"], found["proof"]),
+        times=found["times"],
+        reference=found["reference"],
+        choice=choice_of(fqns, found["plan"]),
+        effort=found["effort"],
+        binding=TIERS.get(found["binding"], found["binding"]),
+        missing_bytes=found["missing_bytes"],
+        explanation=found["explanation"],
+        hazards=[place for code, place, _ in found["warnings"] if code == "hazard_unavoidable"],
+    )
+
+
+def choice_of(fqns: Sequence[str], plan: Mapping[str, npt.NDArray[Any]] | None) -> dict[str, tuple[int, list[int]]]:
+    """{fqn: (option, ranks)}; uniform options have no ranks here."""
+    if plan is None:
+        return {}
+    options, first, ranks = plan["options"].tolist(), plan["first_rank"].tolist(), plan["ranks"].tolist()
+    return {fqn: (options[t], ranks[first[t] : first[t + 1]]) for t, fqn in enumerate(fqns)}
+
+
+def explain(found: Found, tier: str, least: Mapping[str, int], capacity: int) -> str:
+    """Why there is no plan: the tier that binds, the bytes that are missing, the tables that need most of it.
+
+    Args:
+        found: A search without a plan.
+        tier: That binds.
+        least: Bytes that each table needs at least in that tier.
+        capacity: Bytes of all ranks in that tier.
+    """
+    lines = list(found.explanation)
+    need = sum(least.values())
+    missing = found.missing_bytes or max(need - capacity, 0)
+    proved = "proved infeasible" if found.status == "infeasible" else "no plan was found"
+    lines.insert(0, f"plimsoll: {proved}; {tier} binds")
+    if missing:
+        lines.append(f"{missing} bytes ({missing / GIB:.3g} GiB) of {tier} are missing over all ranks")
+    largest = sorted(least.items(), key=lambda item: (-item[1], item[0]))[:5]
+    tables = ", ".join(f"{fqn} {size / GIB:.3g} GiB" for fqn, size in largest if size)
+    if tables:
+        lines.append(f"the tables that need most of it, at the least: {tables}")
+    return "\n".join(lines)
+
+
+def _shapes(entry: Mapping[str, Any]) -> list[Shape]:
+    """Sizes, with the offsets that TorchRec's order of shards implies."""
+    shapes: list[Shape] = []
+    row = column = 0
+    for rows, columns in entry["sizes"]:
+        shapes.append((rows, columns, row, column))
+        kind = entry["sharding_type"]
+        if kind in ROW_CUTS:
+            row += rows
+        if kind in ("column_wise", "table_column_wise") or (kind == "grid_shard" and row >= entry["rows"]):
+            row, column = 0, column + columns
+    return shapes
+
+
+def _path_and_name(entry: Mapping[str, Any]) -> tuple[str, str]:
+    path = entry.get("module_path", entry["fqn"].rpartition(".")[0])
+    return path, entry["fqn"][len(path) + 1 :]
+
+
+def _model(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What the search must know of the modules: which tables are pooled by their mean."""
+    modules: dict[str, dict[str, Any]] = {}
+    for entry in document["options"]:
+        if not entry.get("is_pooled", True):
+            continue
+        path, name = _path_and_name(entry)
+        modules.setdefault(path, {})[name] = {
+            "name": name,
+            "num_embeddings": entry["rows"],
+            "embedding_dim": entry["columns"],
+            "pooling": entry.get("pooling", "sum"),
+        }
+    return {"modules": [{"path": path, "tables": list(tables.values())} for path, tables in modules.items()]}
+
+
+def read(document: Mapping[str, Any]) -> tuple[_native.OptionSpace, list[str]]:
+    """The native space of a dump, and the fqns of its tables.
+
+    Raises:
+        Error: Another kind of document, options of a table apart, unlike column blocks.
+    """
+    if document.get("schema") != SCHEMA:
+        raise Error("schema", "options", f"not a {SCHEMA} document", "write it by plimsoll.torchrec.dump")
+    space = _native.make_space(
+        document["world_size"],
+        document["local_world_size"],
+        document.get("group_size", document["local_world_size"]),
+        document.get("compute_device", "cuda"),
+        json.dumps(_model(document)),
+    )
+    classes: list[Cost] = []
+    for hbm, ddr, ssd, total, *components in document["shard_classes"]:
+        perf = components or (total, 0, 0, 0, 0)
+        classes.append(((hbm, ddr, ssd), (*map(float, perf), 0.0)))
+    fqns: list[str] = []
+    for fqn, entries in groupby(document["options"], key=lambda entry: entry["fqn"]):
+        if fqn in fqns:
+            raise Error("conflict", "options", f"the options of {fqn} do not stand together")
+        fqns.append(fqn)
+        table = -1
+        for entry in entries:
+            if table < 0:
+                path, name = _path_and_name(entry)
+                group = entry.get("group") or fqn
+                table = space.add_table(
+                    fqn,
+                    name,
+                    path,
+                    "" if group == fqn else group,
+                    entry["rows"],
+                    entry["columns"],
+                    entry.get("is_pooled", True),
+                )
+            blocks, runs, perfs = runs_of(entry["sharding_type"], _shapes(entry), (classes[c] for c in entry["shards"]))
+            space.add_option(table, entry["sharding_type"], entry["compute_kernel"], blocks, runs, perfs)
+    return space, fqns
+
+
+def plan(document: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
+    """Plans a dump; keywords are those of `Settings`.
+
+    Returns:
+        {"status", "plan": [{"fqn", "option": index into the dump's, "ranks"}], "rating", "bound", "certificate", ...};
+        "plan" is absent where there is none.
+    """
+    space, fqns = read(document)
+    found = search(space, fqns, np.asarray(document["room"], dtype=np.int64), Settings(**settings))
+    answer: dict[str, Any] = {
+        "schema": "plimsoll.torchrec_answer/1",
+        "status": found.status,
+        "certificate": vars(found.certificate),
+        "explanation": found.explanation,
+        "context_hash": document.get("context_hash"),
+    }
+    if found.choice:
+        world = range(document["world_size"])
+        answer["plan"] = [
+            {
+                "fqn": fqn,
+                "option": option,
+                "ranks": list(world) if document["options"][option]["sharding_type"] in UNIFORM else ranks,
+            }
+            for fqn, (option, ranks) in found.choice.items()
+        ]
+        answer["rating"] = found.times["rating"]
+        answer["bound"] = found.certificate.lower_bound
+    return answer

@@ -1,0 +1,163 @@
+"""Planning offline: the search space as a document, and its answer as a plan loader."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import torchrec
+from torch import nn
+from torchrec.distributed.planner import EmbeddingShardingPlanner
+from torchrec.distributed.planner.types import ShardingOption
+from torchrec.distributed.types import ModuleSharder
+
+try:
+    from torchrec.distributed.planner.types import PlanLoader
+except ImportError:  # before release 1.4 there is none
+    PlanLoader = object  # type: ignore[assignment,misc]
+
+from plimsoll._errors import Error
+from plimsoll.options import SCHEMA, Cost, total_of
+from plimsoll.torchrec._model import model_document
+from plimsoll.torchrec._options import cost_of, group_size, room_of
+
+
+def _search_space(
+    planner: EmbeddingShardingPlanner, module: nn.Module, sharders: list[ModuleSharder[nn.Module]]
+) -> list[ShardingOption]:
+    """All options that the planner chooses from."""
+    enumerator = planner._enumerator
+    if hasattr(enumerator, "wants_all"):
+        was, enumerator.wants_all = enumerator.wants_all, True
+        try:
+            return enumerator.enumerate(module, sharders)
+        finally:
+            enumerator.wants_all = was
+    return enumerator.enumerate(module, sharders)
+
+
+def dump(
+    planner: EmbeddingShardingPlanner,
+    module: nn.Module,
+    sharders: list[ModuleSharder[nn.Module]],
+    path: str | os.PathLike[str] | None = None,
+) -> dict[str, Any]:
+    """What the planner chooses from, as "plimsoll.torchrec_options/1"; written to `path` where one is given.
+
+    `plimsoll.options.plan` plans it without torch, `plimsoll shard` in a shell; `PlanFile` brings the answer back.
+    """
+    topology = planner._topology
+    room = planner._storage_reservation.reserve(
+        topology=topology,
+        batch_size=planner._batch_size,
+        module=module,
+        sharders=sharders,
+        constraints=planner._constraints,
+    )
+    pooling = {
+        f"{entry['path']}.{table['name']}": table.get("pooling", "sum")
+        for entry in model_document(module, sharders)["modules"]
+        for table in entry["tables"]
+    }
+    classes: dict[Cost, int] = {}
+    options = []
+    for option in _search_space(planner, module, sharders):
+        rows, columns = option.tensor.shape
+        entry: dict[str, Any] = {
+            "fqn": option.fqn,
+            "module_path": option.path,
+            "group": option.dependency or option.fqn,
+            "sharding_type": option.sharding_type,
+            "compute_kernel": option.compute_kernel,
+            "partition_by": option.partition_by,
+            "shards": [classes.setdefault(cost_of(shard), len(classes)) for shard in option.shards],
+            "sizes": [list(shard.size) for shard in option.shards],
+            "rows": rows,
+            "columns": columns,
+            "dtype": str(option.tensor.dtype).rpartition(".")[2],
+            "input_lengths": list(option.input_lengths),
+            "num_poolings": getattr(option, "num_poolings", None),
+            "is_pooled": option.is_pooled,
+            "is_weighted": bool(option.is_weighted),
+            "pooling": pooling.get(option.fqn, "sum"),
+            "cache_load_factor": option.cache_load_factor,
+            "storage_hash": option.storage_hash() if hasattr(option, "storage_hash") else None,
+        }
+        options.append(entry)
+    hashed = getattr(planner, "hash_planner_context_inputs_str", None)
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "torchrec": torchrec.__version__,
+        "world_size": topology.world_size,
+        "local_world_size": topology.local_world_size,
+        "group_size": group_size(topology),
+        "compute_device": topology.compute_device,
+        "batch_size": planner._batch_size,
+        "context_hash": hashed() if hashed else None,
+        "capacity": room_of(topology).tolist(),
+        "room": room_of(room).tolist(),
+        "shard_classes": [[*storage, total_of(perf), *perf[:5]] for storage, perf in classes],
+        "options": options,
+    }
+    if path is not None:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(document, file)
+    return document
+
+
+class PlanFile(PlanLoader):  # type: ignore[misc]
+    """A plan made offline, as TorchRec's `plan_loader=` (release 1.4 on).
+
+    Args:
+        answer: What `plimsoll.options.plan` or `plimsoll shard` answered, as a document or a path.
+        planner: Whose search space the answer is of.
+        module: What is sharded.
+        sharders: Its sharders.
+        check_context: Refuse an answer of other inputs; TorchRec's hash of them changes with PYTHONHASHSEED.
+    """
+
+    def __init__(
+        self,
+        answer: Mapping[str, Any] | str | os.PathLike[str],
+        planner: EmbeddingShardingPlanner,
+        module: nn.Module,
+        sharders: list[ModuleSharder[nn.Module]],
+        check_context: bool = False,
+    ) -> None:
+        if isinstance(answer, Mapping):
+            self._id, document = "plimsoll", answer
+        else:
+            self._id = os.fspath(answer)
+            with open(answer, encoding="utf-8") as file:
+                document = json.load(file)
+        entries = document.get("options") or document.get("plan")  # of the shell, of options.plan
+        if not entries:
+            raise Error("value", self._id, "the answer holds no plan", "plan again")
+        context = document.get("context_hash") or document.get("provenance", {}).get("inputs", {}).get("context")
+        self._context = context if check_context else None
+        options = _search_space(planner, module, sharders)
+        self._options = {}
+        for entry in entries:
+            index = entry["option"]
+            if not 0 <= index < len(options) or options[index].fqn != entry["fqn"]:
+                raise Error("conflict", entry["fqn"], "the answer is of another search space", "dump and plan again")
+            option = copy.copy(options[index])
+            option.shards = copy.deepcopy(option.shards)
+            for shard, rank in zip(option.shards, entry["ranks"]):
+                shard.rank = rank
+            self._options[option.storage_hash()] = option
+
+    def load(self) -> dict[int, ShardingOption]:
+        """{storage hash: option with ranks}."""
+        return self._options
+
+    def plan_context_hash(self) -> str | None:
+        """Of the inputs, where they are to be the same."""
+        return self._context
+
+    def get_plan_id(self) -> str:
+        """The file."""
+        return self._id

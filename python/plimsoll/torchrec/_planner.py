@@ -1,0 +1,216 @@
+"""The planner that stands where EmbeddingShardingPlanner stood."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import math
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+import torch.distributed as dist
+from torch import nn
+from torchrec.distributed.planner import EmbeddingShardingPlanner
+from torchrec.distributed.planner.perf_models import NoopPerfModel, NoopStorageModel
+from torchrec.distributed.planner.types import PlannerError
+from torchrec.distributed.sharding_plan import get_default_sharders
+from torchrec.distributed.types import ModuleSharder, ShardingPlan
+
+from plimsoll._command import Progress
+from plimsoll.options import Settings
+from plimsoll.plans import Certificate
+from plimsoll.torchrec._model import model_document
+from plimsoll.torchrec._native_enumerator import NativeEnumerator
+from plimsoll.torchrec._plugins import Partitioner, Proposer, Search
+
+logger: logging.Logger = logging.getLogger("plimsoll")
+
+_PARENT = inspect.signature(EmbeddingShardingPlanner.__init__)
+
+
+class Planner(EmbeddingShardingPlanner):
+    """`EmbeddingShardingPlanner` whose plans are certified; takes every keyword of it.
+
+    A `proposer` or `partitioner` of the caller's own is used as TorchRec would; then the search is theirs.
+
+    Args:
+        objective: "time" (least time of a step among plans that TorchRec rates no worse than its own), "rating" (what
+            TorchRec's planner makes small: the slowest rank) or "step".
+        time_limit_s: Clock of the search; `timeout_seconds` where it is not given.
+        effort: Moves of the search; its own default where it is not given.
+        seed: Of the search.
+        tolerance: A gap up to this counts as optimal.
+        strict: Never plan what TorchRec's runtime trains wrongly or refuses late; raise where nothing else is left.
+        progress: Called with (effort, incumbent, lower bound).
+        step_model: What a step takes on your machine (`plimsoll.options.STEP_MODEL`).
+
+    Attributes:
+        certificate: Objective, lower bound, gap and proof of the last plan.
+        times: {"rating", "step", "time"} of the last plan, ms.
+        reference: The same of the plan that TorchRec's own search finds; None where it finds none.
+        status: "optimal", "feasible", "infeasible" (proved) or "limit".
+        explanation: Why there was no plan.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        objective: str = "time",
+        time_limit_s: float | None = None,
+        effort: int | None = None,
+        seed: int = 0,
+        tolerance: float = 1e-6,
+        strict: bool = True,
+        progress: Progress | None = None,
+        step_model: Mapping[str, float] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        given = _PARENT.bind(self, *args, **kwargs).arguments
+        given.pop("self")
+        model = given.get("performance_model")
+        by_storage = type(model) is NoopStorageModel
+        if model is not None and type(model) not in (NoopPerfModel, NoopStorageModel):
+            logger.warning("plimsoll: %s cannot be searched for; the search takes perf", type(model).__name__)
+        settings = Settings(
+            objective="rating" if by_storage else objective,
+            strict=strict,
+            time_limit_s=time_limit_s if time_limit_s is not None else given.get("timeout_seconds"),
+            effort=effort,
+            seed=seed,
+            tolerance=tolerance,
+            progress=progress,
+            step_model=step_model,
+        )
+        self._search = Search(settings, by_storage)
+        is_ours = not given.get("proposer") and not given.get("partitioner")
+        if is_ours:
+            given["proposer"], given["partitioner"] = Proposer(self._search), Partitioner(self._search)
+        elif not given.get("partitioner"):
+            given["partitioner"] = Partitioner()
+        super().__init__(**given)
+        if is_ours and not given.get("enumerator"):
+            self._enumerator = NativeEnumerator(
+                self._topology, self._batch_size, self._constraints, self._storage_reservation, self._search
+            )
+            self._enumerator.wants_all = given.get("plan_loader") is not None
+        self._shared_state: dict[str, Any] | None = None  # of rank 0, where it planned
+
+    def plan(self, module: nn.Module, sharders: list[ModuleSharder[nn.Module]]) -> ShardingPlan:
+        """The plan, as TorchRec's own planner returns it.
+
+        Raises:
+            PlannerError: There is none; its text, and its attribute `explanation`, say which cap binds, the bytes that
+                are missing and the tables that need them.
+        """
+        self._shared_state = None
+        self._search.forget()
+        self._search.model_document = lambda: json.dumps(model_document(module, sharders))
+        try:
+            plan = super().plan(module, sharders)
+        except PlannerError as error:
+            error.explanation = self._search.explanation  # type: ignore[attr-defined]
+            raise
+        certificate = self.certificate
+        if certificate.gap is not None:
+            logger.info(
+                "plimsoll: %s, objective %.6g ms, no plan below %.6g ms, gap %.3g %%",
+                self.status,
+                certificate.objective,
+                certificate.lower_bound,
+                100 * certificate.gap,
+            )
+        return plan
+
+    def collective_plan(
+        self,
+        module: nn.Module,
+        sharders: list[ModuleSharder[nn.Module]] | None = None,
+        pg: dist.ProcessGroup | None = None,
+    ) -> ShardingPlan:
+        """`plan` on rank 0, for all; what it raises there is raised on every rank at once."""
+        if pg is None:
+            assert dist.is_initialized(), "call torch.distributed.init_process_group() first, or plan()"
+            pg = dist.group.WORLD
+        assert pg is not None
+        if sharders is None:
+            sharders = get_default_sharders()
+        answer: list[Any] = [None]
+        error: BaseException | None = None
+        if dist.get_rank(pg) == 0:
+            try:
+                answer = [(self.plan(module, sharders), None, self._state())]
+            except BaseException as raised:
+                error = raised
+                answer = [(None, _sendable(raised), self._state())]
+        dist.broadcast_object_list(answer, src=dist.get_global_rank(pg, 0), group=pg)
+        if error is not None:
+            raise error
+        plan, told, state = answer[0]
+        self._shared_state = state
+        if told is not None:
+            raise told
+        return plan
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "certificate": self.certificate,
+            "times": self.times,
+            "reference": self.reference,
+            "status": self.status,
+            "explanation": self.explanation,
+        }
+
+    def _told(self, name: str) -> Any:
+        return self._shared_state[name] if self._shared_state else None
+
+    @property
+    def certificate(self) -> Certificate:
+        """Of the last plan; NaN and no bound before one."""
+        found = self._search.found
+        return self._told("certificate") or (found.certificate if found else Certificate(math.nan))
+
+    @property
+    def times(self) -> dict[str, float]:
+        """{"rating", "step", "time"} of the last plan, ms."""
+        return self._told("times") or (self._search.found.times if self._search.found else {})
+
+    @property
+    def reference(self) -> dict[str, float] | None:
+        """The same of the plan that TorchRec's own search finds."""
+        return self._told("reference") or (self._search.found.reference if self._search.found else None)
+
+    @property
+    def status(self) -> str:
+        """How the last search ended."""
+        return self._told("status") or (self._search.found.status if self._search.found else "limit")
+
+    @property
+    def explanation(self) -> str:
+        """Why there was no plan; empty where there was one."""
+        return self._told("explanation") or self._search.explanation
+
+
+def _sendable(error: BaseException) -> BaseException:
+    """The error, or where it cannot travel, one of its text."""
+    if isinstance(error, Exception):
+        try:
+            pickle.loads(pickle.dumps(error))
+            return error
+        except Exception:
+            pass
+    return RuntimeError(f"rank 0 raised {type(error).__name__}: {error}")
+
+
+def _signature() -> inspect.Signature:
+    """The parent's parameters, then ours."""
+    ours = [
+        parameter
+        for parameter in inspect.signature(Planner.__init__).parameters.values()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    return _PARENT.replace(parameters=[*_PARENT.parameters.values(), *ours])
+
+
+Planner.__init__.__signature__ = _signature()  # type: ignore[attr-defined]

@@ -1,0 +1,170 @@
+"""The pair that answers TorchRec's loop: a proposer that proposes once, a partitioner that answers with the plan.
+
+TorchRec's planner keeps and rates whatever list a partitioner returns; it need not be the proposal. So the proposer
+remembers the search space and proposes a probe, the option of least storage of every table, and the partitioner answers
+the probe with the plan of its search. The probe being the least makes TorchRec's own verdict right where there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from torchrec.distributed.planner.types import Enumerator as TorchRecEnumerator
+from torchrec.distributed.planner.types import Partitioner as TorchRecPartitioner
+from torchrec.distributed.planner.types import PlannerError, PlannerErrorType, ShardingOption, Topology
+from torchrec.distributed.planner.types import Proposer as TorchRecProposer
+
+from plimsoll.options import TIERS, Found, Settings, choice_of, explain, search
+from plimsoll.torchrec._options import Space, place, room_of
+
+PLACEMENT_EFFORT = 2000  # moves of a placement alone: a millisecond
+
+
+def total_storage(option: ShardingOption) -> tuple[int, int, int]:
+    """Bytes over all shards: hbm, ddr, ssd."""
+    storages = [shard.storage for shard in option.shards]
+    return (
+        sum(s.hbm for s in storages),
+        sum(s.ddr for s in storages),
+        sum(getattr(s, "ssd", 0) for s in storages),
+    )
+
+
+class Search:
+    """What a proposer and a partitioner share: the search space, and what was found in it."""
+
+    def __init__(self, settings: Settings, by_storage: bool = False) -> None:
+        self.settings = settings
+        self.by_storage = by_storage
+        self.model_document: Callable[[], str] = lambda: ""  # of the module, for its hazards
+        self.found: Found | None = None
+        self.explanation = ""
+        self.probe: list[ShardingOption] = []
+        self.room: Topology | None = None
+        self._space: list[ShardingOption] = []
+        self._ready: dict[str, tuple[ShardingOption, list[int]]] | None = None
+
+    def start(self, space: list[ShardingOption]) -> None:
+        """A new search space, in TorchRec's order."""
+        self._space = space
+        least: dict[str, ShardingOption] = {}
+        for option in space:
+            known = least.get(option.fqn)
+            if known is None or total_storage(option) < total_storage(known):
+                least[option.fqn] = option
+        self.probe = list(least.values())
+
+    def forget(self) -> None:
+        """What an earlier search left."""
+        self.found, self._ready, self.explanation = None, None, ""
+
+    def answer_with(self, found: Found, ready: dict[str, tuple[ShardingOption, list[int]]]) -> None:
+        """What a search outside of TorchRec's loop found; the space has the plan's options alone."""
+        self.found, self._ready = found, ready
+
+    def plan(self, topology: Topology) -> list[ShardingOption]:
+        """The plan, in the order of the search space.
+
+        Raises:
+            PlannerError: There is none, or none without a hazard.
+        """
+        self.room = topology
+        if self._ready is None:
+            space = Space(topology, self.model_document(), self.by_storage)
+            space.add_all(self._space)
+            self.found = search(space.native, space.fqns, room_of(topology), self.settings)
+            self._ready = {fqn: (space.options[option], ranks) for fqn, (option, ranks) in self.found.choice.items()}
+        assert self.found is not None
+        if not self.found.choice:
+            self._refuse(self._explain(self.found, topology))
+        if self.found.hazards and self.settings.strict:
+            self._refuse(
+                "plimsoll: every option of these tables trains wrongly or fails at run time: "
+                f"{', '.join(self.found.hazards)}; loosen their constraints, or plan with strict=False"
+            )
+        return [place(option, ranks) for option, ranks in self._ready.values()]
+
+    def _explain(self, found: Found, topology: Topology) -> str:
+        binding = found.binding
+        if binding not in TIERS.values():  # nothing was proved: most likely the device's own memory
+            binding = "ddr" if topology.compute_device == "cpu" else "hbm"
+        tier = list(TIERS.values()).index(binding)
+        least = {option.fqn: total_storage(option)[tier] for option in self.probe}
+        return explain(found, binding, least, int(room_of(topology)[:, tier].sum()))
+
+    def _refuse(self, text: str) -> None:
+        self.explanation = text
+        raise PlannerError(message=text, error_type=PlannerErrorType.PARTITION)
+
+
+class Proposer(TorchRecProposer):
+    """Proposes once, for a `Partitioner` of the same `Search`: the option of least storage of each table."""
+
+    def __init__(self, search: Search | None = None) -> None:
+        self._search = search or Search(Settings())
+        self._is_done = False
+
+    def load(self, search_space: list[ShardingOption], enumerator: TorchRecEnumerator | None = None) -> None:
+        """Remembers the search space."""
+        self._search.start(search_space)
+        self._is_done = False
+
+    def propose(self) -> list[ShardingOption] | None:
+        """The probe, then nothing."""
+        return None if self._is_done else list(self._search.probe)
+
+    def feedback(
+        self,
+        partitionable: bool,
+        plan: list[ShardingOption] | None = None,
+        perf_rating: float | None = None,
+        storage_constraint: Topology | None = None,
+    ) -> None:
+        """One proposal was all."""
+        self._is_done = True
+
+
+class Partitioner(TorchRecPartitioner):
+    """Places one option of every table so that the slowest rank is fast, never worse than TorchRec's greedy placement.
+
+    Alone it is for TorchRec's own planner, proposal by proposal: `EmbeddingShardingPlanner(partitioner=Partitioner())`.
+
+    Args:
+        search: Shared with a `Proposer`, whose probe it answers with the plan of the search.
+        effort: Moves spent on a proposal.
+    """
+
+    def __init__(self, search: Search | None = None, effort: int = PLACEMENT_EFFORT) -> None:
+        self._search = search
+        self._effort = effort
+        self._space: Space | None = None
+        self._topology: Topology | None = None
+
+    def partition(self, proposal: list[ShardingOption], storage_constraint: Topology) -> list[ShardingOption]:
+        """The proposal with a rank for every shard; of the probe, the plan.
+
+        Raises:
+            PlannerError: No room was found.
+        """
+        search = self._search
+        if (
+            search is not None
+            and len(proposal) == len(search.probe)
+            and all(a is b for a, b in zip(proposal, search.probe))
+        ):
+            return search.plan(storage_constraint)
+        return self._place(proposal, storage_constraint)
+
+    def _place(self, proposal: Sequence[ShardingOption], topology: Topology) -> list[ShardingOption]:
+        if self._space is None or self._topology is not topology:
+            self._space, self._topology = Space(topology), topology
+        indices = np.array([self._space.index(option) for option in proposal], dtype=np.int32)
+        plan = self._space.native.place(room_of(topology), indices, self._effort)
+        if plan is None:
+            raise PlannerError(
+                message="plimsoll: no room was found for this proposal", error_type=PlannerErrorType.PARTITION
+            )
+        fqns = [option.fqn for option in proposal]
+        ranks = [ranks for _, ranks in choice_of(fqns, plan).values()]
+        return [place(option, on) for option, on in zip(proposal, ranks)]

@@ -1,0 +1,12 @@
+// What our own searches ask of an assignment again and again.
+#pragma once
+
+#include "plimsoll/partition/cost_graph.h"
+
+namespace plimsoll::partition {
+
+// Preconditions as of device_loads().
+double largest_load(const CostGraph& graph, const DeviceAssignment& plan);
+bool fits_caps(const CostGraph& graph, const DeviceAssignment& plan);
+
+}  // namespace plimsoll::partition

@@ -1,0 +1,156 @@
+"""Planning a dump without torch."""
+
+import copy
+import itertools
+
+import pytest
+
+import plimsoll
+from plimsoll import options
+
+# Two ranks on one host, two tables; every option's cost by hand.
+#   a: table_wise 4 ms, 10 B; row_wise 2.5 ms, 5 B on both ranks
+#   b: table_wise 3 ms, 10 B; column_wise in two blocks of 1.6 ms, 5 B
+DUMP = {
+    "schema": "plimsoll.torchrec_options/1",
+    "world_size": 2,
+    "local_world_size": 2,
+    "group_size": 2,
+    "compute_device": "cuda",
+    "context_hash": "abc",
+    "capacity": [[100, 0, 0]] * 2,
+    "room": [[100, 0, 0]] * 2,
+    "shard_classes": [[10, 0, 0, 4.0], [5, 0, 0, 2.5], [10, 0, 0, 3.0], [5, 0, 0, 1.6]],
+    "options": [
+        {"fqn": "m.a", "sharding_type": "table_wise", "compute_kernel": "fused", "shards": [0],
+         "sizes": [[100, 8]], "rows": 100, "columns": 8},
+        {"fqn": "m.a", "sharding_type": "row_wise", "compute_kernel": "fused", "shards": [1, 1],
+         "sizes": [[50, 8], [50, 8]], "rows": 100, "columns": 8},
+        {"fqn": "m.b", "sharding_type": "table_wise", "compute_kernel": "fused", "shards": [2],
+         "sizes": [[100, 8]], "rows": 100, "columns": 8},
+        {"fqn": "m.b", "sharding_type": "column_wise", "compute_kernel": "fused", "shards": [3, 3],
+         "sizes": [[100, 4], [100, 4]], "rows": 100, "columns": 8},
+    ],
+}  # fmt: skip
+
+
+def brute_force(dump):
+    """Least rating over all options and ranks."""
+    costs = [entry[3] for entry in dump["shard_classes"]]
+    best = float("inf")
+    for a, b in itertools.product((0, 1), (2, 3)):
+        places_a = [(0,), (1,)] if a == 0 else [(0, 1)]
+        places_b = [(0,), (1,)] if b == 2 else list(itertools.product((0, 1), repeat=2))
+        for ranks_a, ranks_b in itertools.product(places_a, places_b):
+            load = [0.0, 0.0]
+            for option, ranks in ((a, ranks_a), (b, ranks_b)):
+                for shard, rank in zip(dump["options"][option]["shards"], ranks):
+                    load[rank] += costs[shard]
+            best = min(best, max(load))
+    return best
+
+
+def test_the_best_plan_by_hand():
+    answer = options.plan(DUMP, objective="rating")
+    assert answer["status"] == "optimal"
+    assert answer["rating"] == pytest.approx(brute_force(DUMP)) == pytest.approx(4.0)
+    assert answer["bound"] == pytest.approx(4.0)
+    assert [entry["fqn"] for entry in answer["plan"]] == ["m.a", "m.b"]
+
+
+def test_uniform_options_stand_on_every_rank():
+    dump = copy.deepcopy(DUMP)
+    del dump["options"][0]
+    answer = options.plan(dump, objective="rating")
+    assert answer["plan"][0] == {"fqn": "m.a", "option": 0, "ranks": [0, 1]}
+    assert answer["rating"] == pytest.approx(2.5 + 1.6)
+
+
+def test_no_room_is_proved():
+    dump = copy.deepcopy(DUMP)
+    dump["room"] = [[6, 0, 0]] * 2
+    answer = options.plan(dump, objective="rating")
+    assert "plan" not in answer and answer["status"] == "infeasible"
+    assert answer["certificate"]["proof"]
+
+
+def test_mean_pooled_tables_make_no_hazard():
+    dump = copy.deepcopy(DUMP)
+    dump["shard_classes"][1][3] = 0.1  # rows would be best by far
+    assert options.plan(dump, objective="rating")["plan"][0]["option"] == 1
+    for entry in dump["options"]:
+        entry["pooling"] = "mean"
+    assert options.plan(dump, objective="rating")["plan"][0]["option"] == 0
+    assert options.plan(dump, objective="rating", strict=False)["plan"][0]["option"] == 1
+
+
+def test_components_count_by_phase():
+    dump = copy.deepcopy(DUMP)
+    dump["shard_classes"] = [[b, d, s, t, t / 2, 0, t / 2, 0, 0] for b, d, s, t in dump["shard_classes"]]
+    answer = options.plan(dump, objective="step")
+    assert answer["rating"] == pytest.approx(4.0) == pytest.approx(answer["certificate"]["objective"])
+
+
+def test_rooms_are_kept():
+    dump = copy.deepcopy(DUMP)
+    dump["room"] = [[10, 0, 0]] * 2  # each table alone, or cut
+    used = [0, 0]
+    for entry in options.plan(dump, objective="rating")["plan"]:
+        for shard, rank in zip(dump["options"][entry["option"]]["shards"], entry["ranks"]):
+            used[rank] += dump["shard_classes"][shard][0]
+    assert max(used) <= 10
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda d: d.update(schema="plimsoll.plan/1"), "not a plimsoll.torchrec_options/1"),
+        (lambda d: d["options"].append(d["options"][0]), "do not stand together"),
+        (lambda d: d["options"][3].update(shards=[3, 2]), "unlike column blocks"),
+        (lambda d: d["options"][0].update(sharding_type="sideways"), "no such name"),
+        (lambda d: d.update(room=[[1, 2, 3]]), "one row a rank"),
+    ],
+)
+def test_bad_dumps_are_errors(change, words):
+    dump = copy.deepcopy(DUMP)
+    change(dump)
+    with pytest.raises(plimsoll.Error, match=words):
+        options.plan(dump)
+
+
+def test_an_unknown_objective_is_an_error():
+    with pytest.raises(plimsoll.Error, match="choose rating, step or time"):
+        options.plan(DUMP, objective="speed")
+
+
+def test_the_step_model_is_what_time_is_made_of():
+    # One sharding type costs nothing, then as much as all work.
+    free = options.plan(DUMP, objective="time", step_model={"ms_per_sharding_type": 0, "floor_ms": 2})
+    dear = options.plan(DUMP, objective="time", step_model={"ms_per_sharding_type": 100})
+    types = {DUMP["options"][entry["option"]]["sharding_type"] for entry in dear["plan"]}
+    assert types == {"table_wise"}
+    assert dear["certificate"]["objective"] == pytest.approx(104.0)
+    assert free["certificate"]["objective"] == pytest.approx(6.0)
+    with pytest.raises(plimsoll.Error, match="no charge 'ms_per_tabel'"):
+        options.plan(DUMP, step_model={"ms_per_tabel": 1})
+
+
+def test_the_same_input_gives_the_same_plan():
+    assert options.plan(DUMP) == options.plan(copy.deepcopy(DUMP))
+
+
+COST = ((5, 0, 0), (1.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+LAST = ((3, 0, 0), (0.5, 0.0, 0.0, 0.0, 0.0, 0.0))
+
+
+def test_equal_neighbours_are_one_run():
+    # Ten rows in blocks of four, four and two, then the same in a second column block.
+    shapes = [(rows, 8, first, column) for column in (0, 8) for rows, first in ((4, 0), (4, 4), (2, 8))]
+    blocks, runs, perfs = options.runs_of("grid_shard", shapes, [COST, COST, LAST] * 2)
+    assert blocks == 2
+    assert runs == [(2, 4, 8, 0, 4, 5, 0, 0), (1, 2, 8, 8, 2, 3, 0, 0)]
+    assert perfs == [COST[1], LAST[1]]
+
+
+def test_replicas_have_no_stride():
+    assert options.runs_of("data_parallel", [(10, 8, 0, 0)] * 3, [COST] * 3)[1] == [(3, 10, 8, 0, 0, 5, 0, 0)]

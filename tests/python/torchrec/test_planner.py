@@ -1,0 +1,265 @@
+"""`Planner` in EmbeddingShardingPlanner's place."""
+
+import inspect
+import math
+import pickle
+
+import cases
+import pytest
+import torch
+from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
+from torchrec.distributed.planner.perf_models import NoopPerfModel, NoopStorageModel
+from torchrec.distributed.planner.proposers import GreedyProposer
+from torchrec.distributed.planner.types import ParameterConstraints, PlannerError, PlannerErrorType
+
+import plimsoll
+from plimsoll.torchrec import Planner
+from plimsoll.torchrec._options import group_size, room_of
+
+SHARDERS = [EmbeddingBagCollectionSharder()]
+
+
+def legal_faults(options, topology, room):
+    """What of section 'placement of each type' the plan breaks; and memory."""
+    faults, world, width = [], topology.world_size, group_size(topology)
+    used = [[0, 0, 0] for _ in range(world)]
+    for option in options:
+        ranks = [shard.rank for shard in option.shards]
+        kind = option.sharding_type
+        if any(type(rank) is not int or not 0 <= rank < world for rank in ranks):
+            faults.append((option.fqn, "ranks", ranks))
+            continue
+        if kind in ("row_wise", "data_parallel") and ranks != list(range(world)):
+            faults.append((option.fqn, kind, ranks))
+        if kind in ("table_row_wise", "grid_shard"):
+            for b in range(0, len(ranks), width):
+                if ranks[b] % width or ranks[b : b + width] != list(range(ranks[b], ranks[b] + width)):
+                    faults.append((option.fqn, kind, ranks))
+        if kind == "table_column_wise" and len({rank // width for rank in ranks}) > 1:
+            faults.append((option.fqn, kind, ranks))
+        for shard in option.shards:
+            for tier, size in enumerate((shard.storage.hbm, shard.storage.ddr)):
+                used[shard.rank][tier] += size
+    for rank in range(world):
+        if any(used[rank][tier] > room[rank][tier] for tier in (0, 1)):
+            faults.append((rank, used[rank], room[rank]))
+    return faults
+
+
+def room_left(planner):
+    return room_of(planner._storage_reservation._last_reserved_topology)
+
+
+def test_it_takes_every_keyword_of_torchrecs():
+    parent = inspect.signature(EmbeddingShardingPlanner.__init__).parameters
+    ours = inspect.signature(Planner.__init__).parameters
+    assert [ours[name] for name in parent] == list(parent.values())
+    with pytest.raises(TypeError, match="colour"):
+        Planner(colour="blue")
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("objective", ["time", "rating", "step"])
+def test_plans_are_legal_and_rated_as_said(seed, objective):
+    module, arguments = cases.random_arguments(seed, count=4 + seed, ranks=(2, 4, 8, 16)[seed % 4])
+    planner, plan = cases.plan_with(Planner, module, arguments, objective=objective, effort=50000)
+    options = planner._best_plan
+    assert [option.fqn for option in options] == sorted(
+        {option.fqn for option in options}, key=[o.fqn for o in options].index
+    )
+    assert len(options) == len(module.embedding_bag_configs())
+    assert set(plan.plan[""]) == {config.name for config in module.embedding_bag_configs()}
+    assert not legal_faults(options, planner._topology, room_left(planner))
+    assert planner.times["rating"] == pytest.approx(cases.rating_of(planner), rel=1e-9)
+    certificate = planner.certificate
+    assert certificate.objective == pytest.approx(planner.times[objective], rel=1e-9)
+    assert certificate.lower_bound is None or certificate.lower_bound <= certificate.objective
+    assert pickle.loads(pickle.dumps(plan)).plan.keys() == plan.plan.keys()
+    report = plimsoll.torchrec.check(plan, module, planner._topology, constraints=arguments["constraints"],
+                                     batch_size=arguments["batch_size"])  # fmt: skip
+    assert report.is_right, report.violations
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("objective", ["time", "rating"])
+def test_the_rating_is_never_above_torchrecs(seed, objective):
+    module, arguments = cases.random_arguments(seed + 100, count=8, ranks=(4, 16)[seed % 2], room=(1.6, 1.1)[seed // 4])
+    planner, _ = cases.plan_with(Planner, module, arguments, objective=objective, effort=50000)
+    own = cases.reference_rating(module, arguments)
+    assert cases.rating_of(planner) <= own * (1 + 1e-12)
+    assert planner.reference["rating"] == pytest.approx(own, rel=1e-9)
+
+
+@pytest.mark.parametrize(("ranks", "own", "best"), [(8, 4.173343109845318, 4.0709), (16, 8.116421040351042, 7.0971)])
+def test_dcnv2(ranks, own, best):
+    module, arguments = cases.dcnv2_arguments(ranks)
+    planner, _ = cases.plan_with(Planner, module, arguments, objective="rating")
+    assert planner._enumerator.is_native, planner._enumerator.reason
+    assert planner.reference["rating"] == pytest.approx(own, rel=1e-9)
+    assert cases.rating_of(planner) <= best
+    assert planner.certificate.gap < 1e-3
+
+
+def test_natively_or_not_the_plan_is_the_same():
+    for seed in range(4):
+        module, arguments = cases.random_arguments(seed, ranks=8)
+        planner, plan = cases.plan_with(Planner, module, arguments, effort=20000)
+        assert planner._enumerator.is_native, planner._enumerator.reason
+        slow = Planner(**arguments, effort=20000)
+        slow._enumerator.wants_all = True
+        other = slow.plan(module, SHARDERS)
+        assert not slow._enumerator.is_native
+        assert str(plan) == str(other)
+        assert planner.certificate == slow.certificate
+
+
+def test_two_calls_give_one_plan():
+    module, arguments = cases.random_arguments(3)
+    planner, plan = cases.plan_with(Planner, module, arguments, effort=20000)
+    assert str(planner.plan(module, SHARDERS)) == str(plan)
+
+
+def test_a_wrong_parity_is_noticed(monkeypatch):
+    """Where TorchRec's estimators say something else than ours, its own options are searched."""
+    module, arguments = cases.random_arguments(5)
+    planner = Planner(**arguments, effort=20000)
+    storage = planner._enumerator._estimators[-1]
+    estimate = storage.estimate
+
+    def estimate_more(sharding_options, *args, **kwargs):
+        estimate(sharding_options, *args, **kwargs)
+        for option in sharding_options:
+            for shard in option.shards:
+                shard.storage.hbm += 1
+
+    monkeypatch.setattr(storage, "estimate", estimate_more)
+    planner.plan(module, SHARDERS)
+    assert not planner._enumerator.is_native and "TorchRec has" in planner._enumerator.reason
+    assert planner.times["rating"] == pytest.approx(cases.rating_of(planner), rel=1e-9)
+
+
+def small(ranks=2, hbm=2**20 * 64, **constraints):
+    module = cases.bags([(f"t{i}", 10000, 64) for i in range(4)])
+    topology = Topology(world_size=ranks, local_world_size=ranks, compute_device="cuda", hbm_cap=hbm, ddr_cap=0)
+    return module, {
+        "topology": topology,
+        "constraints": {f"t{i}": ParameterConstraints(**constraints) for i in range(4)},
+    }
+
+
+def test_too_little_memory_is_torchrecs_error_with_our_words():
+    module, arguments = small(hbm=2**20 * 4, sharding_types=["table_wise", "row_wise"], compute_kernels=["fused"])
+    logged = []
+
+    class Stats:
+        def log(self, **kwargs):
+            logged.append(kwargs["num_plans"])
+
+    planner = Planner(**arguments, stats=Stats(), batch_size=2)
+    with pytest.raises(PlannerError) as caught:
+        planner.plan(module, SHARDERS)
+    assert caught.value.error_type == PlannerErrorType.INSUFFICIENT_STORAGE
+    text = str(caught.value)
+    assert "proved infeasible; hbm binds" in text and "bytes" in text and ".t0 " in text
+    assert caught.value.explanation in text and planner.explanation == caught.value.explanation
+    assert planner.status == "infeasible" and math.isnan(planner.certificate.objective)
+    assert logged == [0]
+
+
+def test_room_in_all_but_not_in_one_rank_is_strict_constraints():
+    # Three ranks have room for everything together; one table as a whole fits on none.
+    module = cases.bags([("big", 400000, 64)])
+    topology = Topology(world_size=4, local_world_size=4, compute_device="cuda", hbm_cap=2**20 * 80, ddr_cap=0)
+    constraints = {"big": ParameterConstraints(sharding_types=["table_wise"], compute_kernels=["fused"])}
+    planner = Planner(topology=topology, constraints=constraints, batch_size=2, stats=[])
+    with pytest.raises(PlannerError) as caught:
+        planner.plan(module, SHARDERS)
+    assert caught.value.error_type == PlannerErrorType.STRICT_CONSTRAINTS
+    assert "plimsoll:" in str(caught.value)
+
+
+def test_users_own_parts_are_used():
+    module, arguments = cases.random_arguments(1, count=4)
+    calls = []
+    planner = Planner(
+        **arguments,
+        callbacks=[lambda plan: calls.append(len(plan)) or plan],
+        performance_model=NoopPerfModel(arguments["topology"]),
+        timeout_seconds=30,
+    )
+    assert planner._search.settings.time_limit_s == 30
+    planner.plan(module, SHARDERS)
+    assert calls == [4]
+    own = Planner(**arguments, proposer=GreedyProposer())
+    own.plan(module, SHARDERS)
+    assert isinstance(own._proposers[0], GreedyProposer) and own._num_proposals > 1
+    assert not cases.rating_of(own) < planner.reference["rating"] * 0.1
+
+
+def test_storage_is_made_small_where_the_user_rates_by_it():
+    module, arguments = cases.random_arguments(2, count=5, ranks=4)
+    model = NoopStorageModel(arguments["topology"])
+    planner = Planner(**arguments, performance_model=model)
+    planner.plan(module, SHARDERS)
+    own = EmbeddingShardingPlanner(**arguments, performance_model=model)
+    own.plan(module, SHARDERS)
+    assert model.rate(planner._best_plan) <= model.rate(own._best_plan)
+    assert planner.certificate.objective == pytest.approx(model.rate(planner._best_plan))
+
+
+def test_a_model_without_tables_has_an_empty_plan():
+    planner = Planner(topology=Topology(world_size=2, compute_device="cuda"), stats=[])
+    assert planner.plan(torch.nn.Linear(2, 2), SHARDERS).plan == {}
+
+
+def test_tables_of_a_tower_stand_on_one_host():
+    from torchrec.distributed.embedding_tower_sharding import EmbeddingTowerCollectionSharder
+    from torchrec.modules.embedding_tower import EmbeddingTower, EmbeddingTowerCollection
+
+    class Interaction(torch.nn.Module):
+        def forward(self, features):
+            return features.values()
+
+    towers = EmbeddingTowerCollection(
+        [
+            EmbeddingTower(cases.bags([(f"t{i}_{j}", 20000 * (i + j + 1), 64) for j in range(2)]), Interaction())
+            for i in range(3)
+        ]
+    )
+    topology = Topology(world_size=8, local_world_size=2, compute_device="cuda")
+    planner = Planner(topology=topology, stats=[], objective="rating", effort=20000)
+    planner.plan(towers, [EmbeddingTowerCollectionSharder()])
+    assert not planner._enumerator.is_native
+    hosts = {}
+    for option in planner._best_plan:
+        hosts.setdefault(option.dependency, set()).update(shard.rank // 2 for shard in option.shards)
+    assert len(hosts) == 3 and all(len(of_tower) == 1 for of_tower in hosts.values())
+    assert not legal_faults(planner._best_plan, topology, room_left(planner))
+    own = EmbeddingShardingPlanner(topology=topology, stats=[])
+    own.plan(towers, [EmbeddingTowerCollectionSharder()])
+    assert cases.rating_of(planner) <= cases.rating_of(own) * (1 + 1e-12)
+
+
+def test_modules_below_the_root_and_of_both_kinds():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bags = cases.bags([("a", 4000, 64), ("b", 8000, 64)])
+            self.rows = cases.sequences([("c", 4000, 32)])
+
+    from torchrec.distributed.embedding import EmbeddingCollectionSharder
+
+    planner = Planner(topology=Topology(world_size=4, compute_device="cuda"), stats=[], effort=10000)
+    plan = planner.plan(Net(), [*SHARDERS, EmbeddingCollectionSharder()])
+    assert planner._enumerator.is_native, planner._enumerator.reason
+    assert {path: set(tables) for path, tables in plan.plan.items()} == {"bags": {"a", "b"}, "rows": {"c"}}
+
+
+def test_statistics_are_printed_as_torchrec_prints_them(caplog):
+    module, arguments = cases.random_arguments(1, count=4)
+    arguments.pop("stats")
+    with caplog.at_level("INFO", logger="torchrec"), caplog.at_level("INFO", logger="plimsoll"):
+        planner, _ = cases.plan_with(Planner, module, arguments, effort=10000)
+    assert planner._num_proposals == planner._num_plans == 1
+    assert any("no plan below" in record.getMessage() for record in caplog.records)
