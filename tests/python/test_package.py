@@ -175,12 +175,22 @@ def test_the_lock_is_free_while_a_search_runs():
     assert len(ticks) > 20
 
 
+@pytest.fixture
+def hears_interrupts():
+    """What is started in the background may have been told to ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("hears_interrupts")
 def test_the_first_interrupt_returns_the_best_so_far():
     threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT)).start()
-    plan = plimsoll.shard("mlperf-dlrm-dcnv2", on="16x40GiB", search="balanced", effort=10**12)
+    plan = plimsoll.shard("mlperf-dlrm-dcnv2", on="16x40GiB", search="balanced", effort=10**12, time_limit="60s")
     assert plan.stop == "cancelled" and plan.tables
 
 
+@pytest.mark.usefixtures("hears_interrupts")
 def test_the_second_interrupt_raises():
     cancelled = threading.Event()
     gone = threading.Event()
