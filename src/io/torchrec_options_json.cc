@@ -15,7 +15,6 @@ namespace {
 using embedding::Option;
 using embedding::Perf;
 using embedding::ShardingType;
-using embedding::ShardRun;
 using embedding::TableOptions;
 using topology::Storage;
 
