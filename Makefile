@@ -67,7 +67,8 @@ bench-peers: build  ## the peers' own planners and ours in one run (installs the
 
 bench-python: build python  ## the Python planner beside TorchRec's own, and steps of both plans on two ranks
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_planner.py
-	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_steps.py
+	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/step_charges.py build/step_model.json
+	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_steps.py 100 build/step_model.json
 
 format: install-deps  ## format the C++ sources in place
 	@clang-format-14 -i $(SOURCES)

@@ -17,7 +17,7 @@ pip=("$folder/bin/python" -m pip --quiet --disable-pip-version-check)
 "${pip[@]}" install torch==2.13.0
 # torchrec asks for fbgemm-gpu, the CUDA build; the CPU build is another distribution of the same import name.
 "${pip[@]}" install --no-deps torchrec==1.8.0 fbgemm-gpu-cpu==1.8.0
-"${pip[@]}" install tensordict torchmetrics==1.0.3 tqdm pyre-extensions psutil pandas
+"${pip[@]}" install tensordict torchmetrics==1.0.3 tqdm pyre-extensions psutil pandas scipy
 
 for release in 1.2.0 1.4.0 1.9.2; do
   "${pip[@]}" download --no-deps --dest "$folder/downloads" "torchrec==$release"

@@ -1,6 +1,8 @@
 """Steps of DistributedModelParallel under our default plan and under TorchRec's own, on 2 gloo ranks.
 
-Usage: PYTHONPATH=build/python build/python-env/bin/python bench/embedding/torchrec_steps.py [STEPS]
+Usage: PYTHONPATH=build/python build/python-env/bin/python bench/embedding/torchrec_steps.py [STEPS [STEP_MODEL]]
+
+Without STEP_MODEL, a file of `step_charges.py`, our planner has its default charges.
 
 Each plan is made into two modules, ours first, TorchRec's twice, ours again, since what is made first runs slower by
 some percent; all live in the same processes, and their steps (forward, backward, the tables' optimizer) come in one
@@ -10,6 +12,8 @@ plan (the mean of its two modules'), their ratio, and as noise how far two modul
 
 from __future__ import annotations
 
+import functools
+import json
 import pathlib
 import random
 import statistics
@@ -30,10 +34,10 @@ from torchrec.distributed.planner.types import ParameterConstraints
 from torchrec.distributed.types import ShardingEnv
 from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
 
+from plimsoll.options import STEP_MODEL
 from plimsoll.torchrec import Planner
 
 BATCH_SIZE = 512
-KINDS = (Planner, EmbeddingShardingPlanner, EmbeddingShardingPlanner, Planner)
 # Tables as (rows, columns, ids a sample).
 MODELS = {
     "heavy look-ups": [(200_000, 64, 20 + 4 * i) for i in range(10)],
@@ -74,39 +78,50 @@ def batch_of(tables, seed):
     )
 
 
-def work(rank, tables, steps):
-    models = [make(kind, tables) for kind in KINDS]
-    order = [i % len(KINDS) for i in range(len(KINDS) * steps)]
+def run_steps(rank, tables, models, steps):
+    """[(model, processor seconds)] of `steps` steps of every model, in one random order."""
+    order = [i % len(models) for i in range(len(models) * steps)]
     random.Random(7).shuffle(order)
     batches = [batch_of(tables, 10 * i + rank) for i in range(4)]
     spent = []
-    for step, which in enumerate([*range(len(KINDS)), *order]):
+    for step, which in enumerate([*range(len(models)), *order]):
         dist.barrier()
         begin = time.process_time()
-        out = models[which][0](batches[step % 4]).wait()
+        out = models[which](batches[step % 4]).wait()
         out.values().sum().backward()
         spent.append((which, time.process_time() - begin))
-    return spent[len(KINDS) :], [types for _, types in models]
+    return spent[len(models) :]
 
 
-def low(values):
-    return statistics.quantiles(values, n=10)[0]
+def low_ms(spent, num_models):
+    """[10th percentile of the slower rank's processor time of each model], ms; `spent` of both ranks."""
+    of = [[] for _ in range(num_models)]
+    for (which, a), (_, b) in zip(*spent, strict=True):
+        of[which].append(1000 * max(a, b))
+    return [statistics.quantiles(values, n=10)[0] for values in of]
+
+
+def work(rank, tables, steps, kinds):
+    made = [make(kind, tables) for kind in kinds]
+    return run_steps(rank, tables, [model for model, _ in made], steps), [types for _, types in made]
 
 
 def main():
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    ours = Planner
+    if len(sys.argv) > 2:
+        charges = json.loads(pathlib.Path(sys.argv[2]).read_text())
+        ours = functools.partial(Planner, step_model={name: charges[name] for name in STEP_MODEL})
+    kinds = (ours, EmbeddingShardingPlanner, EmbeddingShardingPlanner, ours)
     print("| model | ours ms | TorchRec's ms | ratio | noise | ours | TorchRec's |")
     print("|---|---|---|---|---|---|---|")
     for name, tables in MODELS.items():
-        (first, types), (second, _) = ranks.run(2, work, tables, steps)
-        of = [[] for _ in KINDS]
-        for (which, a), (_, b) in zip(first, second):
-            of[which].append(1000 * max(a, b))
-        ms = [low(values) for values in of]
-        ours, own = (ms[0] + ms[3]) / 2, (ms[1] + ms[2]) / 2
+        (first, types), (second, _) = ranks.run(2, work, tables, steps, kinds)
+        ms = low_ms((first, second), len(kinds))
+        mine, own = (ms[0] + ms[3]) / 2, (ms[1] + ms[2]) / 2
         noise = max(abs(ms[0] / ms[3] - 1), abs(ms[1] / ms[2] - 1))
         print(
-            f"| {name} | {ours:.2f} | {own:.2f} | {ours / own:.3f} | {noise:.3f}"
+            f"| {name} | {mine:.2f} | {own:.2f} | {mine / own:.3f} | {noise:.3f}"
             f" | {types[0]} | {types[1]} |",
             flush=True,
         )
