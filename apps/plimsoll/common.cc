@@ -139,6 +139,21 @@ Result<std::optional<double>> parse_time_limit(const std::string& text) {
   return *seconds;
 }
 
+Result<SearchOptions> make_search_options(const GlobalFlags& global, const std::string& time_limit,
+                                          std::int64_t effort, double tolerance) {
+  SearchOptions options;
+  options.effort = effort;
+  options.tolerance = tolerance;
+  if (!(tolerance >= 0 && tolerance <= 1)) {
+    return fail(ErrorCode::kUsage, "--tolerance",
+                fmt::format("{} does not lie between 0 and 1", tolerance));
+  }
+  options.seed = global.seed;
+  options.threads = global.threads;
+  PLIMSOLL_ASSIGN(options.time_limit_s, parse_time_limit(time_limit));
+  return options;
+}
+
 void watch_interrupts(RunContext& context) {
   if (current_host != nullptr) {
     context.cancel = current_host->cancel;

@@ -93,6 +93,10 @@ Result<Number> parse_number(std::string_view text, std::string_view place) {
 // Seconds of --time-limit; nothing where it is not given. Error kUsage.
 Result<std::optional<double>> parse_time_limit(const std::string& text);
 
+// Of --time-limit, --effort, --tolerance, --seed and --threads. Error kUsage.
+Result<SearchOptions> make_search_options(const GlobalFlags& global, const std::string& time_limit,
+                                          std::int64_t effort, double tolerance);
+
 // From here on Ctrl-C cancels the search of this context between units of effort; a second one ends
 // the program. Under a host, its flag does, and its progress is told.
 void watch_interrupts(RunContext& context);

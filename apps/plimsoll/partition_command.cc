@@ -38,20 +38,6 @@ struct Flags {
   double tolerance = 1e-6;
 };
 
-Result<SearchOptions> search_options(const Flags& flags) {
-  SearchOptions options;
-  options.effort = flags.effort;
-  options.tolerance = flags.tolerance;
-  if (!(flags.tolerance >= 0 && flags.tolerance <= 1)) {
-    return fail(ErrorCode::kUsage, "--tolerance",
-                fmt::format("{} does not lie between 0 and 1", flags.tolerance));
-  }
-  options.seed = flags.global.seed;
-  options.threads = flags.global.threads;
-  PLIMSOLL_ASSIGN(options.time_limit_s, parse_time_limit(flags.time_limit));
-  return options;
-}
-
 void put_provenance(const PartitionCase& made, const PartitionSearch& search, const Flags& flags,
                     PlacementAnswer& answer) {
   if (!answer.provenance) answer.provenance.emplace();  // else it says where it was stopped
@@ -255,7 +241,8 @@ int run_partition(const Flags& flags) {
                    "leave out --json, or write the answer to a file with -o", ""},
                   flags.global);
   }
-  const auto limits = search_options(flags);
+  const auto limits =
+      make_search_options(flags.global, flags.time_limit, flags.effort, flags.tolerance);
   if (!limits) return report(limits.error(), flags.global);
   PartitionFlags asked = flags.partition;
   asked.is_pipeline = flags.objective == "pipeline" || flags.search == "replicated";

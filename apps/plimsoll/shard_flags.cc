@@ -63,20 +63,6 @@ Result<void> choose_search(ShardFlags& flags) {
   return only(flags.is_frontier, "--frontier", "balanced");
 }
 
-Result<SearchOptions> make_limits(const ShardFlags& flags) {
-  SearchOptions options;
-  options.effort = flags.effort;
-  options.tolerance = flags.tolerance;
-  if (!(flags.tolerance >= 0 && flags.tolerance <= 1)) {
-    return fail(ErrorCode::kUsage, "--tolerance",
-                fmt::format("{} does not lie between 0 and 1", flags.tolerance));
-  }
-  options.seed = flags.global.seed;
-  options.threads = flags.global.threads;
-  PLIMSOLL_ASSIGN(options.time_limit_s, parse_time_limit(flags.time_limit));
-  return options;
-}
-
 Result<embedding::ReferenceOptions> make_reference(const ShardFlags& flags,
                                                    const PlanningProblem& problem) {
   embedding::ReferenceOptions options;
@@ -234,7 +220,8 @@ Result<ShardRequest> make_shard_request(ShardFlags& flags) {
     PLIMSOLL_ASSIGN(request.problem, make_problem(flags.planning, run.options));
   }
   PLIMSOLL_ASSIGN(request.reference, make_reference(flags, request.problem));
-  PLIMSOLL_ASSIGN(request.limits, make_limits(flags));
+  PLIMSOLL_ASSIGN(request.limits, make_search_options(flags.global, flags.time_limit, flags.effort,
+                                                      flags.tolerance));
   request.balanced.bridge.objective = BalanceObjective::kTime;
   request.balanced.keeps_reference_rating = true;
   if (is_replay) {

@@ -332,7 +332,9 @@ class Balancer {
     part.proof = describe(least->method, bound);
   }
 
-  void search_contents_of_parts(std::int64_t effort) {
+  // The parts to search, each with its share of the effort.
+  template <typename Search>
+  void share_effort(std::int64_t effort, const Search& search) {
     int num_parts = 0;
     for (const Part& part : parts_) num_parts += is_searchable(part) ? 1 : 0;
     num_parts = std::min(num_parts, kMaxAnnealedParts);
@@ -341,8 +343,13 @@ class Balancer {
       if (done == num_parts) break;
       if (!is_searchable(part)) continue;
       ++done;
-      search_part_by_contents(part, effort / num_parts);
+      search(part, effort / num_parts);
     }
+  }
+
+  void search_contents_of_parts(std::int64_t effort) {
+    share_effort(effort,
+                 [this](Part& part, std::int64_t share) { search_part_by_contents(part, share); });
     ++num_searches_;
   }
 
@@ -393,16 +400,7 @@ class Balancer {
   }
 
   void anneal_parts(std::int64_t effort) {
-    int num_parts = 0;
-    for (const Part& part : parts_) num_parts += is_searchable(part) ? 1 : 0;
-    num_parts = std::min(num_parts, kMaxAnnealedParts);
-    int done = 0;
-    for (Part& part : parts_) {
-      if (done == num_parts) break;
-      if (!is_searchable(part)) continue;
-      ++done;
-      anneal_part(part, effort / num_parts);
-    }
+    share_effort(effort, [this](Part& part, std::int64_t share) { anneal_part(part, share); });
   }
 
   // The pool by successive halving.

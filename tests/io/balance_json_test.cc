@@ -1,37 +1,16 @@
-// What the balanced search reads beside a model: step models, rules, dumps of options; and what it
-// adds to an answer.
+// What the balanced search reads beside a model: step models, rules, dumps of options.
 
 #include <gtest/gtest.h>
 
 #include "expect_error.h"
 #include "plimsoll/io/placement_rules_json.h"
-#include "plimsoll/io/plan_json.h"
 #include "plimsoll/io/step_model_json.h"
 #include "plimsoll/io/torchrec_options_json.h"
-#include "random_documents.h"
 
 namespace plimsoll::io {
 namespace {
 
 using embedding::ShardingType;
-
-TEST(PlanJson, ReadsBackWhatTheBalancedSearchSays) {
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
-    SCOPED_TRACE(seed);
-    Random random(seed);
-    const ShardingAnswer answer = random_answer(random);
-    const std::string text = write_answer(answer);
-    const auto read = read_plan(text, "p.json");
-    ASSERT_TRUE(read.has_value()) << format_error(read.error()) << "\n" << text;
-    EXPECT_EQ(read->objective, answer.objective);
-    EXPECT_EQ(read->times, answer.times);
-    EXPECT_EQ(read->reference, answer.reference);
-    EXPECT_EQ(read->options, answer.options);
-    EXPECT_EQ(read->bound, answer.bound);
-    EXPECT_EQ(read->frontier, answer.frontier);
-    EXPECT_EQ(read->frontier_bound, answer.frontier_bound);
-  }
-}
 
 TEST(StepModelJson, ReadsBackWhatItWrote) {
   const embedding::StepModel model{1.7, 1.1, 1.4, 7.3e-7, .25, 3, false};

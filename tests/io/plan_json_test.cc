@@ -52,6 +52,13 @@ TEST(PlanJson, ReadsBackAWholeAnswer) {
     EXPECT_EQ(read->provenance, answer.provenance);
     EXPECT_EQ(read->warnings, answer.warnings);
     EXPECT_EQ(read->explanation, answer.explanation);
+    EXPECT_EQ(read->objective, answer.objective);
+    EXPECT_EQ(read->times, answer.times);
+    EXPECT_EQ(read->reference, answer.reference);
+    EXPECT_EQ(read->options, answer.options);
+    EXPECT_EQ(read->bound, answer.bound);
+    EXPECT_EQ(read->frontier, answer.frontier);
+    EXPECT_EQ(read->frontier_bound, answer.frontier_bound);
     EXPECT_EQ(write_answer(*read), text);
   }
 }
