@@ -65,7 +65,7 @@ def shard(model: Document, on: Document, *, progress: Progress | None = None, **
     Args:
         model: A model (plimsoll.model/1) as a dict or a path, or the name of one that comes along.
         on: Hardware: "dgx-h100:2", "16x40GiB", a topology (plimsoll.topology/1).
-        progress: Called with (proposals, rating, None).
+        progress: Called with (effort, objective, lower bound or None).
         flags: Those of `plimsoll shard`: batch_size, search, constraints, reservation, time_limit, effort, seed, ...
     """
     return ShardingPlan(call("shard", {"model": model}, {"on": on, **flags}, progress))
