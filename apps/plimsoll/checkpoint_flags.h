@@ -1,7 +1,6 @@
 // What `checkpoint` and `check` ask of module statistics.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <map>
 #include <string>
 #include <string_view>
@@ -11,6 +10,10 @@
 #include "plimsoll/checkpoint/checkpoint_problem.h"
 #include "plimsoll/checkpoint/module_stats.h"
 #include "plimsoll/core/result.h"
+
+namespace CLI {
+class App;
+}
 
 namespace plimsoll::app {
 

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <functional>
 #include <initializer_list>
@@ -15,6 +14,10 @@
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/embedding/model.h"
+
+namespace CLI {
+class App;
+}
 
 namespace plimsoll::app {
 

@@ -1,12 +1,15 @@
 // What `partition`, `check` and `convert` ask of an operator graph.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "plimsoll/core/result.h"
+
+namespace CLI {
+class App;
+}
 
 namespace plimsoll::app {
 

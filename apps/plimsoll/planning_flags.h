@@ -1,13 +1,16 @@
 // Flags that describe an embedding planning problem, shared by `shard`, `check` and `convert`.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <map>
 #include <optional>
 #include <string>
 
 #include "plimsoll/core/result.h"
 #include "plimsoll/embedding/planner.h"
+
+namespace CLI {
+class App;
+}
 
 namespace plimsoll::app {
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include "plimsoll/core/suggest.h"
 #include "plimsoll/embedding/balanced_record.h"
 #include "plimsoll/embedding/easyrec.h"

@@ -1,7 +1,6 @@
 // The flags of `plimsoll shard`, and what they mean to the two searches.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -13,6 +12,10 @@
 #include "plimsoll/embedding/balanced_search.h"
 #include "plimsoll/io/torchrec_options_json.h"
 #include "plimsoll/planning_flags.h"
+
+namespace CLI {
+class App;
+}
 
 namespace plimsoll::app {
 
