@@ -11,7 +11,7 @@ WITH_CCACHE = $(if $(shell command -v ccache),CMAKE_CXX_COMPILER_LAUNCHER=ccache
 # The environment that builds and tests the Python package.
 PYTHON_ENVIRONMENT := build/python-env
 PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
-PYTHON_SOURCES := python tests/python examples
+PYTHON_SOURCES := python tests examples bench
 
 DEMO_MODEL := mlperf-dlrm-dcnv2
 DEMO_TOPOLOGY := dgx-h100:2

@@ -105,8 +105,13 @@ std::string text_of(const check::BalanceReport& balance) {
                 : fmt::format("the prices prove that no plan is below {:.6g} ms\n",
                               *balance.proved_bound);
   }
-  if (balance.is_bound_searched) {
-    text += "the stated bound rests on a search to its end, which is not repeated here\n";
+  if (balance.is_search_repeated) {
+    text += fmt::format(
+        "the stated bound rests on a search to its end; another one, of {} states, agrees\n",
+        balance.num_repeated_nodes);
+  } else if (balance.is_bound_searched) {
+    text +=
+        "the stated bound rests on a search to its end, which is too long to be repeated here\n";
   }
   return text;
 }
@@ -128,6 +133,8 @@ Result<check::CheckpointReport> judge_checkpointing(const CheckFlags& flags,
       make_check_options(problem, stats, *answer.policy, recorded["search"], filled.in_flight);
   options.strict = flags.strict;
   options.budget = answer.budget_bytes;
+  // Upstream's program holds its rows, which are in GiB, to 1e-6.
+  if (options.budget && recorded["search"] == "torch") *options.budget += kGiB / 1'000'000;
   if (!flags.budget.empty()) {
     PLIMSOLL_ASSIGN(options.budget,
                     parse_budget(flags.budget, replay(problem, {}).peak, "--budget"));
@@ -268,7 +275,7 @@ int run_check(const CheckFlags& flags) {
   auto text = io::read_text_file(flags.plan);
   if (!text) return report(text.error(), flags.global);
   if (io::is_checkpoint_policy(*text)) return run_checkpoint_check(flags, *text);
-  if (io::is_pipeline_answer(*text)) {
+  if (is_pipeline_plan(*text)) {
     PartitionFlags partition = flags.partition;
     partition.graph = planning.model;
     partition.on = planning.on;
@@ -309,8 +316,8 @@ void add_check_command(CLI::App& app, Run& run) {
       ->add_option(
           "PLAN", flags->plan,
           "A sharding plan of this program, of TorchRec or of a TorchEasyRec checkpoint, a "
-          "checkpointing plan, a placement of operators, a split of the placement benchmark, or "
-          "torch.fx's partition result; "
+          "checkpointing plan, a placement of operators, a split of the placement benchmark, "
+          "torch.fx's partition result, or a plan of a profile, Piper's or PipeDream's too; "
           "'-' for standard input. What it records of its making is used where "
           "a flag is absent")
       ->required();

@@ -11,6 +11,7 @@
 
 #include "plimsoll/checkpoint/baseline.h"
 #include "plimsoll/checkpoint/frontier_search.h"
+#include "plimsoll/checkpoint/milp_frontier.h"
 #include "plimsoll/checkpoint/milp_search.h"
 #include "plimsoll/checkpoint/operator_choices.h"
 #include "plimsoll/checkpoint/pipeline_search.h"
@@ -193,12 +194,19 @@ Result<CheckpointAnswer> plan_like_torch(const Case& made, Bytes budget, const F
   return answer;
 }
 
+// Only mixed-integer programming plans a model that returns in another order than its names'.
+bool is_for_milp(const Case& made, const Flags& flags) {
+  return flags.search == "milp" || !made.problem.tree.is_nested;
+}
+
 Result<CheckpointAnswer> plan_pipeline(const Case& made, Bytes budget, const Flags& flags,
-                                       const RunContext& context) {
+                                       const MilpOptions& limits, const RunContext& context) {
   checkpoint::PipelineOptions options;
   options.in_flight = flags.model.in_flight;
   PLIMSOLL_ASSIGN(const Outcome<checkpoint::PipelinePlan> outcome,
-                  plan_pipeline_stage(made.problem, budget, options, context));
+                  is_for_milp(made, flags)
+                      ? plan_stage_by_milp(made.problem, budget, options.in_flight, limits)
+                      : plan_pipeline_stage(made.problem, budget, options, context));
   CheckpointAnswer answer = start_answer(made, flags);
   answer.budget_bytes = budget;
   take_outcome(outcome, answer);
@@ -234,15 +242,47 @@ Result<double> parse_overhead(const std::string& text, double compute_ms) {
   return is_share ? compute_ms * *value / 100 : *value;
 }
 
+// It gives no price: that of its units is not what others would offer.
+CheckpointAnswer answer_of_milp(const Case& made, const Outcome<CheckpointPlan>& outcome,
+                                std::optional<Bytes> budget, const Flags& flags) {
+  CheckpointAnswer answer = answer_of(made, outcome, budget, flags);
+  if (answer.predicted) answer.predicted->price_ms_per_gib.reset();
+  return answer;
+}
+
+CheckpointAnswer answer_of_frontier(const Case& made, const Outcome<Frontier>& found,
+                                    const Flags& flags) {
+  CheckpointAnswer answer = start_answer(made, flags);
+  take_outcome(found, answer);
+  if (!found.plan) return answer;
+  answer.frontier = found.plan->breakpoints();
+  if (!found.plan->is_exact()) {
+    answer.frontier_bound = Frontier(found.plan->lower()).breakpoints();
+  }
+  return answer;
+}
+
+Result<CheckpointAnswer> plan_on_milp_frontier(const Case& made, const Flags& flags,
+                                               const MilpOptions& limits,
+                                               const RunContext& context) {
+  if (!flags.overhead.empty()) {
+    PLIMSOLL_ASSIGN(const double ms, parse_overhead(flags.overhead, made.compute_ms));
+    PLIMSOLL_ASSIGN(const auto outcome, plan_for_time_by_milp(made.problem, ms, limits));
+    return answer_of_milp(made, outcome, {}, flags);
+  }
+  PLIMSOLL_ASSIGN(const Outcome<Frontier> found, plan_frontier_by_milp(made.problem, {}, context));
+  if (!flags.is_knee || !found.plan) return answer_of_frontier(made, found, flags);
+  const Bytes knee = found.plan->knee().value_or(found.plan->min_bytes());
+  PLIMSOLL_ASSIGN(Outcome<CheckpointPlan> outcome, plan_by_milp(made.problem, knee, limits));
+  outcome.warnings = found.warnings;  // of the curve that the knee is of
+  return answer_of_milp(made, outcome, {}, flags);
+}
+
 // Everything but one budget needs the frontier.
 Result<CheckpointAnswer> plan_on_frontier(const Case& made, const Flags& flags,
                                           const RunContext& context) {
   PLIMSOLL_ASSIGN(const Outcome<Frontier> found, plan_frontier(made.problem, {}, context));
-  if (!found.plan) {
-    CheckpointAnswer answer = start_answer(made, flags);
-    take_outcome(found, answer);
-    return answer;
-  }
+  if (!found.plan) return answer_of_frontier(made, found, flags);
   if (flags.is_knee) {
     PLIMSOLL_ASSIGN(const auto outcome, plan_at_knee(made.problem, *found.plan, {}, context));
     return answer_of(made, outcome, {}, flags);
@@ -252,33 +292,25 @@ Result<CheckpointAnswer> plan_on_frontier(const Case& made, const Flags& flags,
     PLIMSOLL_ASSIGN(const auto outcome, plan_for_time(made.problem, *found.plan, ms, {}, context));
     return answer_of(made, outcome, {}, flags);
   }
-  CheckpointAnswer answer = start_answer(made, flags);
-  take_outcome(found, answer);
-  answer.frontier = found.plan->breakpoints();
-  return answer;
+  return answer_of_frontier(made, found, flags);
 }
 
 Result<CheckpointAnswer> plan(const Case& made, const Flags& flags, const MilpOptions& limits,
                               const RunContext& context) {
-  const bool is_nested = made.problem.tree.is_nested;
-  if (!is_nested && (flags.budget.empty() || flags.model.in_flight > 1)) {
-    return fail(ErrorCode::kConflict, flags.stats,
-                "a module returns amid the modules of another: only the mixed-integer program "
-                "plans that, and it answers one budget of one microbatch",
-                "give --budget alone");
+  const bool by_milp = is_for_milp(made, flags);
+  if (flags.budget.empty()) {
+    return by_milp ? plan_on_milp_frontier(made, flags, limits, context)
+                   : plan_on_frontier(made, flags, context);
   }
-  if (flags.budget.empty()) return plan_on_frontier(made, flags, context);
   PLIMSOLL_ASSIGN(const Bytes budget, parse_budget(flags.budget, made.baseline, "--budget"));
   if (flags.search == "torch") return plan_like_torch(made, budget, flags, limits);
-  if (flags.model.in_flight > 1) return plan_pipeline(made, budget, flags, context);
-  if (flags.search != "milp" && is_nested) {
-    PLIMSOLL_ASSIGN(const auto outcome, plan_for_budget(made.problem, budget, {}, context));
-    return answer_of(made, outcome, budget, flags);
+  if (flags.model.in_flight > 1) return plan_pipeline(made, budget, flags, limits, context);
+  if (by_milp) {
+    PLIMSOLL_ASSIGN(const auto outcome, plan_by_milp(made.problem, budget, limits));
+    return answer_of_milp(made, outcome, budget, flags);
   }
-  PLIMSOLL_ASSIGN(const auto outcome, plan_by_milp(made.problem, budget, limits));
-  CheckpointAnswer answer = answer_of(made, outcome, budget, flags);
-  if (answer.predicted) answer.predicted->price_ms_per_gib.reset();  // it gives none
-  return answer;
+  PLIMSOLL_ASSIGN(const auto outcome, plan_for_budget(made.problem, budget, {}, context));
+  return answer_of(made, outcome, budget, flags);
 }
 
 // How the search ended.
@@ -363,14 +395,13 @@ Result<void> check_questions(const Flags& flags, CheckpointInput input) {
                 "give one of --budget, --overhead, --knee and --frontier");
   }
   if (input != CheckpointInput::kModuleStats) return {};
-  if (flags.search != "exact" && flags.budget.empty()) {
-    return fail(ErrorCode::kUsage, "--search",
-                fmt::format("the search '{}' answers one budget", flags.search),
+  if (flags.search == "torch" && flags.budget.empty()) {
+    return fail(ErrorCode::kUsage, "--search", "torch's search answers one budget",
                 "give --budget, or leave --search out");
   }
-  if (flags.model.in_flight > 1 && (flags.budget.empty() || flags.search != "exact")) {
+  if (flags.model.in_flight > 1 && (flags.budget.empty() || flags.search == "torch")) {
     return fail(ErrorCode::kUsage, "--in-flight", "a pipeline stage is planned for one budget",
-                "give --budget, with the exact search");
+                "give --budget, and not torch's search");
   }
   return {};
 }

@@ -85,6 +85,8 @@ Error with_flag(Error error) {
       {"param_dtype_ratio", "--param-dtype-ratio"},
       {"reduce_dtype_ratio", "--reduce-dtype-ratio"},
       {"max_segment_length", "--segments"},
+      {"nested_units", "--nested"},
+      {"repairs", "--repair"},
       {"in_flight", "--in-flight"}};
   const auto found = flags.find(error.place);
   if (found != flags.end()) error.place = found->second;

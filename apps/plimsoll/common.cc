@@ -100,7 +100,10 @@ std::string paint(std::string_view text, Tone tone, const GlobalFlags& flags) {
 }
 
 bool is_file_name(const std::string& name) {
-  if (name == "-" || name.find('/') != std::string::npos || name.ends_with(".json")) return true;
+  if (name == "-" || name.find('/') != std::string::npos) return true;
+  for (const char* const ending : {".json", ".pt2", ".onnx", ".txt"}) {
+    if (name.ends_with(ending)) return true;
+  }
   std::error_code error;  // a name too long for a file is none
   return std::filesystem::exists(name, error) && !std::filesystem::is_directory(name, error);
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "plimsoll/common.h"
@@ -15,6 +16,7 @@
 #include "plimsoll/io/fx_placement.h"
 #include "plimsoll/partition_case.h"
 #include "plimsoll/partition_flags.h"
+#include "plimsoll/partition_pipeline.h"
 #include "plimsoll/partition_searches.h"
 #include "plimsoll/planning_flags.h"
 
@@ -77,6 +79,21 @@ Result<std::string> convert_placement(const ConvertFlags& flags, std::string_vie
   return write_placement_export(flags.to, made, placement.answer);
 }
 
+Result<std::string> convert_pipeline(const ConvertFlags& flags, std::string_view text) {
+  PartitionFlags filled = flags.partition;
+  filled.graph = flags.planning.model;
+  filled.on = flags.planning.on;
+  PLIMSOLL_ASSIGN(const ReadPipelinePlan read,
+                  read_pipeline_plan(std::move(filled), text, flags.plan));
+  return write_pipeline_export(read.made, read.answer, flags.to, "--to");
+}
+
+Result<std::string> convert(const ConvertFlags& flags, std::string_view text) {
+  if (is_pipeline_plan(text)) return convert_pipeline(flags, text);
+  if (is_any_placement(text)) return convert_placement(flags, text);
+  return convert_sharding(flags, text);
+}
+
 int run_convert(const ConvertFlags& flags) {
   const PlanningFlags& planning = flags.planning;
   if (const auto once = check_standard_input({planning.model, planning.on, planning.constraints,
@@ -86,8 +103,7 @@ int run_convert(const ConvertFlags& flags) {
   }
   auto text = io::read_text_file(flags.plan);
   if (!text) return report(text.error(), flags.global);
-  const auto converted =
-      is_any_placement(*text) ? convert_placement(flags, *text) : convert_sharding(flags, *text);
+  const auto converted = convert(flags, *text);
   if (!converted) return report(converted.error(), flags.global);
   const bool is_file = !flags.output.empty() && flags.output != "-";
   if (is_file) {
@@ -116,12 +132,13 @@ void add_convert_command(CLI::App& app, Run& run) {
       "operator graph");
   add_partition_flags(*command, flags->partition);
   command->add_option("PLAN", flags->plan, "The plan; '-' for standard input")->required();
-  std::vector<std::string> forms = {"torchrec", "easyrec"};
+  std::vector<std::string> forms = {"torchrec", "easyrec", "pipedream", "piper"};
   for (const std::string& form : placement_export_names()) forms.push_back(form);
   command
-      ->add_option("--to", flags->to,
-                   "Of a sharding plan torchrec (every shard), easyrec or plimsoll; of a placement "
-                   "a form that partition --export knows")
+      ->add_option(
+          "--to", flags->to,
+          "Of a sharding plan torchrec (every shard), easyrec or plimsoll; of a placement, "
+          "or of a profile's plan, a form that partition --export knows")
       ->check(CLI::IsMember(forms))
       ->capture_default_str();
   command->add_option("-o,--output", flags->output, "Write to this file instead of stdout");

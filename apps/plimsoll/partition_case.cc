@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "plimsoll/common.h"
 #include "plimsoll/core/digest.h"
+#include "plimsoll/io/cost_graph_json.h"
 #include "plimsoll/io/cost_overlay.h"
 #include "plimsoll/io/dnn_partitioning_json.h"
 #include "plimsoll/io/files.h"
@@ -21,14 +23,40 @@ namespace {
 
 // ---------------------------------------------------------------- formats
 
-Result<PartitionCase> read_dnn(std::string_view text, const std::string& file) {
+Result<io::CostOverlay> load_overlay(const std::string& file) {
+  PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(file));
+  return io::read_cost_overlay(text, file);
+}
+
+Result<void> lay_overlay(const PartitionFlags& flags, const std::vector<std::string>& names,
+                         partition::CostGraph& graph) {
+  if (flags.cost_overlay.empty()) return {};
+  PLIMSOLL_ASSIGN(const io::CostOverlay overlay, load_overlay(flags.cost_overlay));
+  PLIMSOLL_RETURN_IF_ERROR(io::apply_overlay(overlay, names, graph));
+  return partition::validate(graph);
+}
+
+Result<PartitionCase> read_dnn(std::string_view text, const std::string& file,
+                               const PartitionFlags& flags) {
   PLIMSOLL_ASSIGN(io::DnnPartitioningInput input, io::read_dnn_partitioning(text, file));
   PartitionCase made;
+  for (const std::int64_t id : input.ids) made.names.push_back(fmt::format("{}", id));
+  PLIMSOLL_RETURN_IF_ERROR(lay_overlay(flags, made.names, input.graph));
   PLIMSOLL_ASSIGN(const std::string canonical, io::write_dnn_partitioning(input));
   made.input_hash = sha256_hex(canonical);
-  for (const std::int64_t id : input.ids) made.names.push_back(fmt::format("{}", id));
   made.dnn_ids = std::move(input.ids);
   made.costs = std::move(input.graph);
+  return made;
+}
+
+Result<PartitionCase> read_costs(std::string_view text, const std::string& file,
+                                 const PartitionFlags& flags) {
+  PartitionCase made;
+  PLIMSOLL_ASSIGN(made.costs, io::read_cost_graph(text, file));
+  for (const partition::CostNode& node : made.costs->nodes) made.names.push_back(node.name);
+  PLIMSOLL_RETURN_IF_ERROR(lay_overlay(flags, made.names, *made.costs));
+  PLIMSOLL_ASSIGN(const std::string canonical, io::write_cost_graph(*made.costs));
+  made.input_hash = sha256_hex(canonical);
   return made;
 }
 
@@ -39,12 +67,22 @@ Result<PartitionCase> read_fx(std::string_view text, const std::string& file) {
   return made;
 }
 
+// Operators that take time and have none in the graph's column of that name; 0 without the column.
+int count_unmeasured(const partition::OperatorGraph& graph, const std::string& column) {
+  const auto found = graph.find_time_column(column);
+  if (!found) return 0;
+  return static_cast<int>(
+      std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const partition::OperatorNode& n) {
+        return partition::is_operator(n.op) && !n.is_view && n.bytes_moved > 0 &&
+               !n.time_ms[*found];
+      }));
+}
+
 // Operators have costs only on devices, which the flags name.
 Result<PartitionCase> read_operators(const io::GraphFile& file, const PartitionFlags& flags) {
   PLIMSOLL_ASSIGN(io::ImportedGraph imported, io::read_operators(file));
   if (!flags.cost_overlay.empty()) {
-    PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(flags.cost_overlay));
-    PLIMSOLL_ASSIGN(const io::CostOverlay overlay, io::read_cost_overlay(text, flags.cost_overlay));
+    PLIMSOLL_ASSIGN(const io::CostOverlay overlay, load_overlay(flags.cost_overlay));
     PLIMSOLL_RETURN_IF_ERROR(io::apply_overlay(overlay, imported.graph));
   }
   PartitionCase made;
@@ -53,6 +91,12 @@ Result<PartitionCase> read_operators(const io::GraphFile& file, const PartitionF
   for (const partition::CostNode& node : costs.graph.nodes) made.names.push_back(node.name);
   made.costs = std::move(costs.graph);
   made.warnings = std::move(imported.warnings);
+  if (const int count = count_unmeasured(imported.graph, made.costs->classes.front().name);
+      count > 0 && !flags.cost_overlay.empty()) {
+    made.warnings.push_back(
+        {"unmeasured", flags.cost_overlay,
+         fmt::format("{} operators have no time there: theirs is the roofline's", count)});
+  }
   if (flags.is_pipeline) {
     made.terms.emplace();
     made.terms->per_microbatch = costs.stashed;
@@ -75,7 +119,9 @@ Result<PartitionCase> read_graph(const PartitionFlags& flags) {
     case io::GraphFormat::kOnnx:
       return read_operators(file, flags);
     case io::GraphFormat::kDnnPartitioning:
-      return read_dnn(file.text, flags.graph);
+      return read_dnn(file.text, flags.graph, flags);
+    case io::GraphFormat::kCostGraph:
+      return read_costs(file.text, flags.graph, flags);
     case io::GraphFormat::kFxPartitioner:
       return read_fx(file.text, flags.graph);
     case io::GraphFormat::kPipedream:
@@ -87,10 +133,14 @@ Result<PartitionCase> read_graph(const PartitionFlags& flags) {
   return made;
 }
 
+Result<void> refuse_overlay(const PartitionFlags& flags) {
+  if (flags.cost_overlay.empty()) return {};
+  return refuse("--cost-overlay", "the graph has no costs by class of device", "leave it out");
+}
+
 Result<void> refuse_traced_flags(const PartitionFlags& flags) {
   for (const auto& [flag, value] :
-       {std::pair("--times", &flags.times), std::pair("--cost-overlay", &flags.cost_overlay),
-        std::pair("--launch-floor", &flags.launch_floor)}) {
+       {std::pair("--times", &flags.times), std::pair("--launch-floor", &flags.launch_floor)}) {
     if (!value->empty()) return refuse(flag, "the graph states its costs", "leave it out");
   }
   return {};
@@ -140,10 +190,13 @@ Result<PartitionCase> load_partition_case(const PartitionFlags& flags) {
   made.name = flags.graph;
   if (made.pipeline) {
     PLIMSOLL_RETURN_IF_ERROR(refuse_traced_flags(flags));
+    PLIMSOLL_RETURN_IF_ERROR(refuse_overlay(flags));
     return made;
   }
   PLIMSOLL_RETURN_IF_ERROR(refuse_pipeline_flags(flags, made));
   if (made.fx) {
+    PLIMSOLL_RETURN_IF_ERROR(refuse_traced_flags(flags));
+    PLIMSOLL_RETURN_IF_ERROR(refuse_overlay(flags));
     PLIMSOLL_RETURN_IF_ERROR(set_fx_devices(flags, made.fx->config));
     return made;
   }

@@ -46,19 +46,23 @@ Result<void> set_times(const PartitionFlags& flags, const Hardware& hardware,
                        const OperatorGraph& graph, OperatorDevices& devices) {
   devices.time_column = flags.times.empty() ? column_of(hardware, graph) : flags.times;
   if (devices.time_column == "roofline") devices.time_column.clear();
+  const topology::Accelerator* accelerator = hardware.accelerator;
+  const bool has_roofline = accelerator != nullptr && accelerator->hbm_gb_per_s;
+  if (has_roofline) {
+    devices.roofline = {accelerator->bf16_dense_tflops * 1e9, *accelerator->hbm_gb_per_s * 1e6};
+  }
   if (!devices.time_column.empty()) {
     devices.devices.name = devices.time_column;
+    if (flags.cost_overlay.empty()) devices.roofline = {};  // what the graph states is all of it
     if (graph.find_time_column(devices.time_column)) return {};
     return refuse("--times", fmt::format("the graph has no times of '{}'", devices.time_column),
                   suggest(devices.time_column, graph.time_columns));
   }
-  const topology::Accelerator* accelerator = hardware.accelerator;
-  if (accelerator == nullptr || !accelerator->hbm_gb_per_s) {
+  if (!has_roofline) {
     return refuse("--on", "nothing is known of how fast these devices work",
                   "name accelerators, such as 4xh100-sxm, or give --times");
   }
   devices.devices.name = accelerator->id;
-  devices.roofline = {accelerator->bf16_dense_tflops * 1e9, *accelerator->hbm_gb_per_s * 1e6};
   return {};
 }
 
@@ -168,7 +172,8 @@ Result<Hardware> load_hardware(const std::string& on) {
   const Bytes memory = topology->devices.front().hbm;
   for (const topology::Storage& device : topology->devices) {
     if (device.hbm != memory) {
-      return refuse("--on", "its ranks differ in memory", "give the devices with --devices");
+      return refuse("--on", "its ranks differ in memory",
+                    "give hardware of one kind, or the classes in a plimsoll.cost_graph/1");
     }
   }
   return Hardware{topology->world_size,          memory,

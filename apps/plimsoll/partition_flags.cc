@@ -28,8 +28,8 @@ void add_partition_flags(CLI::App& command, PartitionFlags& flags) {
                      "Of a traced model: the class of devices whose known times count (h100), or "
                      "roofline; by default what the graph knows of the accelerator, else roofline");
   command.add_option("--cost-overlay", flags.cost_overlay,
-                     "Of a traced model: measured times and bytes, CSV of "
-                     "node,device_class,time_ms,mem_bytes");
+                     "Of a traced model, or of a graph with costs by class of device: measured "
+                     "times and bytes, CSV of node,device_class,time_ms,mem_bytes");
   command.add_option("--launch-floor", flags.launch_floor,
                      "Of a traced model: the least time of an operator (5us)");
   command

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <utility>
 
-#include "plimsoll/check/pipeline_check.h"
 #include "plimsoll/core/digest.h"
 #include "plimsoll/core/version.h"
 #include "plimsoll/io/files.h"
@@ -248,28 +247,6 @@ void print_remarks(const io::PipelineAnswer& answer, const GlobalFlags& global) 
   }
 }
 
-// ---------------------------------------------------------------- exports
-
-Result<std::string> write_export(const PipelineCase& made, const io::PipelineAnswer& answer,
-                                 const std::string& form) {
-  if (form == "plimsoll") return io::write_pipeline_answer(answer);
-  PLIMSOLL_ASSIGN(const PipelinePlan plan, io::make_pipeline_plan(made.model, answer));
-  if (form == "piper" && made.piper) return io::write_piper_plan(*made.piper, plan);
-  if (form == "pipedream" && made.pipedream) {
-    partition::PipeDreamProfile profile = *made.pipedream;
-    const std::vector<int> kept = kept_nodes(profile);
-    for (partition::PipeDreamNode& node : profile.nodes) node.stage = 0;  // inputs and leftovers
-    for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-      for (const int op : plan.stages[s].operators) {
-        profile.nodes[kept[op]].stage = static_cast<int>(s);
-      }
-    }
-    return io::write_pipedream_graph(profile);
-  }
-  return refuse("--export", fmt::format("'{}' cannot say which stages are replicated", form),
-                made.piper ? "choose plimsoll or piper" : "choose plimsoll or pipedream");
-}
-
 Result<void> check_names(const PipelineCase& made, const PipelineRun& run) {
   if (!run.objective.empty() && run.objective != "throughput" && run.objective != "pipeline") {
     return refuse("--objective",
@@ -319,6 +296,27 @@ Result<PipelineCase> read_pipeline_case(const io::GraphFile& file, const Partiti
   return made;
 }
 
+Result<std::string> write_pipeline_export(const PipelineCase& made,
+                                          const io::PipelineAnswer& answer, const std::string& form,
+                                          const std::string& flag) {
+  if (form == "plimsoll") return io::write_pipeline_answer(answer);
+  PLIMSOLL_ASSIGN(const PipelinePlan plan, io::make_pipeline_plan(made.model, answer));
+  if (form == "piper" && made.piper) return io::write_piper_plan(*made.piper, plan);
+  if (form == "pipedream" && made.pipedream) {
+    partition::PipeDreamProfile profile = *made.pipedream;
+    const std::vector<int> kept = kept_nodes(profile);
+    for (partition::PipeDreamNode& node : profile.nodes) node.stage = 0;  // inputs and leftovers
+    for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+      for (const int op : plan.stages[s].operators) {
+        profile.nodes[kept[op]].stage = static_cast<int>(s);
+      }
+    }
+    return io::write_pipedream_graph(profile);
+  }
+  return refuse(flag, fmt::format("'{}' cannot say which stages are replicated", form),
+                made.piper ? "choose plimsoll or piper" : "choose plimsoll or pipedream");
+}
+
 int run_pipeline(const PipelineCase& made, const PartitionFlags& flags, const PipelineRun& run) {
   if (const auto names = check_names(made, run); !names) return report(names.error(), run.global);
   RunContext context = make_run_context(run.search);
@@ -345,7 +343,7 @@ int run_pipeline(const PipelineCase& made, const PartitionFlags& flags, const Pi
     }
   }
   if (!run.form.empty() && answer->stages) {
-    const auto text = write_export(made, *answer, run.form);
+    const auto text = write_pipeline_export(made, *answer, run.form, "--export");
     if (!text) return report(text.error(), run.global);
     print(*text);
   } else {
@@ -353,42 +351,6 @@ int run_pipeline(const PipelineCase& made, const PartitionFlags& flags, const Pi
   }
   print_remarks(*answer, run.global);
   return exit_code(*answer->status, *answer->stop);
-}
-
-int run_pipeline_check(PartitionFlags flags, std::string_view text, const std::string& file,
-                       const GlobalFlags& global) {
-  const auto answer = io::read_pipeline_answer(text, file);
-  if (!answer) return report(answer.error(), global);
-  if (answer->provenance) fill_from_provenance(answer->provenance->options, flags);
-  const auto made = load_partition_case(flags);
-  if (!made) return report(made.error(), global);
-  if (!made->pipeline) {
-    return report(
-        {ErrorCode::kUsage, flags.graph, "a plan of a pipeline, for a graph of another form",
-         "give the profile that it plans", ""},
-        global);
-  }
-  const PipelineModel& model = made->pipeline->model;
-  const auto plan = io::make_pipeline_plan(model, *answer);
-  if (!plan) return report(plan.error(), global);
-  const auto judged = check::check_pipeline(model, *plan, {answer->slowest_ms});
-  if (!judged) return report(judged.error(), global);
-  if (global.json) {
-    print(io::write_pipeline_report(*judged));
-  } else {
-    for (const check::PipelineViolation& violation : judged->violations) {
-      print(fmt::format("violation {}: {}\n", std::string(to_string(violation.code)),
-                        violation.message));
-    }
-    print(fmt::format("{}: {} violation(s), slowest stage {:.6g} ms, {} devices\n",
-                      judged->is_right() ? "right" : "wrong", judged->violations.size(),
-                      judged->slowest_ms, judged->num_devices));
-  }
-  if (!answer->input_hash.empty() && answer->input_hash != made->pipeline->input_hash &&
-      !global.quiet) {
-    print_error_text(fmt::format("warning: {}: the plan was made from another profile\n", file));
-  }
-  return judged->is_right() ? kExitOk : kExitViolations;
 }
 
 }  // namespace plimsoll::app

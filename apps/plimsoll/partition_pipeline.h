@@ -9,6 +9,7 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/io/graph_formats.h"
+#include "plimsoll/io/pipeline_plan_json.h"
 #include "plimsoll/io/piper_json.h"
 #include "plimsoll/partition/pipedream.h"
 #include "plimsoll/partition/pipeline_model.h"
@@ -41,8 +42,25 @@ struct PipelineRun {
 // Plans, prints, and returns the exit code.
 int run_pipeline(const PipelineCase& made, const PartitionFlags& flags, const PipelineRun& run);
 
-// Judges a plimsoll.pipeline_plan/1, prints, and returns the exit code. The profile, its devices
-// and memory are those that the plan names; flags win over that.
+// The plan of a profile as plimsoll, piper or pipedream writes it. Error kUsage, at `flag`, where
+// the form is of another profile.
+Result<std::string> write_pipeline_export(const PipelineCase& made,
+                                          const io::PipelineAnswer& answer, const std::string& form,
+                                          const std::string& flag);
+
+// A plan of a profile: ours, Piper's, or PipeDream's graph.txt with its stages?
+bool is_pipeline_plan(std::string_view text);
+
+// The profile and the plan. Devices, memory and links are those that the plan names, and of a
+// graph.txt as many devices as it has stages, one each; flags win over that.
+struct ReadPipelinePlan {
+  PipelineCase made;
+  io::PipelineAnswer answer;  // of another program's plan: stages alone
+};
+Result<ReadPipelinePlan> read_pipeline_plan(PartitionFlags flags, std::string_view text,
+                                            const std::string& file);
+
+// Judges such a plan, prints, and returns the exit code.
 int run_pipeline_check(PartitionFlags flags, std::string_view text, const std::string& file,
                        const GlobalFlags& global);
 

@@ -161,10 +161,12 @@ Result<PlacementAnswer> run_critical_path(const PartitionCase& made,
   PLIMSOLL_ASSIGN(const partition::Dialect dialect, partition::find_dialect(options.variant));
   partition::FxSearchOptions fx;
   fx.search = options.search;
-  PLIMSOLL_ASSIGN(const partition::ReferencePartition result,
+  PLIMSOLL_ASSIGN(const partition::FxPlacement result,
                   partition::partition_for_critical_path(made.fx->graph, made.fx->config, fx,
                                                          dialect, context));
-  return make_fx_answer(*made.fx, result);
+  PlacementAnswer answer = make_fx_answer(*made.fx, result);
+  note_stop(result.num_evaluations, answer);
+  return answer;
 }
 
 Result<PlacementAnswer> run_torch_as_asked(const PartitionCase& made,
@@ -256,7 +258,9 @@ Result<std::string> export_callback(const PartitionCase& made, const PlacementAn
   }
   PLIMSOLL_ASSIGN(const std::vector<int> device, devices_of_operators(made, answer));
   PLIMSOLL_ASSIGN(const std::vector<int> stage, io::number_stages(made.operators->graph, device));
-  return io::write_callback_table(made.operators->graph, stage);
+  PLIMSOLL_ASSIGN(const std::vector<int> number,
+                  io::number_partitions(made.operators->graph, stage));
+  return io::write_callback_table(made.operators->graph, number);
 }
 
 Result<std::string> export_dot(const PartitionCase& made, const PlacementAnswer& answer) {
@@ -270,7 +274,8 @@ constexpr PlacementExport kExports[] = {
     {"device_map", "accelerate's, of a traced model", export_device_map},
     {"split_spec", "of torch.distributed.pipelining, of a traced model", export_split_spec},
     {"callback",
-     "each operator's stage, for torch.fx's split_module, of a traced model or torch.fx's graph",
+     "each operator's partition, for torch.fx's split_module, of a traced model or torch.fx's "
+     "graph",
      export_callback},
     {"dot", "Graphviz, of a traced model", export_dot},
 };

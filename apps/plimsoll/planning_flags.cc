@@ -344,6 +344,8 @@ Error with_flag_as_place(Error error) {
     error.place = "--reservation";
   } else if (error.place == "batch_size") {
     error.place = "--batch-size";
+  } else if (error.place == "pools_ddr") {
+    error.place = "--pool-ddr";
   }
   return error;
 }

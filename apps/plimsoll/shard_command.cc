@@ -34,15 +34,30 @@ std::string progress_text(const Progress& progress, bool is_balanced) {
   return text + " \x1b[K";
 }
 
+// The reference's plan seen as the balanced search sees plans.
+void add_times(const ShardRequest& request, ShardRun& run) {
+  const PlanningResult& planning = run.planning();
+  if (!planning.outcome.plan || planning.enumeration.options.tables.empty()) return;
+  embedding::BridgeInput input;
+  input.options = &planning.enumeration.options;
+  input.room = &planning.reservation->topology;
+  run.balanced.times =
+      embedding::plan_times(input, request.balanced.bridge.step_model, planning.best);
+}
+
 Result<void> search(const ShardFlags& flags, const ShardRequest& request, const RunContext& context,
                     ShardRun& run) {
   constexpr int kNumLimits = 12;  // of a frontier
   if (flags.is_frontier) {
-    PLIMSOLL_ASSIGN(embedding::BalancedFrontier found,
-                    embedding::plan_balanced_frontier(request.problem, request.balanced, kNumLimits,
-                                                      request.limits, context));
-    run.balanced = std::move(found.unlimited);
-    run.frontier = std::move(found.frontier);
+    auto found = request.dump
+                     ? embedding::plan_balanced_frontier(request.problem, make_given(*request.dump),
+                                                         request.balanced, kNumLimits,
+                                                         request.limits, context)
+                     : embedding::plan_balanced_frontier(request.problem, request.balanced,
+                                                         kNumLimits, request.limits, context);
+    if (!found) return tl::unexpected<Error>(std::move(found).error());
+    run.balanced = std::move(found->unlimited);
+    run.frontier = std::move(found->frontier);
     return {};
   }
   if (request.dump) {
@@ -56,6 +71,7 @@ Result<void> search(const ShardFlags& flags, const ShardRequest& request, const 
     PLIMSOLL_ASSIGN(run.balanced.planning, embedding::search_like_torchrec(
                                                request.problem, nullptr, std::move(given.prepared),
                                                request.reference, request.limits, context));
+    add_times(request, run);
     return {};
   }
   if (run.is_balanced) {
@@ -66,6 +82,7 @@ Result<void> search(const ShardFlags& flags, const ShardRequest& request, const 
   PLIMSOLL_ASSIGN(
       run.balanced.planning,
       embedding::plan_like_torchrec(request.problem, request.reference, request.limits, context));
+  add_times(request, run);
   return {};
 }
 

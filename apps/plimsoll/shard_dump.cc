@@ -62,6 +62,11 @@ Bill make_bill(const io::TorchrecOptions& dump, const PlanningResult& result) {
     bill.bytes["ddr"].push_back(used.ddr);
     bill.bytes["ssd"].push_back(used.ssd);
   }
+  for (const embedding::Storage& device : dump.topology.devices) {
+    bill.bytes["capacity_hbm"].push_back(device.hbm);
+    bill.bytes["capacity_ddr"].push_back(device.ddr);
+    bill.bytes["capacity_ssd"].push_back(device.ssd);
+  }
   bill.ms["total"] = rank_perf(result.enumeration.options, result.best);
   if (!dump.has_components) return bill;
   for (const embedding::Perf& perf :

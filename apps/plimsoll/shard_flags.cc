@@ -177,7 +177,6 @@ Result<void> fit_to_dump(const ShardFlags& flags, ShardRequest& request) {
                 "leave the flag out, or plan from the model");
   };
   if (!flags.stored_plan.empty()) return refuse("--load-plan", "the dump is no model");
-  if (flags.is_frontier) return refuse("--frontier", "the dump is no model");
   if (flags.prints_stats) return refuse("--stats", "the dump is no model");
   embedding::BridgeOptions& bridge = request.balanced.bridge;
   if (request.balanced.max_column_blocks > 0) {

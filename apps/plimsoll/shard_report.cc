@@ -156,6 +156,11 @@ std::string summary(const ShardFlags& flags, const ShardRequest& request, const 
   } else if (has_plan) {
     text += fmt::format("rating {:.6g} ms{}\n", result.rating,
                         bound_text(result.outcome.certificate, "plan"));
+    if (!result.enumeration.options.tables.empty()) {
+      const embedding::PlanTimes& times = run.balanced.times;
+      text += fmt::format("step {:.6g} ms, time {:.6g} ms\n{}", times.step, times.time,
+                          step_model_text(request.balanced.bridge.step_model));
+    }
   }
   if (!run.frontier.is_empty()) text += "\n" + frontier_text(run.frontier);
   if (!has_plan) return text;
@@ -180,9 +185,10 @@ io::ShardingAnswer make_answer(const ShardFlags& flags, const ShardRequest& requ
   } else {
     recorded["on"] = flags.planning.on;
   }
-  if (run.is_balanced && !result.enumeration.options.tables.empty()) {
+  const bool has_tables = !result.enumeration.options.tables.empty();
+  if (answer.plan && has_tables) answer.times = run.balanced.times;
+  if (run.is_balanced && has_tables) {
     answer.objective = request.balanced.bridge.objective;
-    if (answer.plan) answer.times = run.balanced.times;
     answer.reference = run.balanced.reference;
     answer.bound = run.balanced.bound;
     if (!request.rules.empty()) recorded["rules"] = request.rules;

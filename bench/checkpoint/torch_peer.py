@@ -2,10 +2,11 @@
 
 Usage: python bench/checkpoint/torch_peer.py PLIMSOLL [LIMIT_S [models | trees]]
 
-PLIMSOLL is the program; the Python that runs this script has torch 2.13.0 and PuLP 3.3.2 (scripts/make_peer_environment.sh makes one). Two tables, quality beside time:
-recorded models, one row a case, with our reference of torch's planner (--search torch) too; and seeded trees of unlike layers (random_stats.py), one row a size with medians
-over seeds. Of ours the whole program is timed, with reading and writing JSON; of torch the call alone. Cbc is stopped after LIMIT_S elapsed seconds (default 30); its answer
-is then the best it had.
+PLIMSOLL is the program; the Python that runs this script has torch 2.13.0 and PuLP 3.3.2
+(scripts/make_peer_environment.sh makes one). Two tables, quality beside time: recorded models, one row a case, with
+our reference of torch's planner (--search torch) too; and seeded trees of unlike layers (random_stats.py), one row a
+size with medians over seeds. Of ours the whole program is timed, with reading and writing JSON; of torch the call
+alone. Cbc is stopped after LIMIT_S elapsed seconds (default 30); its answer is then the best it had.
 """
 
 import copy
@@ -28,7 +29,14 @@ from torch.distributed._tools import sac_ilp  # noqa: E402
 from torch.distributed._tools.ilp_utils import parse_module_info  # noqa: E402
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "tests" / "data" / "checkpointing"
-CASES = [("gpt-native-12l", 0.6), ("gpt-native-12l", 0.45), ("gpt2-small", 0.45), ("llama-1b", 0.45), ("gpt2-small", 0.8), ("resnet-50", 0.8)]
+CASES = [
+    ("gpt-native-12l", 0.6),
+    ("gpt-native-12l", 0.45),
+    ("gpt2-small", 0.45),
+    ("llama-1b", 0.45),
+    ("gpt2-small", 0.8),
+    ("resnet-50", 0.8),
+]
 LAYERS = [4, 8, 16, 32, 64]
 FAMILIES = ["plain", "moe"]
 SEEDS = [1, 2, 3]
@@ -58,7 +66,9 @@ def run_ours(program, path, *arguments, repeats=1):
     seconds = []
     for _ in range(repeats):
         begin = time.perf_counter()
-        done = subprocess.run([program, "checkpoint", str(path), "--costs", "fit", "--json", *arguments], capture_output=True, text=True)
+        done = subprocess.run(
+            [program, "checkpoint", str(path), "--costs", "fit", "--json", *arguments], capture_output=True, text=True
+        )
         if done.returncode not in (0, 3):  # 3: the clock of --search torch, 180 s as upstream's, cut it
             raise SystemExit(f"{path.name} {arguments}: {done.stderr}")
         seconds.append(time.perf_counter() - begin)
@@ -66,7 +76,10 @@ def run_ours(program, path, *arguments, repeats=1):
 
 
 def compare_models(program, limit):
-    print("| model | share of peak | torch ms | torch s | --search torch ms | s | exact ms | s | times faster | torch above exact |")
+    print(
+        "| model | share of peak | torch ms | torch s | --search torch ms | s | exact ms | s | times faster"
+        " | torch above exact |"
+    )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for name, share in CASES:
         path = DATA / f"{name}.json"
@@ -78,12 +91,18 @@ def compare_models(program, limit):
         reference_ms, exact_ms = reference["predicted"]["recompute_ms"], exact["predicted"]["recompute_ms"]
         if exact_ms > torch_ms + 0.01:
             raise SystemExit(f"{name}: {exact_ms} is above torch's {torch_ms}")
-        print(f"| {name} | {share} | {torch_ms} | {torch_s:.2f} | {reference_ms:.4f} | {reference_s:.2f} | {exact_ms:.4f} | {exact_s:.3f} | "
-              f"{torch_s / exact_s:.0f} | {100 * (torch_ms / exact_ms - 1):.1f} % |", flush=True)
+        print(
+            f"| {name} | {share} | {torch_ms} | {torch_s:.2f} | {reference_ms:.4f} | {reference_s:.2f} | "
+            f"{exact_ms:.4f} | {exact_s:.3f} | {torch_s / exact_s:.0f} | {100 * (torch_ms / exact_ms - 1):.1f} % |",
+            flush=True,
+        )
 
 
 def compare_trees(program, limit):
-    print("| modules | trees | torch s | cut | no plan | above exact, median / worst | exact, one budget s | exact, whole frontier s | break points | times faster, one budget |")
+    print(
+        "| modules | trees | torch s | cut | no plan | above exact, median / worst | exact, one budget s"
+        " | exact, whole frontier s | break points | times faster, one budget |"
+    )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for layers in LAYERS:
         rows = []
@@ -93,8 +112,13 @@ def compare_trees(program, limit):
         torch_s, exact_s, frontier_s, points = (statistics.median(row[k] for row in rows) for k in (0, 1, 2, 3))
         excess = [row[4] for row in rows if row[4] is not None]
         above = f"{100 * statistics.median(excess):.1f} % / {100 * max(excess):.1f} %" if excess else ""
-        print(f"| {7 * layers + 2} | {len(rows)} | {torch_s:.2f} | {sum(row[0] > limit for row in rows)} | {sum(row[4] is None for row in rows)} | {above} | "
-              f"{exact_s:.3f} | {frontier_s:.3f} | {points:.0f} | {statistics.median(row[0] / row[1] for row in rows):.0f} |", flush=True)
+        cut, without = sum(row[0] > limit for row in rows), sum(row[4] is None for row in rows)
+        faster = statistics.median(row[0] / row[1] for row in rows)
+        print(
+            f"| {7 * layers + 2} | {len(rows)} | {torch_s:.2f} | {cut} | {without} | {above} | "
+            f"{exact_s:.3f} | {frontier_s:.3f} | {points:.0f} | {faster:.0f} |",
+            flush=True,
+        )
 
 
 def compare_tree(program, limit, stats):
@@ -109,7 +133,13 @@ def compare_tree(program, limit, stats):
         decisions, torch_ms, torch_s = run_torch(stats, budget, limit)
         if decisions and exact_ms > torch_ms + 0.01:
             raise SystemExit(f"{stats['name']}: {exact_ms} is above torch's {torch_ms}")
-        return torch_s, exact_s, frontier_s, len(frontier["frontier"]), max(0, torch_ms / exact_ms - 1) if decisions else None
+        return (
+            torch_s,
+            exact_s,
+            frontier_s,
+            len(frontier["frontier"]),
+            max(0, torch_ms / exact_ms - 1) if decisions else None,
+        )
 
 
 def main():

@@ -1,9 +1,11 @@
 // Our own search beside the reference planner, in the same run: value, bound, gap, effort, time.
 //
 // balanced_bench [--effort N] [--limit SECONDS] [--seed N] [--space s1|s2] [--no-reference]
-//                [--objective rating|step|time] [NAME...]: a line an instance; without names, all
-//                of
-// them. With BALANCED_BENCH_TRACE in the environment every report of the search goes to stderr.
+//                [--objective rating|step|time|default] [NAME...]
+//
+// A line an instance; without names, all of them; `default` is what `plimsoll shard` does. Fails
+// where a plan is worse than the reference's. With BALANCED_BENCH_TRACE in the environment every
+// report of the search goes to stderr.
 
 #include <sys/resource.h>
 
@@ -72,12 +74,19 @@ double processor_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// When the first plan was there, and when the last better one.
+// Processor seconds until the first bound, the first plan and the last better one were there.
 struct Milestones {
+  double bound_s = 0;
   double first_s = 0;
   double last_s = 0;
   double best = 0;
 };
+
+double peak_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
 
 bool run(const Instance& instance, const embedding::BalancedOptions& options,
          const SearchOptions& search) {
@@ -104,12 +113,15 @@ bool run(const Instance& instance, const embedding::BalancedOptions& options,
   RunContext context = make_run_context(search);
   context.progress = [&](const Progress& progress) {
     if (std::getenv("BALANCED_BENCH_TRACE") != nullptr) {
-      std::fprintf(stderr, "  %8.3f s effort %lld incumbent %.6f bound %.6f\n",
-                   seconds_since(start), static_cast<long long>(progress.effort),
-                   progress.incumbent.value_or(0), progress.lower_bound.value_or(0));
+      std::fprintf(stderr, "  %8.3f s processor %8.3f s effort %lld incumbent %.6f bound %.6f\n",
+                   seconds_since(start), processor_seconds() - processor_start,
+                   static_cast<long long>(progress.effort), progress.incumbent.value_or(0),
+                   progress.lower_bound.value_or(0));
     }
+    const double now = processor_seconds() - processor_start;
+    if (milestones.bound_s == 0 && progress.lower_bound.value_or(0) > 0) milestones.bound_s = now;
     if (!progress.incumbent || *progress.incumbent == milestones.best) return;
-    milestones.last_s = seconds_since(start);
+    milestones.last_s = now;
     if (milestones.best == 0) milestones.first_s = milestones.last_s;
     milestones.best = *progress.incumbent;
   };
@@ -122,17 +134,23 @@ bool run(const Instance& instance, const embedding::BalancedOptions& options,
   const embedding::PlanTimes reference = result->reference.value_or(embedding::PlanTimes{});
   std::printf(
       "%-13s %-10s value %.6f bound %.6f gap %.4f%% | rating %.6f step %.6f time %.6f | "
-      "reference %.6f %.6f %.6f | effort %lld wall %.2f s processor %.2f s first plan %.3f s last "
-      "%.2f s | %s %s\n",
+      "reference %.6f %.6f %.6f | effort %lld wall %.2f s processor %.2f s (bound %.3f first "
+      "plan %.3f last %.2f) peak %.0f MiB | %s %s\n",
       instance.name, std::string(to_string(outcome.status)).c_str(), outcome.certificate.objective,
       outcome.certificate.lower_bound.value_or(0), 100 * outcome.certificate.gap().value_or(0),
       result->times.rating, result->times.step, result->times.time, reference.rating,
       reference.step, reference.time, static_cast<long long>(result->effort), seconds_since(start),
-      processor_seconds() - processor_start, milestones.first_s, milestones.last_s,
-      outcome.certificate.proof.c_str(),
+      processor_seconds() - processor_start, milestones.bound_s, milestones.first_s,
+      milestones.last_s, peak_mib(), outcome.certificate.proof.c_str(),
       outcome.explanation.lines.empty() ? "" : outcome.explanation.lines[0].c_str());
   std::fflush(stdout);
-  return true;
+  if (!outcome.plan || !result->reference) return true;
+  const auto objective = options.bridge.objective;
+  if (value_of(result->times, objective) <= value_of(reference, objective) * (1 + 1e-12)) {
+    return true;
+  }
+  std::fprintf(stderr, "%s: worse than the reference's plan\n", instance.name);
+  return false;
 }
 
 }  // namespace
@@ -158,9 +176,10 @@ int main(int argc, char** argv) {
     } else if (word == "--objective" && has_value) {
       const std::string objective = argv[++i];
       using plimsoll::embedding::BalanceObjective;
-      options.bridge.objective = objective == "step"   ? BalanceObjective::kStep
-                                 : objective == "time" ? BalanceObjective::kTime
-                                                       : BalanceObjective::kRating;
+      options.bridge.objective = objective == "step"     ? BalanceObjective::kStep
+                                 : objective == "rating" ? BalanceObjective::kRating
+                                                         : BalanceObjective::kTime;
+      options.keeps_reference_rating = objective == "default";
     } else {
       names.push_back(word);
     }

@@ -21,10 +21,8 @@ import cases
 import numpy as np
 import ranks
 import torch
-import torch.distributed as dist
 import torchrec_steps
 from scipy.optimize import nnls
-from torch.distributed.optim import _apply_optimizer_in_backward
 from torchrec.distributed.model_parallel import DistributedModelParallel
 from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
 from torchrec.distributed.planner.planners import to_sharding_plan
@@ -52,13 +50,14 @@ STYLES = [
     {"table_wise": 17, "row_wise": 3},
     {"table_wise": 7, "column_wise": 3},
 ]
-CHARGES = ["kernel_weight", "collective_weight", "ms_per_sharding_type", "ms_per_output_byte", "ms_per_table", "floor_ms"]
-
-
-def make_module(tables):
-    module = cases.bags([(f"t{i}", rows, columns) for i, (rows, columns, _) in enumerate(tables)])
-    _apply_optimizer_in_backward(torch.optim.SGD, module.parameters(), {"lr": 0.01})
-    return module
+CHARGES = [
+    "kernel_weight",
+    "collective_weight",
+    "ms_per_sharding_type",
+    "ms_per_output_byte",
+    "ms_per_table",
+    "floor_ms",
+]
 
 
 def make_topology():
@@ -76,7 +75,7 @@ def options_of(tables):
         },
     )
     found = {}
-    for option in planner._enumerator.enumerate(make_module(tables), [cases.AllTypes()]):
+    for option in planner._enumerator.enumerate(torchrec_steps.make_module(tables), [cases.AllTypes()]):
         if option.compute_kernel == ("dense" if option.sharding_type == "data_parallel" else "fused"):
             found.setdefault(option.name, {})[option.sharding_type] = option
     return found
@@ -111,7 +110,7 @@ def factors_of(plan):
 def work(rank, tables, plans, steps):
     models = [
         DistributedModelParallel(
-            make_module(tables),
+            torchrec_steps.make_module(tables),
             device=torch.device("cpu"),
             plan=to_sharding_plan(plan, make_topology()),
             sharders=[cases.AllTypes()],

@@ -2,8 +2,9 @@
 
 Usage: python bench/embedding/torchrec_peer.py PLIMSOLL [REPEATS]
 
-PLIMSOLL is the program; the Python that runs this script has torchrec 1.8.0 (scripts/make_peer_environment.sh makes one). Prints one row per case: processor
-seconds of TorchRec's plan() and of our whole program (reading the model and writing JSON included), medians over REPEATS, and both ratings, proposals and plans.
+PLIMSOLL is the program; the Python that runs this script has torchrec 1.8.0 (scripts/make_peer_environment.sh makes
+one). Prints one row per case: processor seconds of TorchRec's plan() and of our whole program (reading the model and
+writing JSON included), medians over REPEATS, and both ratings, proposals and plans.
 """
 
 import json
@@ -49,13 +50,10 @@ def collection(tables):
 def run_torchrec(model, ranks, gib, batch_size, proposer):
     tables = model["tables"]
     constraints = {
-        table["name"]: ParameterConstraints(pooling_factors=table["constraints"]["pooling_factors"])
-        for table in tables
+        table["name"]: ParameterConstraints(pooling_factors=table["constraints"]["pooling_factors"]) for table in tables
     }
     planner = EmbeddingShardingPlanner(
-        topology=Topology(
-            world_size=ranks, local_world_size=min(8, ranks), compute_device="cuda", hbm_cap=gib * GIB
-        ),
+        topology=Topology(world_size=ranks, local_world_size=min(8, ranks), compute_device="cuda", hbm_cap=gib * GIB),
         batch_size=batch_size,
         constraints=constraints,
         proposer=DynamicProgrammingProposer() if proposer == "dynamic_programming" else None,
@@ -74,9 +72,25 @@ def run_plimsoll(program, model, ranks, gib, batch_size, proposer):
         file.flush()
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(
-            [program, "shard", file.name, "--on", f"{ranks}x{gib}GiB", "--cost-model", "torchrec-1.8",
-             "--batch-size", str(batch_size), "--proposer", proposer, "--json", "-q"],
-            capture_output=True, text=True, check=True)
+            [
+                program,
+                "shard",
+                file.name,
+                "--on",
+                f"{ranks}x{gib}GiB",
+                "--cost-model",
+                "torchrec-1.8",
+                "--batch-size",
+                str(batch_size),
+                "--proposer",
+                proposer,
+                "--json",
+                "-q",
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
     answer = json.loads(done.stdout)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -84,13 +98,15 @@ def run_plimsoll(program, model, ranks, gib, batch_size, proposer):
 
 
 def dcnv2(program):
-    text = subprocess.run([program, "models", "mlperf-dlrm-dcnv2"], capture_output=True, text=True,
-                          check=True).stdout
+    text = subprocess.run([program, "models", "mlperf-dlrm-dcnv2"], capture_output=True, text=True, check=True).stdout
     module = json.loads(text)["modules"][0]
     # TorchRec's collection is the root module here; so is ours.
-    return {"tables": [
-        {key: table[key] for key in ("name", "num_embeddings", "embedding_dim", "constraints")}
-        for table in module["tables"]]}
+    return {
+        "tables": [
+            {key: table[key] for key in ("name", "num_embeddings", "embedding_dim", "constraints")}
+            for table in module["tables"]
+        ]
+    }
 
 
 def random_tables(count):
@@ -102,12 +118,14 @@ def random_tables(count):
         for _ in range(3):
             state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
             values.append((state >> 11) / 2**53)
-        tables.append({
-            "name": f"t{t}",
-            "num_embeddings": int(10 ** (3 + 4 * values[0])),
-            "embedding_dim": 16 << int(5 * values[1]),
-            "constraints": {"pooling_factors": [round(100 ** values[2], 1)]},
-        })
+        tables.append(
+            {
+                "name": f"t{t}",
+                "num_embeddings": int(10 ** (3 + 4 * values[0])),
+                "embedding_dim": 16 << int(5 * values[1]),
+                "constraints": {"pooling_factors": [round(100 ** values[2], 1)]},
+            }
+        )
     return {"tables": tables}
 
 
@@ -123,15 +141,20 @@ def main():
         ("random 100 x 8 x 32 GiB", random_tables(100), 8, 32, 1024, "dynamic_programming"),
     ]
     print(f"torch {torch.__version__}, torchrec {torchrec.__version__}; processor seconds, medians of {repeats}")
-    print("| case | proposer | TorchRec s | Plimsoll s | ratio | TorchRec rating | Plimsoll rating | proposals / plans |")
+    print(
+        "| case | proposer | TorchRec s | Plimsoll s | ratio | TorchRec rating | Plimsoll rating | proposals / plans |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     for name, model, ranks, gib, batch_size, proposer in cases:
         theirs = [run_torchrec(model, ranks, gib, batch_size, proposer) for _ in range(repeats)]
         ours = [run_plimsoll(program, model, ranks, gib, batch_size, proposer) for _ in range(repeats)]
         a = statistics.median(run[0] for run in theirs)
         b = statistics.median(run[0] for run in ours)
-        print(f"| {name} | {proposer} | {a:.3f} | {b:.4f} | {a / b:.0f} | {theirs[0][1]!r} | {ours[0][1]!r} | "
-              f"{theirs[0][2]} / {theirs[0][3]} |", flush=True)
+        print(
+            f"| {name} | {proposer} | {a:.3f} | {b:.4f} | {a / b:.0f} | {theirs[0][1]!r} | {ours[0][1]!r} | "
+            f"{theirs[0][2]} / {theirs[0][3]} |",
+            flush=True,
+        )
         if theirs[0][1] != ours[0][1]:
             print("ratings differ", file=sys.stderr)
             return 1

@@ -4,16 +4,19 @@ Usage: PYTHONPATH=build/python build/python-env/bin/python bench/embedding/torch
 
 Without STEP_MODEL, a file of `step_charges.py`, our planner has its default charges.
 
-Each plan is made into two modules, ours first, TorchRec's twice, ours again, since what is made first runs slower by
-some percent; all live in the same processes, and their steps (forward, backward, the tables' optimizer) come in one
-random order. Of every step the processor seconds of its slower rank count; printed are the 10th percentiles of each
-plan (the mean of its two modules'), their ratio, and as noise how far two modules of one plan are apart.
+Where a module lies in memory, and whether it was made first, is worth some percent of a step, and stays the same for as
+long as the module lives. So the steps are taken in rounds, each in new processes. In a round each plan is made into two
+modules, in the order ours, TorchRec's, TorchRec's, ours or the other way round by turns, and their steps (forward,
+backward, the tables' optimizer) come in one random order. Of every step the processor seconds of its slower rank count;
+a round's ratio is that of the 10th percentiles, the mean of each plan's two modules. Printed are the geometric mean of
+the rounds' ratios and, as noise, half its 95 % interval: a ratio within 1 +- noise tells no difference.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import math
 import pathlib
 import random
 import statistics
@@ -38,6 +41,8 @@ from plimsoll.options import STEP_MODEL
 from plimsoll.torchrec import Planner
 
 BATCH_SIZE = 512
+ROUNDS = 8
+T_QUANTILE = 2.365  # of Student, 97.5 %, ROUNDS - 1 degrees of freedom
 # Tables as (rows, columns, ids a sample).
 MODELS = {
     "heavy look-ups": [(200_000, 64, 20 + 4 * i) for i in range(10)],
@@ -47,26 +52,35 @@ MODELS = {
 }
 
 
-def make(kind, tables):
+def make_module(tables):
     module = cases.bags([(f"t{i}", rows, columns) for i, (rows, columns, _) in enumerate(tables)])
     _apply_optimizer_in_backward(torch.optim.SGD, module.parameters(), {"lr": 0.01})
+    return module
+
+
+def make_plan(kind, tables):
     planner = kind(
         topology=Topology(world_size=2, local_world_size=2, compute_device="cpu"),
         batch_size=BATCH_SIZE,
         constraints={f"t{i}": ParameterConstraints(pooling_factors=[float(ids)]) for i, (*_, ids) in enumerate(tables)},
         stats=[],
     )
-    sharders = [EmbeddingBagCollectionSharder()]
-    plan = planner.collective_plan(module, sharders, dist.group.WORLD)
-    model = DistributedModelParallel(
-        module,
+    return planner.plan(make_module(tables), [EmbeddingBagCollectionSharder()])
+
+
+def make_model(plan, tables):
+    return DistributedModelParallel(
+        make_module(tables),
         env=ShardingEnv.from_process_group(dist.group.WORLD),
         plan=plan,
-        sharders=sharders,
+        sharders=[EmbeddingBagCollectionSharder()],
         device=torch.device("cpu"),
     )
+
+
+def types_of(plan):
     types = [sharding.sharding_type for sharding in plan.plan[""].values()]
-    return model, {kind: types.count(kind) for kind in sorted(set(types))}
+    return ", ".join(f"{types.count(kind)} {kind}" for kind in sorted(set(types)))
 
 
 def batch_of(tables, seed):
@@ -78,10 +92,10 @@ def batch_of(tables, seed):
     )
 
 
-def run_steps(rank, tables, models, steps):
+def run_steps(rank, tables, models, steps, seed=7):
     """[(model, processor seconds)] of `steps` steps of every model, in one random order."""
     order = [i % len(models) for i in range(len(models) * steps)]
-    random.Random(7).shuffle(order)
+    random.Random(seed).shuffle(order)
     batches = [batch_of(tables, 10 * i + rank) for i in range(4)]
     spent = []
     for step, which in enumerate([*range(len(models)), *order]):
@@ -101,28 +115,35 @@ def low_ms(spent, num_models):
     return [statistics.quantiles(values, n=10)[0] for values in of]
 
 
-def work(rank, tables, steps, kinds):
-    made = [make(kind, tables) for kind in kinds]
-    return run_steps(rank, tables, [model for model, _ in made], steps), [types for _, types in made]
+def work(rank, tables, plans, steps, seed):
+    return run_steps(rank, tables, [make_model(plan, tables) for plan in plans], steps, seed)
+
+
+def run_round(number, tables, ours, own, steps):
+    """10th percentiles of our plan's and of TorchRec's steps, ms."""
+    outer, inner = (ours, own) if number % 2 == 0 else (own, ours)
+    ms = low_ms(ranks.run(2, work, tables, [outer, inner, inner, outer], steps, number), 4)
+    means = ((ms[0] + ms[3]) / 2, (ms[1] + ms[2]) / 2)
+    return means if number % 2 == 0 else means[::-1]
 
 
 def main():
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else 100
-    ours = Planner
+    planner = Planner
     if len(sys.argv) > 2:
         charges = json.loads(pathlib.Path(sys.argv[2]).read_text())
-        ours = functools.partial(Planner, step_model={name: charges[name] for name in STEP_MODEL})
-    kinds = (ours, EmbeddingShardingPlanner, EmbeddingShardingPlanner, ours)
+        planner = functools.partial(Planner, step_model={name: charges[name] for name in STEP_MODEL})
     print("| model | ours ms | TorchRec's ms | ratio | noise | ours | TorchRec's |")
     print("|---|---|---|---|---|---|---|")
     for name, tables in MODELS.items():
-        (first, types), (second, _) = ranks.run(2, work, tables, steps, kinds)
-        ms = low_ms((first, second), len(kinds))
-        mine, own = (ms[0] + ms[3]) / 2, (ms[1] + ms[2]) / 2
-        noise = max(abs(ms[0] / ms[3] - 1), abs(ms[1] / ms[2] - 1))
+        ours, own = (make_plan(kind, tables) for kind in (planner, EmbeddingShardingPlanner))
+        rounds = [run_round(number, tables, ours, own, max(steps // ROUNDS, 10)) for number in range(ROUNDS)]
+        logs = [math.log(a / b) for a, b in rounds]
+        noise = T_QUANTILE * statistics.stdev(logs) / math.sqrt(ROUNDS)
+        mine, torchrecs = (statistics.median(ms) for ms in zip(*rounds, strict=True))
         print(
-            f"| {name} | {mine:.2f} | {own:.2f} | {mine / own:.3f} | {noise:.3f}"
-            f" | {types[0]} | {types[1]} |",
+            f"| {name} | {mine:.2f} | {torchrecs:.2f} | {math.exp(statistics.fmean(logs)):.3f} | {noise:.3f}"
+            f" | {types_of(ours)} | {types_of(own)} |",
             flush=True,
         )
 

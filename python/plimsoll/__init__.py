@@ -8,15 +8,17 @@ Every function takes what the command of its name takes (`plimsoll shard --help`
 of what comes along, flags as keywords with underscores. The first Ctrl-C ends a search with the best plan so far, the
 second raises. `progress(effort, incumbent, lower_bound)` is called while a search runs; what it raises ends the search.
 
-`plimsoll.torchrec` has the planner for TorchRec; neither torch nor torchrec is imported here.
+`plimsoll.torchrec` has the planner for TorchRec, `plimsoll.options` plans what it dumps; neither torch nor torchrec is
+imported here.
 """
 
 from __future__ import annotations
 
+import json
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from plimsoll._command import Document, Progress, call
+from plimsoll._command import Document, Progress, call, call_text
 from plimsoll._errors import Error
 from plimsoll._native import __version__
 from plimsoll.plans import (
@@ -26,10 +28,12 @@ from plimsoll.plans import (
     CheckReport,
     Frontier,
     Placement,
+    SavePolicy,
     ShardingPlan,
 )
 
 if TYPE_CHECKING:
+    from plimsoll import options as options
     from plimsoll import torchrec as torchrec
 
 __all__ = [
@@ -40,10 +44,12 @@ __all__ = [
     "Error",
     "Frontier",
     "Placement",
+    "SavePolicy",
     "ShardingPlan",
     "__version__",
     "check",
     "checkpoint",
+    "convert",
     "frontier",
     "hardware",
     "models",
@@ -54,17 +60,20 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "torchrec":  # on first use: it imports torch
-        return import_module("plimsoll.torchrec")
+    if name in ("options", "torchrec"):  # on first use: torchrec imports torch
+        return import_module(f"plimsoll.{name}")
     raise AttributeError(f"module 'plimsoll' has no attribute '{name}'")
 
 
-def shard(model: Document, on: Document, *, progress: Progress | None = None, **flags: object) -> ShardingPlan:
+def shard(
+    model: Document, on: Document | None = None, *, progress: Progress | None = None, **flags: object
+) -> ShardingPlan:
     """Plans which rank holds which shard of which embedding table.
 
     Args:
-        model: A model (plimsoll.model/1) as a dict or a path, or the name of one that comes along.
-        on: Hardware: "dgx-h100:2", "16x40GiB", a topology (plimsoll.topology/1).
+        model: A model (plimsoll.model/1) as a dict or a path, or the name of one that comes along; or a dump of another
+            planner's options (plimsoll.torchrec_options/1).
+        on: Hardware: "dgx-h100:2", "16x40GiB", a topology (plimsoll.topology/1). A dump has its own.
         progress: Called with (effort, objective, lower bound or None).
         flags: Those of `plimsoll shard`: batch_size, search, constraints, reservation, time_limit, effort, seed, ...
     """
@@ -72,17 +81,20 @@ def shard(model: Document, on: Document, *, progress: Progress | None = None, **
 
 
 def checkpoint(
-    stats: Document, budget: object, *, progress: Progress | None = None, **flags: object
-) -> CheckpointPolicy:
+    stats: Document, budget: object = None, *, progress: Progress | None = None, **flags: object
+) -> CheckpointPolicy | SavePolicy:
     """Plans which activations are recomputed under a budget ("40 GiB", "70%").
 
     Args:
-        stats: Module statistics (plimsoll.module_stats/1), or the name of some that come along.
-        budget: Peak memory.
+        stats: Module statistics (plimsoll.module_stats/1), or the name of some that come along; or an operator table
+            or a partitioner's log, of which single values are chosen (`SavePolicy`).
+        budget: Peak memory; of a table or log the share or the amount that may be kept. None where overhead="5%" or
+            knee=True asks.
         progress: Called with (effort, ms, bound).
-        flags: Those of `plimsoll checkpoint`: peak, costs, world_size, search, ...
+        flags: Those of `plimsoll checkpoint`: peak, costs, world_size, search ("torch" is `sac_milp`), ...
     """
-    return CheckpointPolicy(call("checkpoint", {"stats": stats}, {"budget": budget, **flags}, progress))
+    answer = call("checkpoint", {"stats": stats}, {"budget": budget, **flags}, progress)
+    return (SavePolicy if answer.get("schema") == SavePolicy.SCHEMA else CheckpointPolicy)(answer)
 
 
 def frontier(stats: Document, *, progress: Progress | None = None, **flags: object) -> Frontier:
@@ -91,8 +103,33 @@ def frontier(stats: Document, *, progress: Progress | None = None, **flags: obje
 
 
 def partition(graph: Document, *, progress: Progress | None = None, **flags: object) -> Placement:
-    """Places the operators of a graph on devices; flags are those of `plimsoll partition`."""
+    """Places the operators of a graph on devices.
+
+    Args:
+        graph: A traced model (`torch.export.save`'s .pt2, ONNX), a graph with costs, a profile: a path, a dict of its
+            JSON, or the name of a graph that comes along.
+        progress: Called with (effort, ms, bound).
+        flags: Those of `plimsoll partition`: on="4xh100-sxm", devices, memory, objective="throughput" | "latency" |
+            "pipeline" | "fx", microbatches, general, search, pin, forbid, cost_overlay, time_limit, effort, seed, ...
+
+    Without a plan `status` says whether that is proved ("infeasible") or not ("limit"), and `explanation` why.
+    """
     return Placement(call("partition", {"graph": graph}, flags, progress))
+
+
+def convert(model: Document, plan: Document | Answer, to: str, **flags: object) -> dict[str, Any] | str:
+    """A plan in the form of another program, for the arguments that it was made with.
+
+    Args:
+        model: What the plan is for.
+        plan: A sharding plan or a placement, also of another program.
+        to: Of a sharding plan "torchrec" or "easyrec"; of a placement "callback" (each operator's stage, for torch.fx's
+            split_module), "device_map" (accelerate's), "split_spec" (of torch.distributed.pipelining),
+            "dnn_partitioning", "dot" (Graphviz: a text) or "plimsoll".
+        flags: Those of `plimsoll convert`; of a placement what it records of its making is used where one is absent.
+    """
+    text, _ = call_text("convert", {"model": model, "plan": plan}, {"to": to, **flags})  # type: ignore[dict-item]
+    return text if to == "dot" else json.loads(text)
 
 
 def check(model: Document, plan: Document | Answer, **flags: object) -> CheckReport:

@@ -47,13 +47,13 @@ class _Folder:
         return text if self._folder is None else text.replace(self._folder.name + os.sep, "")
 
 
-def call(
+def call_text(
     command: str,
     documents: Mapping[str, Document],
     flags: Mapping[str, object],
     progress: Progress | None = None,
-) -> dict[str, Any]:
-    """The document that `plimsoll COMMAND DOCUMENTS... --FLAGS --json` answers.
+) -> tuple[str, str]:
+    """What `plimsoll COMMAND DOCUMENTS... --FLAGS --json` prints, and what it says on the side.
 
     A flag's value is a word, True for a flag without a value, None or False for none, a list to repeat it, or a
     document.
@@ -70,12 +70,23 @@ def call(
         words += ["--json", "-q"]
         code, output, errors = interruptible(lambda cancel: _native.run(words, cancel, progress))
         output, errors = folder.without(output), folder.without(errors)
-    answer: dict[str, Any] = json.loads(output) if output else {}
-    if answer.get("schema") == "plimsoll.error/1":
+    if '"plimsoll.error/1"' in output[:100]:
+        answer = json.loads(output)
         error = answer["error"] if "error" in answer else answer
         raise Error(*(error.get(key, "") for key in ("code", "place", "message", "remedy", "kind")))
-    if not answer:
+    if not output:
         raise Error("internal" if code == 70 else "usage", command, errors.strip() or f"exit code {code}")
+    return output, errors
+
+
+def call(
+    command: str,
+    documents: Mapping[str, Document],
+    flags: Mapping[str, object],
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """The document that the command answers; arguments as of `call_text`."""
+    answer: dict[str, Any] = json.loads(call_text(command, documents, flags, progress)[0])
     return answer
 
 

@@ -16,11 +16,13 @@ class _Call(Generic[T]):
     def __init__(self, search: Callable[[Cancel], T]) -> None:
         self.cancel = Cancel()
         self._search = search
+        self._begun = threading.Event()
         self._done = threading.Event()
         self._answer: list[T] = []
         self._error: BaseException | None = None
 
     def _work(self) -> None:
+        self._begun.set()
         try:
             self._answer.append(self._search(self.cancel))
         except BaseException as error:
@@ -33,11 +35,13 @@ class _Call(Generic[T]):
             pass
 
     def run(self) -> T:
-        threading.Thread(target=self._work, daemon=True, name="plimsoll").start()
         try:
+            threading.Thread(target=self._work, daemon=True, name="plimsoll").start()
             self._wait()
         except KeyboardInterrupt:
             self.cancel.set()
+            if not self._begun.wait(1):  # it came before there was a thread
+                raise
             try:
                 self._wait()
             except KeyboardInterrupt:  # the second: the search is left to end by itself

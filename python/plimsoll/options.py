@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from plimsoll import _native
+from plimsoll._answer import GIB, Certificate
 from plimsoll._command import Progress
 from plimsoll._errors import Error
 from plimsoll._interrupt import interruptible
-from plimsoll.plans import GIB, Certificate
 
 SCHEMA = "plimsoll.torchrec_options/1"
 ROW_CUTS = frozenset({"row_wise", "table_row_wise", "grid_shard"})
@@ -36,7 +36,8 @@ STEP_MODEL = {
     "ms_per_table": 0.0,
     "floor_ms": 0.0,
 }
-TIERS = {"tier 0": "hbm", "tier 1": "ddr", "tier 2": "ssd"}
+TIERS = ("hbm", "ddr", "ssd")
+OBJECTIVES = ("time", "rating", "step")
 
 Shape = tuple[int, int, int, int]  # rows, columns, first row, first column
 Cost = tuple[tuple[int, int, int], tuple[float, ...]]  # hbm, ddr, ssd; the six components of perf
@@ -67,6 +68,23 @@ class Settings:
     progress: Progress | None = None
     step_model: Mapping[str, float] | None = None
 
+    def __post_init__(self) -> None:
+        if self.objective not in OBJECTIVES:
+            raise Error("not_found", "objective", f"no objective '{self.objective}'", f"choose {_listed(OBJECTIVES)}")
+        unknown = sorted(set(self.step_model or ()) - set(STEP_MODEL))
+        if unknown:
+            raise Error("not_found", "step_model", f"no charge '{unknown[0]}'", f"choose {_listed(STEP_MODEL)}")
+        if self.time_limit_s is not None and not self.time_limit_s > 0:
+            raise Error("value", "time_limit_s", f"{self.time_limit_s} is not above 0", "give seconds, or None")
+        if not self.tolerance >= 0:
+            raise Error("value", "tolerance", f"{self.tolerance} is below 0", "give a gap, 1e-6 say")
+
+
+def _listed(names: Iterable[str]) -> str:
+    """ "a, b or c"."""
+    *first, last = names
+    return f"{', '.join(first)} or {last}"
+
 
 @dataclass(frozen=True)
 class Found:
@@ -81,7 +99,7 @@ class Found:
         binding: The tier that is short; may be empty.
         missing_bytes: How short it is in all; 0 if unknown.
         explanation: Sentences for people.
-        hazards: Tables all of whose options are hazards.
+        warnings: (code, place, message) of remarks.
     """
 
     status: str
@@ -94,7 +112,12 @@ class Found:
     binding: str = ""
     missing_bytes: int = 0
     explanation: list[str] = field(default_factory=list)
-    hazards: list[str] = field(default_factory=list)
+    warnings: list[tuple[str, str, str]] = field(default_factory=list)
+
+    @property
+    def hazards(self) -> list[str]:
+        """Tables all of whose options are hazards."""
+        return [place for code, place, _ in self.warnings if code == "hazard_unavoidable"]
 
 
 def total_of(perf: Sequence[float]) -> float:
@@ -136,12 +159,7 @@ def runs_of(
 
 
 def _step_model(given: Mapping[str, float] | None) -> list[float] | None:
-    if given is None:
-        return None
-    unknown = sorted(set(given) - set(STEP_MODEL))
-    if unknown:
-        raise Error("not_found", "step_model", f"no charge '{unknown[0]}'", f"choose {', '.join(STEP_MODEL)}")
-    return [float(value) for value in {**STEP_MODEL, **given}.values()]
+    return None if given is None else [float(value) for value in {**STEP_MODEL, **given}.values()]
 
 
 def search(space: _native.OptionSpace, fqns: Sequence[str], room: npt.NDArray[np.int64], settings: Settings) -> Found:
@@ -169,10 +187,10 @@ def search(space: _native.OptionSpace, fqns: Sequence[str], room: npt.NDArray[np
         reference=found["reference"],
         choice=choice_of(fqns, found["plan"]),
         effort=found["effort"],
-        binding=TIERS.get(found["binding"], found["binding"]),
+        binding=found["binding"],
         missing_bytes=found["missing_bytes"],
         explanation=found["explanation"],
-        hazards=[place for code, place, _ in found["warnings"] if code == "hazard_unavoidable"],
+        warnings=found["warnings"],
     )
 
 
@@ -184,8 +202,25 @@ def choice_of(fqns: Sequence[str], plan: Mapping[str, npt.NDArray[Any]] | None) 
     return {fqn: (options[t], ranks[first[t] : first[t + 1]]) for t, fqn in enumerate(fqns)}
 
 
-def explain(found: Found, tier: str, least: Mapping[str, int], capacity: int) -> str:
-    """Why there is no plan: the tier that binds, the bytes that are missing, the tables that need most of it.
+@dataclass(frozen=True)
+class Refusal:
+    """Why there is no plan.
+
+    Attributes:
+        text: For people.
+        binding: The tier that is short: "hbm", "ddr" or "ssd"; may be empty.
+        missing_bytes: How short it is over all ranks; 0 where that is not known.
+        tables: Those that need most of it, at most five, or that have no option left.
+    """
+
+    text: str = ""
+    binding: str = ""
+    missing_bytes: int = 0
+    tables: tuple[str, ...] = ()
+
+
+def explain(found: Found, tier: str, least: Mapping[str, int], capacity: int) -> Refusal:
+    """The tier that binds, the bytes that are missing, the tables that need most of it.
 
     Args:
         found: A search without a plan.
@@ -193,18 +228,16 @@ def explain(found: Found, tier: str, least: Mapping[str, int], capacity: int) ->
         least: Bytes that each table needs at least in that tier.
         capacity: Bytes of all ranks in that tier.
     """
-    lines = list(found.explanation)
-    need = sum(least.values())
-    missing = found.missing_bytes or max(need - capacity, 0)
+    missing = found.missing_bytes or max(sum(least.values()) - capacity, 0)
+    largest = [(fqn, size) for fqn, size in sorted(least.items(), key=lambda item: (-item[1], item[0]))[:5] if size]
     proved = "proved infeasible" if found.status == "infeasible" else "no plan was found"
-    lines.insert(0, f"plimsoll: {proved}; {tier} binds")
+    lines = [f"plimsoll: {proved}; {tier} binds", *found.explanation]
     if missing:
         lines.append(f"{missing} bytes ({missing / GIB:.3g} GiB) of {tier} are missing over all ranks")
-    largest = sorted(least.items(), key=lambda item: (-item[1], item[0]))[:5]
-    tables = ", ".join(f"{fqn} {size / GIB:.3g} GiB" for fqn, size in largest if size)
-    if tables:
-        lines.append(f"the tables that need most of it, at the least: {tables}")
-    return "\n".join(lines)
+    if largest:
+        sizes = ", ".join(f"{fqn} {size / GIB:.3g} GiB" for fqn, size in largest)
+        lines.append(f"the tables that need most of it, at the least: {sizes}")
+    return Refusal("\n".join(lines), tier, missing, tuple(fqn for fqn, _ in largest))
 
 
 def _shapes(entry: Mapping[str, Any]) -> list[Shape]:
@@ -299,6 +332,7 @@ def plan(document: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
         "status": found.status,
         "certificate": vars(found.certificate),
         "explanation": found.explanation,
+        "warnings": [{"code": code, "place": place, "message": message} for code, place, message in found.warnings],
         "context_hash": document.get("context_hash"),
     }
     if found.choice:

@@ -1,131 +1,28 @@
-"""What the planners answer: plans that pickle, travel as JSON, show themselves in a notebook and can be drawn."""
+"""Plans and reports by kind, with arrays where they matter and pictures."""
 
 from __future__ import annotations
 
-import html
-import json
 import math
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from plimsoll._extras import need
+from plimsoll import _plot
+from plimsoll._answer import GIB, Answer, Certificate
+from plimsoll._errors import Error
 
-Self = TypeVar("Self", bound="Answer")
-GIB = 2**30
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """What is known of the optimum: lower_bound <= optimum <= objective.
-
-    Attributes:
-        objective: Value of the plan, ms; NaN without a plan.
-        lower_bound: No plan is below it, ms; None where nothing was proved.
-        gap: objective / lower_bound - 1; None without a plan or a bound.
-        proof: How the bound, or that there is no plan, was shown.
-    """
-
-    objective: float
-    lower_bound: float | None = None
-    gap: float | None = None
-    proof: str = ""
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Certificate:
-        """From a document's "certificate"."""
-        objective = document.get("objective")
-        return cls(
-            math.nan if objective is None else objective,
-            document.get("lower_bound"),
-            document.get("gap"),
-            document.get("proof", ""),
-        )
-
-
-@dataclass(frozen=True)
-class Answer:
-    """An answer of a planner, as the document that the command line writes."""
-
-    document: dict[str, Any]
-    SCHEMA: ClassVar[str] = ""
-
-    @property
-    def status(self) -> str:
-        """ "optimal", "feasible", "infeasible" (proved) or "limit"."""
-        return self.document.get("status", "feasible")
-
-    @property
-    def stop(self) -> str:
-        """What ended the search: "finished", "effort", "deadline" or "cancelled"."""
-        return self.document.get("stop", "finished")
-
-    @property
-    def certificate(self) -> Certificate:
-        """Objective, lower bound, gap, proof."""
-        return Certificate.of(self.document.get("certificate", {}))
-
-    @property
-    def warnings(self) -> list[dict[str, str]]:
-        """Remarks: code, place, message."""
-        return self.document.get("warnings", [])
-
-    @property
-    def explanation(self) -> list[str]:
-        """Why there is no plan, for people."""
-        return self.document.get("explanation", {}).get("lines", [])
-
-    def to_json(self, indent: int | None = 1) -> str:
-        """The document, which `plimsoll check` and `plimsoll convert` read, too."""
-        return json.dumps(self.document, indent=indent)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the document to a file."""
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(self.to_json() + "\n")
-
-    @classmethod
-    def from_json(cls: type[Self], text: str) -> Self:
-        """The answer again."""
-        return cls(json.loads(text))
-
-    @classmethod
-    def load(cls: type[Self], path: str | os.PathLike[str]) -> Self:
-        """From a file."""
-        with open(path, encoding="utf-8") as file:
-            return cls.from_json(file.read())
-
-    def _rows(self) -> tuple[list[str], list[list[object]]]:
-        """Head and rows of the table that a notebook shows."""
-        return [], []
-
-    def _summary(self) -> str:
-        certificate = self.certificate
-        text = f"{self.status}: {certificate.objective:.6g} ms"
-        if certificate.gap is not None:
-            text += f", gap {certificate.gap:.2%}"
-        return text
-
-    def __repr__(self) -> str:
-        return f"<plimsoll.{type(self).__name__} {self._summary()}>"
-
-    def _repr_html_(self) -> str:
-        head, rows = self._rows()
-        cells = "".join(f"<th>{html.escape(name)}</th>" for name in head)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows[:200]
-        )
-        more = f"<p>{len(rows) - 200} more rows</p>" if len(rows) > 200 else ""
-        return f"<p>{html.escape(self._summary())}</p><table><tr>{cells}</tr>{body}</table>{more}"
-
-
-def _axes(axes: Any, **figure: Any) -> Any:
-    pyplot = need("matplotlib.pyplot", "plot")
-    return pyplot.subplots(**figure)[1] if axes is None else axes
+__all__ = [
+    "Answer",
+    "Certificate",
+    "CheckReport",
+    "CheckpointPolicy",
+    "Frontier",
+    "Placement",
+    "SavePolicy",
+    "ShardingPlan",
+]
 
 
 def _ranks_text(ranks: list[dict[str, int]]) -> str:
@@ -150,12 +47,12 @@ class ShardingPlan(Answer):
         rating = self.document.get("rating")
         return math.nan if rating is None else rating
 
-    @property
+    @cached_property
     def ms(self) -> dict[str, npt.NDArray[np.float64]]:
         """Milliseconds by component and "total", [world_size]."""
         return {name: np.asarray(values) for name, values in self.document.get("bill", {}).get("ms", {}).items()}
 
-    @property
+    @cached_property
     def bytes(self) -> dict[str, npt.NDArray[np.int64]]:
         """Bytes by tier and cause, [world_size]."""
         bill = self.document.get("bill", {}).get("bytes", {})
@@ -176,17 +73,23 @@ class ShardingPlan(Answer):
         ]
         return ["table", "sharding type", "compute kernel", "ranks"], rows
 
-    def plot(self, axes: Any = None) -> Any:
-        """Milliseconds and HBM of every rank; returns matplotlib's axes."""
-        left = _axes(axes)
-        total, hbm = self.ms.get("total", np.zeros(0)), self.bytes.get("hbm", np.zeros(0))
-        ranks = np.arange(len(total))
-        left.bar(ranks - 0.2, total, 0.4, label="ms")
-        left.set(xlabel="rank", ylabel="ms a step", title=self._summary())
-        right = left.twinx()
-        right.bar(ranks + 0.2, hbm / GIB, 0.4, color="tab:orange", label="HBM")
-        right.set_ylabel("HBM GiB")
-        return left
+    @property
+    def compute_device(self) -> str:
+        """What the plan is for: "cuda", "cpu", ..."""
+        return self.document.get("plan", self.document).get("compute_device", "cuda")
+
+    def plot(self, axes: Any = None) -> list[Any]:
+        """Bytes of every rank by cause against its memory, tier by tier, and its milliseconds by cause.
+
+        Args:
+            axes: One of matplotlib's for every tier in use, and one for time; a figure of its own where not given.
+
+        Returns:
+            The axes, time last.
+        """
+        if not self.ms:
+            raise Error("value", "plan", f"there is nothing to draw: {self.status}", "plot an answer of plimsoll.shard")
+        return _plot.plot_ranks(self.bytes, self.ms, self.compute_device, self._summary(), axes)
 
 
 class CheckpointPolicy(Answer):
@@ -209,6 +112,18 @@ class CheckpointPolicy(Answer):
         """Predicted time of recomputing."""
         return self.document.get("predicted", {}).get("recompute_ms", math.nan)
 
+    @property
+    def smallest_budget(self) -> int | None:
+        """Where the budget is proved infeasible, the least bytes that are not; else None."""
+        missing = self.document.get("explanation", {}).get("missing", 0)
+        return self.document["budget_bytes"] + missing if self.status == "infeasible" and missing else None
+
+    @property
+    def binding(self) -> str:
+        """The module whose backward needs the peak, or what an infeasible budget lacks bytes for; "" at the loss."""
+        source = "explanation" if self.status == "infeasible" else "predicted"
+        return self.document.get(source, {}).get("binding", "")
+
     def _summary(self) -> str:
         return f"{super()._summary()}; peak {self.peak_bytes / GIB:.3g} GiB"
 
@@ -220,26 +135,98 @@ class CheckpointPolicy(Answer):
         return ["module", "kind", "discard ratio"], rows
 
     def plot(self, axes: Any = None) -> Any:
-        """Memory while each module's backward runs; returns matplotlib's axes."""
-        axes = _axes(axes)
+        """Memory while each module's backward runs, and the budget; returns matplotlib's axes."""
+        panel = _plot.make_axes(axes)[0]
         profile = self.document.get("profile", [])
-        axes.plot([entry["bytes"] / GIB for entry in profile])
-        axes.set(xlabel="module, in forward order", ylabel="GiB", title=self._summary())
-        return axes
+        panel.plot([entry["bytes"] / GIB for entry in profile])
+        budget = self.document.get("budget_bytes")
+        if budget is not None:
+            panel.axhline(budget / GIB, color="black", linestyle="--", label="budget")
+            panel.legend(frameon=False)
+        panel.set(xlabel="module, in forward post-order", ylabel="GiB", title=self._summary(), ylim=(0, None))
+        _plot.whole_numbers(panel)
+        return panel
+
+
+class SavePolicy(Answer):
+    """Which single values are kept: of an operator table, or of a partitioner's log; in the input's own units."""
+
+    SCHEMA = "plimsoll.save_policy/1"
+
+    @property
+    def values(self) -> list[dict[str, Any]]:
+        """Every value in order: name, memory, runtime, save."""
+        return self.document.get("values", [])
+
+    @property
+    def is_saved(self) -> npt.NDArray[np.bool_]:
+        """Is each value kept?"""
+        return np.asarray([value["save"] for value in self.values], np.bool_)
+
+    @property
+    def saved_memory(self) -> float:
+        """What is kept."""
+        return self.document.get("predicted", {}).get("saved_memory", math.nan)
+
+    @property
+    def recompute_runtime(self) -> float:
+        """What is computed again."""
+        return self.document.get("predicted", {}).get("recompute_runtime", math.nan)
+
+    def _summary(self) -> str:
+        return f"{self.status}: recompute {self.recompute_runtime:.6g}; kept {self.saved_memory:.6g}"
+
+    def _rows(self) -> tuple[list[str], list[list[object]]]:
+        rows: list[list[object]] = [
+            [value["name"], value["memory"], value["runtime"], "keep" if value["save"] else "recompute"]
+            for value in self.values
+        ]
+        return ["value", "memory", "runtime", ""], rows
+
+    def plot(self, axes: Any = None) -> Any:
+        """Memory of every value, kept or not; returns matplotlib's axes."""
+        panel = _plot.make_axes(axes)[0]
+        for is_saved, label in ((True, "kept"), (False, "computed again")):
+            bars = [(i, value["memory"]) for i, value in enumerate(self.values) if value["save"] == is_saved]
+            panel.bar([i for i, _ in bars], [memory for _, memory in bars], label=label)
+        panel.legend(frameon=False)
+        panel.set(xlabel="value, in the input's order", ylabel="memory", title=self._summary())
+        return panel
 
 
 class Frontier(CheckpointPolicy):
     """The least time of recomputing for every peak."""
 
-    @property
-    def peak(self) -> npt.NDArray[np.int64]:
-        """Peaks in bytes, ascending."""
-        return np.asarray([point["bytes"] for point in self.document.get("frontier", [])], dtype=np.int64)
+    def _points(self, *names: str) -> list[float]:
+        points = self.document.get("frontier", [])
+        return [next((point[name] for name in names if name in point), 0.0) for point in points]
 
-    @property
+    @cached_property
+    def peak(self) -> npt.NDArray[Any]:
+        """Peaks in bytes, ascending; of a table or log what is kept, in its own unit."""
+        return np.asarray(self._points("bytes", "memory"))
+
+    @cached_property
+    def is_exact(self) -> npt.NDArray[np.bool_]:
+        """Is nothing faster at each peak? Elsewhere the document's "frontier_bound" is what was proved."""
+        return np.asarray([point.get("is_exact", True) for point in self.document.get("frontier", [])], np.bool_)
+
+    @cached_property
     def ms(self) -> npt.NDArray[np.float64]:
         """Least time at each peak."""
-        return np.asarray([point["ms"] for point in self.document.get("frontier", [])], dtype=np.float64)
+        return np.asarray(self._points("ms", "recompute_runtime"), dtype=np.float64)
+
+    @cached_property
+    def ms_per_byte(self) -> npt.NDArray[np.float64]:
+        """Slope from each peak to the next, at most 0."""
+        return np.asarray(self._points("ms_per_byte"), dtype=np.float64)
+
+    def ms_at(self, peak: float) -> float:
+        """Least time under a peak; infinite where nothing fits."""
+        at = int(np.searchsorted(self.peak, peak, side="right")) - 1
+        if at < 0:
+            return math.inf
+        return float(self.ms[at] + self.ms_per_byte[at] * (peak - self.peak[at]))
 
     def _summary(self) -> str:
         return f"frontier of {len(self.peak)} points"
@@ -249,11 +236,8 @@ class Frontier(CheckpointPolicy):
         return ["peak GiB", "recompute ms"], rows
 
     def plot(self, axes: Any = None) -> Any:
-        """Peak against time; returns matplotlib's axes."""
-        axes = _axes(axes)
-        axes.step(self.peak / GIB, self.ms, where="post")
-        axes.set(xlabel="peak GiB", ylabel="recompute ms", title=self._summary())
-        return axes
+        """Peak against time, and below what nothing fits; returns matplotlib's axes."""
+        return _plot.plot_frontier(self.peak / GIB, self.ms, self.ms_per_byte * GIB, self._summary(), axes)
 
 
 class Placement(Answer):
@@ -262,9 +246,42 @@ class Placement(Answer):
     SCHEMA = "plimsoll.placement/1"
 
     @property
+    def objective(self) -> str:
+        """What was made small: "throughput", "latency", "pipeline", "fx"; of a profile "slowest_stage" or "batch"."""
+        return self.document.get("objective", "")
+
+    @property
     def stages(self) -> list[dict[str, Any]]:
         """What each device runs, or several that do the same."""
         return self.document.get("stages", [])
+
+    @property
+    def devices_of(self) -> dict[str, list[int]]:
+        """The devices of every node, by its name (of a dnn-partitioning graph its id); several run copies of it.
+
+        A traced model's operators that cost nothing beside another one stand with it: `plimsoll.convert(graph,
+        placement, to="callback")` names every operator.
+        """
+        devices: dict[str, list[int]] = {}
+        for stage in self.stages:
+            for node in stage.get("nodes", []):
+                devices.setdefault(node, []).extend(stage.get("devices", []))
+        return devices
+
+    @property
+    def cuts(self) -> list[dict[str, Any]]:
+        """The values that devices move: producer, from, to, amount, ms."""
+        return self.document.get("cuts", [])
+
+    @property
+    def node_to_partition(self) -> dict[str, int]:
+        """Of torch.fx's partitioner: what it splits the graph by."""
+        return self.document.get("node_to_partition", {})
+
+    @property
+    def failure(self) -> dict[str, str]:
+        """Of torch.fx's partitioner, where it has no plan: its error as kind, place, message."""
+        return self.document.get("failure", {})
 
     def _rows(self) -> tuple[list[str], list[list[object]]]:
         rows: list[list[object]] = [
@@ -272,18 +289,26 @@ class Placement(Answer):
                 ", ".join(map(str, stage.get("devices", []))),
                 len(stage.get("nodes", stage.get("operators", []))),
                 stage.get("load_ms", stage.get("time_ms", "")),
-                f"{stage.get('memory', 0) / GIB:.3g}",
+                f"{stage.get('memory_bytes', 0) / GIB:.3g}",
             ]
             for stage in self.stages
         ]
         return ["devices", "operators", "ms", "memory GiB"], rows
 
-    def plot(self, axes: Any = None) -> Any:
-        """Load of every stage; returns matplotlib's axes."""
-        axes = _axes(axes)
-        axes.bar(range(len(self.stages)), [stage.get("load_ms", stage.get("time_ms", 0)) for stage in self.stages])
-        axes.set(xlabel="stage", ylabel="ms", title=self._summary())
-        return axes
+    def plot(self, axes: Any = None) -> list[Any]:
+        """Load of every stage, and its memory against what its devices hold; returns matplotlib's axes."""
+        load, memory = _plot.make_axes(axes, 2)
+        stages = range(len(self.stages))
+        load.bar(stages, [stage.get("load_ms", stage.get("time_ms", 0)) for stage in self.stages])
+        load.set(ylabel="ms", title=self._summary())
+        memory.bar(stages, [stage.get("memory_bytes", 0) / GIB for stage in self.stages])
+        caps = [(i, stage["memory_cap"] / GIB) for i, stage in enumerate(self.stages) if "memory_cap" in stage]
+        if caps:
+            memory.plot(*zip(*caps), linestyle="", marker="_", markersize=14, color="black", label="capacity")
+            memory.legend(frameon=False)
+        memory.set(xlabel="stage", ylabel="memory GiB")
+        _plot.whole_numbers(memory)
+        return [load, memory]
 
 
 class CheckReport(Answer):
@@ -309,7 +334,7 @@ class CheckReport(Answer):
 
     def _rows(self) -> tuple[list[str], list[list[object]]]:
         rows: list[list[object]] = [
-            [finding["code"], finding.get("table", ""), finding.get("message", "")]
+            [finding["code"], finding.get("table", finding.get("node", "")), finding.get("message", "")]
             for finding in self.violations + self.hazards
         ]
         return ["code", "table", "message"], rows

@@ -154,26 +154,27 @@ nb::dict to_dict(const embedding::PlanTimes& times) {
   return result;
 }
 
-nb::dict to_dict(const OptionPlan& found) {
+nb::dict to_dict(const embedding::BalancedResult& found) {
+  const Outcome<embedding::ShardingPlan>& outcome = found.planning.outcome;
   nb::dict result;
-  result["status"] = std::string(to_string(found.status));
-  result["stop"] = std::string(to_string(found.stop));
-  result["plan"] = found.plan ? nb::object(to_dict(*found.plan)) : nb::none();
-  result["objective"] = found.certificate.objective;
-  result["lower_bound"] = found.certificate.lower_bound;
-  result["gap"] = found.certificate.gap();
-  result["proof"] = found.certificate.proof;
+  result["status"] = std::string(to_string(outcome.status));
+  result["stop"] = std::string(to_string(outcome.stop));
+  result["plan"] = outcome.plan ? nb::object(to_dict(found.planning.best)) : nb::none();
+  result["objective"] = outcome.certificate.objective;
+  result["lower_bound"] = outcome.certificate.lower_bound;
+  result["gap"] = outcome.certificate.gap();
+  result["proof"] = outcome.certificate.proof;
   result["times"] = to_dict(found.times);
   result["reference"] = found.reference ? nb::object(to_dict(*found.reference)) : nb::none();
   result["effort"] = found.effort;
   nb::list warnings;
-  for (const Warning& warning : found.warnings) {
+  for (const Warning& warning : outcome.warnings) {
     warnings.append(nb::make_tuple(warning.code, warning.place, warning.message));
   }
   result["warnings"] = warnings;
-  result["binding"] = found.explanation.binding;
-  result["missing_bytes"] = found.explanation.missing;
-  result["explanation"] = found.explanation.lines;
+  result["binding"] = outcome.explanation.binding;
+  result["missing_bytes"] = outcome.explanation.missing;
+  result["explanation"] = outcome.explanation.lines;
   return result;
 }
 
@@ -332,17 +333,18 @@ embedding::BalanceObjective objective_of(const std::string& name) {
 // floor_ms], or nothing: the default.
 using StepModelValues = std::optional<std::array<double, 6>>;
 
-nb::dict search_space(OptionSpace& space, const RoomArray& room, const std::string& objective,
+nb::dict search_space(const OptionSpace& space, const RoomArray& room, const std::string& objective,
                       const StepModelValues& step_model, bool keeps_hazards, std::int64_t effort,
                       std::optional<double> time_limit_s, std::uint64_t seed, double tolerance,
                       Cancel& cancel, nb::object progress) {
   const std::vector<Storage> left = to_room(space, room);
-  OptionSearchSettings settings;
-  settings.objective = objective_of(objective);
-  settings.keeps_hazards = keeps_hazards;
+  embedding::BalancedOptions options;
+  options.bridge.objective = objective_of(objective);
+  options.bridge.keeps_hazards = keeps_hazards;
+  options.keeps_reference_rating = true;
   if (step_model) {
     const auto& [kernels, collectives, type, output_byte, table, floor] = *step_model;
-    settings.step_model = {kernels, collectives, type, output_byte, table, floor, false};
+    options.bridge.step_model = {kernels, collectives, type, output_byte, table, floor, false};
   }
   SearchOptions search;
   search.effort = effort;
@@ -353,10 +355,10 @@ nb::dict search_space(OptionSpace& space, const RoomArray& room, const std::stri
   RunContext context = make_run_context(search);
   context.cancel = &cancel.flag;
   context.progress = callback.function();
-  std::optional<Result<OptionPlan>> found;
+  std::optional<Result<embedding::BalancedResult>> found;
   {
     const nb::gil_scoped_release unlocked;
-    found.emplace(search_options(space, left, settings, search, context));
+    found.emplace(search_options(space, left, options, search, context));
   }
   callback.rethrow();
   return to_dict(take(*std::move(found)));

@@ -8,6 +8,8 @@
 #include <map>
 #include <set>
 
+#include "check/placement_rules.h"
+#include "plimsoll/check/exhaustive_search.h"
 #include "plimsoll/solve/verify_bound.h"
 
 namespace plimsoll::check {
@@ -132,7 +134,7 @@ class Judge {
     const bool is_infeasible = stated_.status == SolveStatus::kInfeasible;
     if (!stated_.bound) {
       if (is_infeasible || (stated_.certificate && stated_.certificate->lower_bound)) {
-        judge_searched("the certificate holds no prices");
+        judge_searched(problem, "the certificate holds no prices");
       }
       return;
     }
@@ -146,7 +148,7 @@ class Judge {
     const double lower =
         is_infeasible ? std::numeric_limits<double>::infinity() : lower_bound().value_or(0);
     if (lower <= *report_.proved_bound * (1 + kBoundTolerance)) return;
-    judge_searched(fmt::format("the prices prove {} ms only", *report_.proved_bound));
+    judge_searched(problem, fmt::format("the prices prove {} ms only", *report_.proved_bound));
   }
 
  private:
@@ -155,11 +157,15 @@ class Judge {
   }
 
   // A bound above what the prices prove may rest on a search to its end, and must say so.
-  void judge_searched(const std::string& why) {
+  void judge_searched(const solve::PlacementProblem& problem, const std::string& why) {
     if (stated_.certificate &&
         stated_.certificate->proof.starts_with(embedding::kSearchedToTheEnd) &&
         stated_.status != SolveStatus::kInfeasible) {
       report_.is_bound_searched = true;
+      const ExhaustiveResult again = search_to_the_end(
+          problem, lower_bound().value_or(0) * (1 - kTolerance), kMaxRepeatedNodes);
+      report_.is_search_repeated = again.end == ExhaustiveEnd::kRefuted;
+      report_.num_repeated_nodes = again.num_nodes;
       return;
     }
     const std::string found = lower_bound() ? fmt::format("{} ms", *lower_bound()) : "infeasible";
@@ -188,6 +194,7 @@ Result<BalanceReport> judge(const embedding::PlanningProblem* problem,
                             const StatedBalance& stated) {
   BalanceReport report;
   Judge judge(stated, report);
+  if (plan != nullptr) report.violations = find_broken_rules(*plan, stated.options.bridge);
   if (plan != nullptr && sharding != nullptr && sharding->violations.empty()) {
     PLIMSOLL_ASSIGN(report.times,
                     times_of(problem, *plan, *sharding, stated.options.bridge.step_model));

@@ -131,22 +131,31 @@ class Placer {
     });
   }
 
-  // Against the units before it at its own level.
+  bool holds(const PlacedUnit& outer, const PlacedUnit& inner) const {
+    return std::any_of(inner.nodes.begin(), inner.nodes.end(), [&](int node) {
+      return std::any_of(outer.nodes.begin(), outer.nodes.end(),
+                         [&](int above) { return given_.is_below(node, above); });
+    });
+  }
+
+  // Against the units before it at its own level. A module may return amid those of another, so
+  // only names say what stands inside what.
   bool check_apart(const std::vector<PlacedUnit>& before, const PlacedUnit& placed) {
     for (const PlacedUnit& other : before) {
-      if (other.last < placed.first) continue;
-      if (placed.last < other.first) {
+      const bool is_inner = holds(other, placed);
+      if (is_inner || holds(placed, other)) {
+        const std::string& inner = is_inner ? placed.fqn : other.fqn;
+        const std::string& outer = is_inner ? other.fqn : placed.fqn;
+        findings_.add(Code::kUnitInsideUnit, inner, "units that are apart",
+                      inner + " inside " + outer,
+                      "a unit stands inside another and is not among its nested units");
+        return false;
+      }
+      if (placed.last < other.last) {
         findings_.add(Code::kOrder, placed.fqn, "forward order", placed.fqn + " after " + other.fqn,
                       "units do not stand in forward order");
         return true;
       }
-      const bool is_inner = other.first <= placed.first && placed.last <= other.last;
-      const std::string& inner = is_inner ? placed.fqn : other.fqn;
-      const std::string& outer = is_inner ? other.fqn : placed.fqn;
-      findings_.add(Code::kUnitInsideUnit, inner, "units that are apart",
-                    inner + " inside " + outer,
-                    "a unit stands inside another and is not among its nested units");
-      return false;
     }
     return true;
   }

@@ -54,6 +54,8 @@ std::string_view to_string(ViolationCode code) {
       return "times_mismatch";
     case ViolationCode::kRatingAboveCap:
       return "rating_above_cap";
+    case ViolationCode::kRuleBroken:
+      return "rule_broken";
     case ViolationCode::kBoundNotProved:
       return "bound_not_proved";
     case ViolationCode::kHazard:

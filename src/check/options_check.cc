@@ -81,8 +81,9 @@ class Judge {
         for (std::int64_t i = 0; i < run.count; ++i) {
           const auto rank = static_cast<std::size_t>(stated.ranks[shard++]);
           report_.used[rank] += run.storage;
-          report_.perf[rank] += run.perf;
-          report_.rank_ms[rank] += run.perf.total();
+          const embedding::Perf perf = options_.perf_on(run, rank);
+          report_.perf[rank] += perf;
+          report_.rank_ms[rank] += perf.total();
         }
       }
     }

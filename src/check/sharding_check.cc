@@ -196,14 +196,15 @@ Result<bool> add_costs(const embedding::Estimator& estimator, const TableCase& t
       known = cost_by_size.emplace(size, *cost).first;
     }
     const ShardCost& cost = known->second;
-    const double total = cost.perf.total();
+    const std::vector<double>& speeds = table.topology->device_speeds;
     for (std::int64_t i = 0; i < block.count; ++i) {
       const auto rank = static_cast<std::size_t>(block.first_rank + i);
       add_bytes(report.used[rank].hbm, cost.storage.hbm);
       add_bytes(report.used[rank].ddr, cost.storage.ddr);
       add_bytes(report.used[rank].ssd, cost.storage.ssd);
-      report.perf[rank] += cost.perf;
-      report.rank_ms[rank] += total;
+      const Perf perf = speeds.empty() ? cost.perf : embedding::at_speed(cost.perf, speeds[rank]);
+      report.perf[rank] += perf;
+      report.rank_ms[rank] += perf.total();
     }
   }
   return true;
@@ -279,8 +280,10 @@ void count_hazards_as_violations(Findings& findings) {
 Result<void> check_arguments(const embedding::Model& model, const topology::Topology& topology,
                              const CheckOptions& options) {
   PLIMSOLL_RETURN_IF_ERROR(embedding::validate(model));
+  const auto num_ranks = static_cast<std::size_t>(topology.world_size);
+  const std::size_t num_speeds = topology.device_speeds.size();
   if (topology.world_size < 1 || topology.local_world_size < 1 ||
-      topology.devices.size() != static_cast<std::size_t>(topology.world_size)) {
+      topology.devices.size() != num_ranks || (num_speeds != 0 && num_speeds != num_ranks)) {
     return fail(ErrorCode::kValue, "topology",
                 fmt::format("{} devices for a world of {} in hosts of {}", topology.devices.size(),
                             topology.world_size, topology.local_world_size),

@@ -2,191 +2,80 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include "plimsoll/checkpoint/unit_milp.h"
+#include "checkpoint/interval_program.h"
+#include "checkpoint/milp_units.h"
 
 namespace plimsoll::checkpoint {
 namespace {
 
-constexpr Bytes kNoNeed = std::numeric_limits<Bytes>::min();
-constexpr double kTolerance = 1e-6;  // a gap up to this counts as optimal
-
-Result<void> check(const CheckpointProblem& problem) {
-  const auto refuse = [](const char* option, const char* what) {
-    return fail(ErrorCode::kConflict, option, std::string("the MILP does not know ") + what,
-                "leave the option out, or plan with the exact search");
-  };
-  if (problem.model.max_segment_length > 1) return refuse("max_segment_length", "runs of modules");
-  if (problem.model.nested_units) return refuse("nested_units", "units within units");
-  for (const CandidateUnit& unit : problem.units) {
-    const auto needs_more = [](const solve::CostPoint& point) { return point.needs != kNoNeed; };
-    if (unit.own_need != kNoNeed ||
-        std::any_of(unit.points.begin(), unit.points.end(), needs_more)) {
-      return refuse("repairs", "units that need room of their own");
-    }
-  }
-  return {};
+Result<SmallestBudget> smallest_of(const FixedUnits& fixed, int in_flight) {
+  if (in_flight == 1) return smallest_budget(fixed.problem);
+  return smallest_stage_budget(fixed.problem, {.in_flight = in_flight, .search = {}});
 }
 
-// A convex price is the largest of the lines through its pieces.
-DiscardCost cost_of(const CandidateUnit& unit) {
-  DiscardCost cost;
-  for (const solve::CostPoint& point : unit.points) {
-    cost.points.emplace_back(static_cast<double>(point.bytes), point.price);
-    cost.capacity = std::max(cost.capacity, static_cast<double>(point.bytes));
+// The best plan of these units; none where they do not fit.
+Result<std::optional<PipelinePlan>> plan_units(const FixedUnits& fixed, Bytes budget,
+                                               int in_flight) {
+  std::optional<PipelinePlan> plan;
+  if (in_flight == 1) {
+    PLIMSOLL_ASSIGN(Outcome<CheckpointPlan> found, plan_for_budget(fixed.problem, budget));
+    if (found.plan) plan = PipelinePlan{*std::move(found.plan), 0, 0};
+    if (plan) plan->peak = plan->plan.figures.peak;
+    if (plan) plan->recompute_ms = plan->plan.figures.recompute_ms;
+  } else {
+    PLIMSOLL_ASSIGN(
+        Outcome<PipelinePlan> found,
+        plan_pipeline_stage(fixed.problem, budget, {.in_flight = in_flight, .search = {}}));
+    plan = std::move(found.plan);
   }
-  if (!unit.points.empty()) return cost;
-  cost.capacity = static_cast<double>(unit.price.capacity());
-  double x = 0, y = unit.price.fixed;
-  cost.pieces.push_back({0, y});
-  for (const solve::CostPiece& piece : unit.price.pieces) {
-    cost.pieces.push_back({piece.slope, y - piece.slope * x});
-    x += static_cast<double>(piece.length);
-    y += piece.slope * static_cast<double>(piece.length);
+  if (!plan) return plan;
+  for (UnitDecision& decision : plan->plan.decisions) {
+    decision.unit = fixed.original[decision.unit];
   }
-  return cost;
+  return plan;
 }
 
-// The end of the step is one more position, after all others.
-UnitMilpProblem make_program(const CheckpointProblem& problem, Bytes budget) {
-  UnitMilpProblem program;
-  program.budget = static_cast<double>(budget);
-  program.base.assign(problem.base.begin(), problem.base.end());
-  program.parent = problem.tree.parent;
-  program.position = problem.tree.position;
-  program.cost.resize(problem.base.size());
-  for (const CandidateUnit& unit : problem.units) program.cost[unit.nodes[0]] = cost_of(unit);
-  if (problem.end_base) {
-    program.base.push_back(static_cast<double>(*problem.end_base));
-    program.parent.push_back(-1);
-    program.position.push_back(problem.num_modules());
-    program.cost.emplace_back();
-  }
-  return program;
-}
-
-class Decisions {
- public:
-  Decisions(const CheckpointProblem& problem, const UnitMilpPlan& plan) : problem_(problem) {
-    for (const ChosenUnit& chosen : plan.units) {
-      const auto unit =
-          std::find_if(problem.units.begin(), problem.units.end(),
-                       [&chosen](const CandidateUnit& u) { return u.nodes[0] == chosen.node; });
-      const Bytes capacity =
-          unit->points.empty() ? unit->price.capacity() : unit->points[chosen.point].bytes;
-      decisions_.push_back({static_cast<int>(unit - problem.units.begin()),
-                            std::min(static_cast<Bytes>(std::ceil(chosen.discarded)), capacity),
-                            chosen.point,
-                            {}});
-    }
-  }
-
-  // Raises discards until the budget holds; false where that cannot be.
-  bool fit_into(Bytes budget) {
-    for (PlanFigures now = figures(); now.peak > budget; now = figures()) {
-      const int position =
-          now.binding_node < 0 ? problem_.num_modules() : problem_.tree.position[now.binding_node];
-      UnitDecision* cheapest = nullptr;
-      double least = solve::kInfinity;
-      Bytes room = 0;
-      for (UnitDecision& decision : decisions_) {
-        const CandidateUnit& unit = problem_.units[decision.unit];
-        if (decision.point >= 0 || place(decision) >= position) continue;
-        const Bytes left = unit.price.capacity() - decision.discarded;
-        if (left == 0) continue;
-        const double slope =
-            unit.price.price(decision.discarded + 1) - unit.price.price(decision.discarded);
-        if (slope < least) {
-          least = slope;
-          cheapest = &decision;
-          room = left;
-        }
-      }
-      if (cheapest == nullptr) return false;
-      cheapest->discarded += std::min(room, now.peak - budget);
-    }
-    return true;
-  }
-
-  // Every position against all that earlier positions discard.
-  PlanFigures figures() const {
-    PlanFigures figures;
-    figures.profile.assign(problem_.num_modules(), 0);
-    const auto need = [&figures](Bytes bytes, int node, bool is_first) {
-      if (!is_first && bytes <= figures.peak) return;
-      figures.peak = bytes;
-      figures.binding_node = node;
-    };
-    Bytes gone = 0;
-    for (int position = 0; position < problem_.num_modules(); ++position) {
-      figures.profile[position] = problem_.base_at(position) - gone;
-      need(figures.profile[position], problem_.tree.post_order[position], position == 0);
-      for (const UnitDecision& decision : decisions_) {
-        if (place(decision) == position) gone += decision.discarded;
-      }
-    }
-    if (problem_.end_base) need(*problem_.end_base - gone, -1, false);
-    for (const UnitDecision& decision : decisions_) {
-      figures.recompute_ms += price_of(problem_, decision);
-    }
-    return figures;
-  }
-
-  const std::vector<UnitDecision>& list() const { return decisions_; }
-
- private:
-  int place(const UnitDecision& decision) const {
-    return problem_.tree.position[problem_.units[decision.unit].nodes[0]];
-  }
-
-  const CheckpointProblem& problem_;
-  std::vector<UnitDecision> decisions_;  // by position
-};
-
-// What the least peak of any choice is, and where.
+// The units with the least peak of any choice.
 struct LeastPeak {
-  Decisions decisions;
-  PlanFigures figures;
+  FixedUnits units;
+  SmallestBudget smallest;
 };
 
-Result<Outcome<LeastPeak>> find_least_peak(const CheckpointProblem& problem,
+Result<Outcome<LeastPeak>> find_least_peak(const CheckpointProblem& problem, int in_flight,
                                            const solve::MilpOptions& options) {
   PLIMSOLL_ASSIGN(const Outcome<UnitMilpPlan> solved,
-                  minimise_peak(make_program(problem, 0), options));
+                  minimise_peak(make_program(problem, 0, in_flight), options));
   Outcome<LeastPeak> outcome;
   outcome.status = solved.status;
   outcome.stop = solved.stop;
   outcome.certificate = solved.certificate;
   if (!solved.plan) return outcome;
-  Decisions decisions(problem, *solved.plan);
-  PlanFigures figures = decisions.figures();
-  outcome.plan.emplace(LeastPeak{std::move(decisions), std::move(figures)});
+  FixedUnits units = fix_units(problem, *solved.plan);
+  PLIMSOLL_ASSIGN(SmallestBudget smallest, smallest_of(units, in_flight));
+  outcome.plan.emplace(LeastPeak{std::move(units), std::move(smallest)});
   return outcome;
 }
 
-SmallestBudget budget_of(const CheckpointProblem& problem, const PlanFigures& figures) {
-  return {std::max<Bytes>(0, figures.peak),
-          figures.binding_node < 0 ? "" : problem.fqn[figures.binding_node]};
-}
-
-void take_plan(const CheckpointProblem& problem, const Decisions& decisions,
-               Outcome<CheckpointPlan>& outcome) {
-  CheckpointPlan& plan = outcome.plan.emplace();
-  plan.decisions = decisions.list();
-  plan.figures = decisions.figures();
-  plan.policy = make_policy(problem, plan.decisions);
-  outcome.certificate.objective = plan.figures.recompute_ms;
+void take_plan(PipelinePlan plan, Outcome<PipelinePlan>& outcome) {
+  Certificate& certificate = outcome.certificate;
+  certificate.objective = plan.recompute_ms;
+  if (certificate.lower_bound) {
+    certificate.lower_bound = std::min(*certificate.lower_bound, plan.recompute_ms);
+  }
+  outcome.plan = std::move(plan);
 }
 
 // No plan was found, or one that only the solver's tolerances let fit.
-Result<void> answer_by_least_peak(const CheckpointProblem& problem, Bytes budget,
+Result<void> answer_by_least_peak(const CheckpointProblem& problem, Bytes budget, int in_flight,
                                   const solve::MilpOptions& options,
-                                  Outcome<CheckpointPlan>& outcome) {
-  PLIMSOLL_ASSIGN(const Outcome<LeastPeak> least, find_least_peak(problem, options));
+                                  Outcome<PipelinePlan>& outcome) {
+  PLIMSOLL_ASSIGN(const Outcome<LeastPeak> least, find_least_peak(problem, in_flight, options));
   outcome.certificate.objective = std::nan("");
-  if (least.plan && budget_of(problem, least.plan->figures).bytes <= budget) {
-    take_plan(problem, least.plan->decisions, outcome);
+  if (least.plan && least.plan->smallest.bytes <= budget) {
+    PLIMSOLL_ASSIGN(std::optional<PipelinePlan> plan,
+                    plan_units(least.plan->units, budget, in_flight));
+    if (plan) take_plan(*std::move(plan), outcome);
     const auto gap = outcome.certificate.gap();
     outcome.status = gap && *gap <= kTolerance ? SolveStatus::kOptimal : SolveStatus::kFeasible;
     return {};
@@ -197,48 +86,99 @@ Result<void> answer_by_least_peak(const CheckpointProblem& problem, Bytes budget
     outcome.stop = least.stop;
   } else if (least.plan) {
     outcome.certificate.lower_bound.reset();
-    outcome.explanation = explain_infeasible(budget_of(problem, least.plan->figures), budget);
+    outcome.explanation = explain_infeasible(least.plan->smallest, budget);
   }
+  return {};
+}
+
+// Where choices of operators were left out, the bound is that of a second program.
+Result<void> bound_thinned(const CheckpointProblem& problem, Bytes budget, int in_flight,
+                           const solve::MilpOptions& options, Outcome<PipelinePlan>& outcome) {
+  if (problem.thinned.empty() || !outcome.plan) return {};
+  PLIMSOLL_ASSIGN(const Outcome<UnitMilpPlan> low,
+                  solve_unit_milp(make_program(lowered(problem), budget, in_flight), options));
+  note_thinned(
+      problem,
+      std::clamp(low.certificate.lower_bound.value_or(0), 0.0, outcome.certificate.objective),
+      outcome);
   return {};
 }
 
 }  // namespace
 
-Result<Outcome<CheckpointPlan>> plan_by_milp(const CheckpointProblem& problem, Bytes budget,
-                                             const solve::MilpOptions& options) {
-  PLIMSOLL_RETURN_IF_ERROR(check(problem));
+Result<Outcome<PipelinePlan>> plan_stage_by_milp(const CheckpointProblem& problem, Bytes budget,
+                                                 int in_flight, const solve::MilpOptions& options) {
+  PLIMSOLL_RETURN_IF_ERROR(check_single_units(problem));
+  // Refuses what in_flight makes too large.
+  PLIMSOLL_RETURN_IF_ERROR(smallest_stage_budget(fix_units(problem, {}).problem,
+                                                 {.in_flight = in_flight, .search = {}}));
   PLIMSOLL_ASSIGN(const Outcome<UnitMilpPlan> solved,
-                  solve_unit_milp(make_program(problem, budget), options));
-  Outcome<CheckpointPlan> outcome;
+                  solve_unit_milp(make_program(problem, budget, in_flight), options));
+  Outcome<PipelinePlan> outcome;
   outcome.status = solved.status;
   outcome.stop = solved.stop;
   outcome.certificate = solved.certificate;
-  if (!problem.tree.is_nested) {
-    outcome.warnings.push_back({"order_of_return", problem.fqn[0],
-                                "a module returns amid the modules of another; planned by "
-                                "mixed-integer programming"});
-  }
+  if (!problem.tree.is_nested) outcome.warnings.push_back(planned_by_milp(problem));
   if (solved.status == SolveStatus::kLimit) return outcome;
   if (solved.plan) {
-    Decisions decisions(problem, *solved.plan);
-    if (decisions.fit_into(budget)) {
-      take_plan(problem, decisions, outcome);
-      return outcome;
-    }
+    PLIMSOLL_ASSIGN(std::optional<PipelinePlan> plan,
+                    plan_units(fix_units(problem, *solved.plan), budget, in_flight));
+    if (plan) take_plan(*std::move(plan), outcome);
   }
-  PLIMSOLL_RETURN_IF_ERROR(answer_by_least_peak(problem, budget, options, outcome));
+  if (!outcome.plan) {
+    PLIMSOLL_RETURN_IF_ERROR(answer_by_least_peak(problem, budget, in_flight, options, outcome));
+  }
+  PLIMSOLL_RETURN_IF_ERROR(bound_thinned(problem, budget, in_flight, options, outcome));
+  return outcome;
+}
+
+Result<Outcome<CheckpointPlan>> plan_by_milp(const CheckpointProblem& problem, Bytes budget,
+                                             const solve::MilpOptions& options) {
+  PLIMSOLL_ASSIGN(Outcome<PipelinePlan> stage, plan_stage_by_milp(problem, budget, 1, options));
+  Outcome<CheckpointPlan> outcome;
+  outcome.status = stage.status;
+  if (stage.plan) outcome.plan = std::move(stage.plan->plan);
+  outcome.certificate = std::move(stage.certificate);
+  outcome.stop = stage.stop;
+  outcome.warnings = std::move(stage.warnings);
+  outcome.explanation = std::move(stage.explanation);
+  return outcome;
+}
+
+Result<Outcome<CheckpointPlan>> plan_for_time_by_milp(const CheckpointProblem& problem, double ms,
+                                                      const solve::MilpOptions& options) {
+  PLIMSOLL_RETURN_IF_ERROR(check_single_units(problem));
+  if (ms < 0) return plan_for_time(problem, {}, ms);  // answers without a search
+  PLIMSOLL_ASSIGN(const Outcome<UnitMilpPlan> solved,
+                  minimise_peak(make_program(problem, 0), options, ms));
+  if (!solved.plan) {
+    Outcome<CheckpointPlan> outcome;
+    outcome.stop = solved.stop;
+    outcome.certificate.objective = std::nan("");
+    return outcome;
+  }
+  // To the byte; without units there is a plan for any time.
+  PLIMSOLL_ASSIGN(const auto curve, plan_frontier(fix_units(problem, *solved.plan).problem));
+  const Bytes bytes = *curve.plan->bytes_for(ms);
+  PLIMSOLL_ASSIGN(Outcome<CheckpointPlan> outcome, plan_by_milp(problem, bytes, options));
+  const double proved = std::max(0.0, solved.certificate.lower_bound.value_or(0));
+  if (static_cast<double>(bytes - tolerance_of(problem)) > proved + 1) {
+    outcome.warnings.push_back({"more_memory", problem.fqn[0],
+                                "less memory may do in this time; at least " +
+                                    format_bytes(static_cast<Bytes>(proved)) + " was proved"});
+  }
   return outcome;
 }
 
 Result<Outcome<SmallestBudget>> smallest_budget_by_milp(const CheckpointProblem& problem,
                                                         const solve::MilpOptions& options) {
-  PLIMSOLL_RETURN_IF_ERROR(check(problem));
-  PLIMSOLL_ASSIGN(const Outcome<LeastPeak> least, find_least_peak(problem, options));
+  PLIMSOLL_RETURN_IF_ERROR(check_single_units(problem));
+  PLIMSOLL_ASSIGN(const Outcome<LeastPeak> least, find_least_peak(problem, 1, options));
   Outcome<SmallestBudget> outcome;
   outcome.status = least.status;
   outcome.stop = least.stop;
   outcome.certificate = least.certificate;
-  if (least.plan) outcome.plan = budget_of(problem, least.plan->figures);
+  if (least.plan) outcome.plan = least.plan->smallest;
   return outcome;
 }
 

@@ -58,6 +58,20 @@ Result<void> check_bytes(Bytes bytes, const std::string& fqn, std::string_view f
               "give a number of bytes of at least 0");
 }
 
+// Shares of a runtime: no fit is anywhere near this, and prices made of them stay finite.
+constexpr double kMaxFitFigure = 1e12;
+
+Result<void> check_fit_figures(const std::vector<double>& figures, const std::string& fqn,
+                               std::string_view field) {
+  for (const double figure : figures) {
+    PLIMSOLL_RETURN_IF_ERROR(check_figure(figure, true, fqn, field));
+    if (std::abs(figure) <= kMaxFitFigure) continue;
+    return fail(ErrorCode::kValue, fqn, fmt::format("{} holds {}", field, double{figure}),
+                "give the fit's own figures, shares of sac_runtime");
+  }
+  return {};
+}
+
 Result<void> check_fit(const ModuleInfo& module) {
   const auto pieces = static_cast<std::size_t>(std::max(module.n_segments, 0));
   const bool breaks_fit =
@@ -70,16 +84,30 @@ Result<void> check_fit(const ModuleInfo& module) {
                             module.breakpoints.size()),
                 "give one slope and one intercept a segment, and one breakpoint more or none");
   }
-  for (double slope : module.slopes) {
-    PLIMSOLL_RETURN_IF_ERROR(check_figure(slope, true, module.fqn, "slopes"));
+  PLIMSOLL_RETURN_IF_ERROR(check_fit_figures(module.slopes, module.fqn, "slopes"));
+  PLIMSOLL_RETURN_IF_ERROR(check_fit_figures(module.intercepts, module.fqn, "intercepts"));
+  return check_fit_figures(module.breakpoints, module.fqn, "breakpoints");
+}
+
+// Figures that no step can have together, wherever they were recorded.
+Result<void> check_at_most(const std::optional<Bytes>& part, std::string_view part_name,
+                           const std::optional<Bytes>& whole, std::string_view whole_name,
+                           const std::string& place) {
+  if (!part || !whole || *part <= *whole) return {};
+  return fail(ErrorCode::kConflict, place,
+              fmt::format("{} is {}, more than {}, which is {}", part_name, Bytes{*part},
+                          whole_name, Bytes{*whole}),
+              "record both in one step");
+}
+
+// Resident all the time, or kept inside and still alive.
+Result<void> check_totals(const ModuleStats& stats) {
+  for (const ModuleInfo& module : stats.mod_stats) {
+    PLIMSOLL_RETURN_IF_ERROR(check_at_most(module.act_fw_per_module, "act_fw_per_module",
+                                           module.act_total, "act_total", module.fqn));
   }
-  for (double intercept : module.intercepts) {
-    PLIMSOLL_RETURN_IF_ERROR(check_figure(intercept, true, module.fqn, "intercepts"));
-  }
-  for (double breakpoint : module.breakpoints) {
-    PLIMSOLL_RETURN_IF_ERROR(check_figure(breakpoint, true, module.fqn, "breakpoints"));
-  }
-  return {};
+  return check_at_most(stats.mod_stats[0].param_per_module, "param_per_module",
+                       stats.total_step_peak, "total_step_peak", stats.mod_stats[0].fqn);
 }
 
 Result<void> check_module(const ModuleInfo& module) {
@@ -212,7 +240,9 @@ Result<void> validate(const ModuleStats& stats) {
   }
   PLIMSOLL_RETURN_IF_ERROR(
       check_bytes(stats.total_step_peak.value_or(0), stats.name, "total_step_peak"));
-  return check_bytes(stats.total_before_root_bw.value_or(0), stats.name, "total_before_root_bw");
+  PLIMSOLL_RETURN_IF_ERROR(
+      check_bytes(stats.total_before_root_bw.value_or(0), stats.name, "total_before_root_bw"));
+  return check_totals(stats);
 }
 
 }  // namespace plimsoll::checkpoint

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "plimsoll/core/clock_share.h"
 #include "plimsoll/embedding/perf_model.h"
 #include "plimsoll/solve/balanced_placement.h"
 #include "plimsoll/solve/bound_placement.h"
@@ -11,7 +12,8 @@
 namespace plimsoll::embedding {
 namespace {
 
-constexpr double kBoundSlack = 1e-9;  // relative; what bound_placement promises
+constexpr double kBoundSlack = 1e-9;     // relative; what bound_placement promises
+constexpr double kUnlimitedShare = .25;  // of the clock, for the plan without a limit
 
 struct Found {
   Bytes limit = 0;
@@ -20,9 +22,10 @@ struct Found {
 
 class FrontierSearch {
  public:
-  FrontierSearch(const PlanningProblem& problem, BalancedOptions options, int num_limits,
-                 SearchOptions search, const RunContext& context)
+  FrontierSearch(const PlanningProblem& problem, const GivenOptions* given, BalancedOptions options,
+                 int num_limits, SearchOptions search, const RunContext& context)
       : problem_(problem),
+        given_(given),
         options_(std::move(options)),
         num_limits_(num_limits),
         search_(search),
@@ -32,7 +35,7 @@ class FrontierSearch {
   }
 
   Result<BalancedFrontier> run() {
-    PLIMSOLL_ASSIGN(result_.unlimited, plan_balanced(problem_, options_, search_, context_));
+    PLIMSOLL_ASSIGN(result_.unlimited, plan_without_limit());
     const PlanningResult& planning = result_.unlimited.planning;
     if (!planning.outcome.plan || planning.enumeration.options.tables.empty()) {
       return std::move(result_);
@@ -47,10 +50,16 @@ class FrontierSearch {
   }
 
  private:
+  Result<BalancedResult> plan_without_limit() const {
+    const RunContext context = share_clock(context_, num_limits_ > 0 ? kUnlimitedShare : 1);
+    return given_ == nullptr ? plan_balanced(problem_, options_, search_, context)
+                             : plan_balanced(problem_, *given_, options_, search_, context);
+  }
+
   BridgeInput input() const {
     const PlanningResult& planning = result_.unlimited.planning;
     return {&planning.enumeration.options, &planning.reservation->topology, &problem_.model,
-            &estimator_, planning.enumeration.profiles};
+            given_ == nullptr ? &estimator_ : nullptr, planning.enumeration.profiles};
   }
 
   void keep(const PlacedProposal& plan, double objective) {
@@ -71,6 +80,7 @@ class FrontierSearch {
       BridgeOptions settings = options_.bridge;
       settings.max_hbm = middle;
       PLIMSOLL_ASSIGN(const PlacementBridge bridge, make_placement_bridge(input(), settings));
+      if (bridge.is_tighter) return 0;  // what does not fit there may fit otherwise
       solve::BoundOptions quick;
       quick.use_windows = quick.use_patterns = quick.use_branching = false;
       quick.max_cases = 1;
@@ -91,9 +101,12 @@ class FrontierSearch {
     for (int i = num_limits_ - 1; i >= 0; --i) {
       const auto limit = static_cast<Bytes>(std::exp(low + (high - low) * i / num_limits_));
       BalancedOptions options = options_;
+      options.stops.clear();  // they are of the plan without a limit
       options.bridge.max_hbm = std::clamp(limit, least, top - 1);
-      PLIMSOLL_ASSIGN(const OptionSearchResult found,
-                      balance_options(input(), options, starts_, search, context_));
+      PLIMSOLL_ASSIGN(
+          const OptionSearchResult found,
+          balance_options(input(), options, starts_, search, share_clock(context_, 1.0 / (i + 1))));
+      note_stop(found.outcome.stop);
       if (found.outcome.status == SolveStatus::kInfeasible) {
         least_ = std::max(least_, *options.bridge.max_hbm + 1);
         continue;
@@ -102,6 +115,13 @@ class FrontierSearch {
       if (found.outcome.plan) keep(*found.outcome.plan, found.outcome.certificate.objective);
     }
     return {};
+  }
+
+  // A cut curve is cut, though the plan without a limit may be whole.
+  void note_stop(StopReason reason) {
+    StopReason& stop = result_.unlimited.planning.outcome.stop;
+    const bool is_cut = reason == StopReason::kDeadline || reason == StopReason::kCancelled;
+    if (is_cut && stop == StopReason::kFinished) stop = reason;
   }
 
   // What every plan gives from its bytes on.
@@ -137,6 +157,7 @@ class FrontierSearch {
   }
 
   const PlanningProblem& problem_;
+  const GivenOptions* given_;  // null: the model's options
   BalancedOptions options_;
   int num_limits_;
   SearchOptions search_;
@@ -155,7 +176,15 @@ Result<BalancedFrontier> plan_balanced_frontier(const PlanningProblem& problem,
                                                 const BalancedOptions& options, int num_limits,
                                                 const SearchOptions& search,
                                                 const RunContext& context) {
-  return FrontierSearch(problem, options, num_limits, search, context).run();
+  return FrontierSearch(problem, nullptr, options, num_limits, search, context).run();
+}
+
+Result<BalancedFrontier> plan_balanced_frontier(const PlanningProblem& problem,
+                                                const GivenOptions& given,
+                                                const BalancedOptions& options, int num_limits,
+                                                const SearchOptions& search,
+                                                const RunContext& context) {
+  return FrontierSearch(problem, &given, options, num_limits, search, context).run();
 }
 
 }  // namespace plimsoll::embedding

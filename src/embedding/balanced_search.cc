@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <utility>
 
+#include "plimsoll/core/clock_share.h"
 #include "plimsoll/embedding/balanced_record.h"
 #include "plimsoll/solve/balanced_placement.h"
 
@@ -37,18 +37,6 @@ std::optional<PlacedProposal> translate(const OptionSet& from, const PlacedPropo
     }
     if (found < 0) return std::nullopt;
     index = found;
-  }
-  return result;
-}
-
-// Of what the clock leaves, a share.
-RunContext share(const RunContext& context, double part) {
-  RunContext result = context;
-  if (context.deadline) {
-    const auto now = std::chrono::steady_clock::now();
-    const auto left = std::max(*context.deadline - now, std::chrono::steady_clock::duration{});
-    result.deadline =
-        now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(left * part);
   }
   return result;
 }
@@ -87,15 +75,15 @@ class BalancedSearch {
   Result<void> start() {
     PlanningProblem narrow = problem_;
     narrow.enumeration.max_column_blocks = 0;
-    RunContext context = share(context_, .5);
+    RunContext context = share_clock(context_, .5);
     context.progress = {};  // its ratings are no objective of ours
-    SearchOptions limits = reference_limits();
     PlanningResult prepared;
     if (given_ != nullptr) {
       prepared = given_->prepared;
     } else {
-      PLIMSOLL_ASSIGN(prepared, prepare_like_torchrec(narrow, options_.reference, limits));
+      PLIMSOLL_ASSIGN(prepared, prepare_like_torchrec(narrow, options_.reference, search_));
     }
+    SearchOptions limits = reference_limits(prepared.enumeration.options.tables.size());
     if (prepared.reservation &&
         simple_bound(prepared.enumeration.options, prepared.reservation->topology).is_infeasible) {
       limits.effort = 0;  // it would find nothing
@@ -120,15 +108,12 @@ class BalancedSearch {
     return {};
   }
 
-  SearchOptions reference_limits() const {
+  SearchOptions reference_limits(std::size_t tables) const {
     SearchOptions limits = search_;
-    std::int64_t num_tables = 1;
-    for (const Module& module : problem_.model.modules) {
-      num_tables += static_cast<std::int64_t>(module.tables.size());
-    }
-    constexpr std::int64_t kReferenceSteps = 4000000;  // tables proposed; about a second
-    limits.effort =
-        options_.uses_reference ? std::max<std::int64_t>(kReferenceSteps / num_tables, 1) : 0;
+    // What a proposal costs, about.
+    const std::int64_t size = problem_.topology.world_size + static_cast<std::int64_t>(tables);
+    constexpr std::int64_t kReferenceSteps = 40000000;  // about two seconds on 1,000 tables
+    limits.effort = options_.uses_reference ? std::max<std::int64_t>(kReferenceSteps / size, 1) : 0;
     if (!options_.stops.empty() && options_.stops.front() >= 0) {
       limits.effort = options_.stops.front();
     }
@@ -153,8 +138,8 @@ class BalancedSearch {
             estimator(), planning.enumeration.profiles};
   }
 
-  // None where the options are given.
-  const Estimator* estimator() const { return given_ == nullptr ? &estimator_ : nullptr; }
+  // There may be none where the options are given.
+  const Estimator* estimator() const { return given_ == nullptr ? &estimator_ : given_->estimator; }
 
   // With a share of the effort, and of what the clock leaves.
   Result<void> search_space(double part, bool is_last) {
@@ -164,9 +149,6 @@ class BalancedSearch {
     search.effort = static_cast<std::int64_t>(part * static_cast<double>(effort));
     if (keeps_rating()) options.bridge.rating_cap = result_.reference->rating;
     options.certifies = options_.certifies && is_last;
-    if (options_.stop_at >= 0) {
-      options.stop_at = std::max<std::int64_t>(options_.stop_at - result_.effort, 1);
-    }
     const std::size_t num_done = std::min(result_.stops.size(), options_.stops.size());
     options.stops.erase(options.stops.begin(),
                         options.stops.begin() + static_cast<std::ptrdiff_t>(num_done));
@@ -175,7 +157,7 @@ class BalancedSearch {
       if (*plan) starts.push_back(**plan);
     }
     PLIMSOLL_ASSIGN(OptionSearchResult found,
-                    balance_options(input(), options, starts, search, share(context_, part)));
+                    balance_options(input(), options, starts, search, share_clock(context_, part)));
     result_.effort += found.effort;
     result_.rating_cap = found.rating_cap;
     result_.bound = std::move(found.bound);

@@ -83,6 +83,10 @@ Result<Bill> make_bill(const PlanningProblem& problem, const PlanningResult& res
                   rank_storage_parts(problem, result.enumeration, result.best));
   add_shards(ranks, bill);
   add_reservation(problem.topology, *result.reservation, bill);
+  for (const auto& [tier, bytes_of] : kTiers) {
+    std::vector<Bytes>& capacity = bill.bytes["capacity_" + std::string(tier)];
+    for (const Storage& device : problem.topology.devices) capacity.push_back(device.*bytes_of);
+  }
   for (const Perf& perf : rank_perf_components(options, result.best)) {
     bill.ms["fwd_compute"].push_back(perf.fwd_compute);
     bill.ms["fwd_comms"].push_back(perf.fwd_comms);

@@ -150,6 +150,7 @@ std::string topology_text(const topology::Topology& topology) {
     text.add("min_local_world_size", rule.min_local_world_size);
     text.add("max_local_world_size", rule.max_local_world_size);
   }
+  if (!topology.device_speeds.empty()) text.add("device_speeds", topology.device_speeds);
   text.add("bwd_compute_multiplier", topology.bwd_compute_multiplier);
   text.add("weighted_feature_bwd_compute_multiplier",
            topology.weighted_feature_bwd_compute_multiplier);

@@ -250,6 +250,7 @@ Result<Enumeration> enumerate(const Estimator& estimator, const Model& model,
   result.options.world_size = topology.world_size;
   result.options.local_world_size = topology.local_world_size;
   result.options.group_size = topology.group_size();
+  result.options.rank_speeds = topology.device_speeds;
   for (const int module : visit_order(model, options.breadth_first)) {
     const Module& owner = model.modules[static_cast<std::size_t>(module)];
     for (const int table : table_order(owner)) {

@@ -113,9 +113,7 @@ class OptionSearch {
   // Effort at which the next search stops.
   std::int64_t next_stop() const {
     const std::size_t number = result_.stops.size();
-    if (number < options_.stops.size()) return options_.stops[number];
-    if (options_.stop_at < 0) return -1;
-    return std::max<std::int64_t>(options_.stop_at - result_.effort, 1);
+    return number < options_.stops.size() ? options_.stops[number] : -1;
   }
 
   void warn(const Warning& warning) {

@@ -16,6 +16,13 @@ std::vector<double> rank_perf(const OptionSet& options, const PlacedProposal& pl
   std::vector<double> sums(static_cast<std::size_t>(options.world_size), 0.0);
   for (std::size_t position = 0; position < plan.options.size(); ++position) {
     const Option& option = options.options[static_cast<std::size_t>(plan.options[position])];
+    if (!options.rank_speeds.empty()) {
+      for_each_shard(options, plan, position, [&](const ShardView& shard) {
+        const std::size_t rank = rank_index(shard.rank, sums.size());
+        sums[rank] += options.perf_on(*shard.run, rank).total();
+      });
+      continue;
+    }
     if (option.partition_by == PartitionBy::kUniform) {
       std::size_t rank = 0;
       for (const ShardRun& run : options.shards(option).runs) {
@@ -45,7 +52,8 @@ std::vector<Perf> rank_perf_components(const OptionSet& options, const PlacedPro
   std::vector<Perf> sums(static_cast<std::size_t>(options.world_size));
   for (std::size_t position = 0; position < plan.options.size(); ++position) {
     for_each_shard(options, plan, position, [&](const ShardView& shard) {
-      sums[rank_index(shard.rank, sums.size())] += shard.run->perf;
+      const std::size_t rank = rank_index(shard.rank, sums.size());
+      sums[rank] += options.perf_on(*shard.run, rank);
     });
   }
   return sums;
@@ -64,7 +72,9 @@ double rate(PerfModelKind kind, const OptionSet& options, const PlacedProposal& 
 }
 
 double rate_roughly(PerfModelKind kind, const OptionSet& options, const PlacedProposal& plan) {
-  if (kind == PerfModelKind::kStorage) return rate(kind, options, plan);
+  if (kind == PerfModelKind::kStorage || !options.rank_speeds.empty()) {
+    return rate(kind, options, plan);
+  }
   std::vector<double> sums(static_cast<std::size_t>(options.world_size), 0.0);
   double everywhere = 0;
   for (std::size_t position = 0; position < plan.options.size(); ++position) {

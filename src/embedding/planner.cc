@@ -18,6 +18,7 @@
 
 #include "embedding/plan_loading.h"
 #include "embedding/planner_text.h"
+#include "embedding/proposal_keys.h"
 #include "plimsoll/core/suggest.h"
 #include "plimsoll/core/version.h"
 #include "plimsoll/embedding/balanced_search.h"
@@ -26,50 +27,6 @@ namespace plimsoll::embedding {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-// 128 bits of the multiset of options; collisions are as good as impossible, and the reference
-// itself compares 64-bit hashes.
-struct ProposalKey {
-  std::uint64_t low = 0;
-  std::uint64_t high = 0;
-  bool operator==(const ProposalKey&) const = default;
-};
-struct HashOfKey {
-  std::size_t operator()(const ProposalKey& key) const { return key.low; }
-};
-
-std::uint64_t mix(std::uint64_t value) {  // splitmix64's finaliser
-  value += 0x9e3779b97f4a7c15U;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9U;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebU;
-  return value ^ (value >> 31);
-}
-
-// Keys of proposals as sums over their options, each option's part computed once.
-class ProposalKeys {
- public:
-  ProposalKey key_of(const Proposal& proposal) {
-    ProposalKey key;
-    for (const std::int32_t option : proposal) {
-      const ProposalKey& part = part_of(static_cast<std::size_t>(option));
-      key.low += part.low;
-      key.high += part.high;
-    }
-    return key;
-  }
-
- private:
-  // Searches may append options, so the parts grow as they are asked for.
-  const ProposalKey& part_of(std::size_t option) {
-    for (std::size_t next = parts_.size(); next <= option; ++next) {
-      const std::uint64_t low = mix(next);
-      parts_.push_back({low, mix(low)});
-    }
-    return parts_[option];
-  }
-
-  std::vector<ProposalKey> parts_;
-};
 
 // Sum over the proposal's shards; saturates, since sums of many virtual tables may pass 63 bits.
 Storage total_storage(const OptionSet& options, const Proposal& proposal) {
@@ -389,6 +346,12 @@ Result<PlanningResult> plan_like_torchrec(const PlanningProblem& problem,
                                           const ReferenceOptions& options,
                                           const SearchOptions& search, const RunContext& context) {
   PLIMSOLL_ASSIGN(PlanningResult prepared, prepare_like_torchrec(problem, options, search));
+  if (!problem.topology.device_speeds.empty()) {
+    prepared.outcome.warnings.push_back(
+        {"speeds_unknown_to_reference", "",
+         "the reference places tables as if all ranks were equally fast; its plans are rated with "
+         "the speeds that the ranks have"});
+  }
   const Estimator estimator(problem.cost_model, problem.topology, problem.mode);
   return search_like_torchrec(problem, &estimator, std::move(prepared), options, search, context);
 }

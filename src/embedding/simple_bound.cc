@@ -2,10 +2,11 @@
 //
 // Bound. The ranks' times sum to the tables' totals, and the largest is at least the mean: rating
 // >= sum_t min_o total(o) / W. And some rank holds the largest shard of each table: rating >= max_t
-// min_o largest(o). Only options that fit on empty ranks count. O(options). Infeasibility. A table
-// none of whose options fits on empty ranks; or, for weights u >= 0 of the tiers, sum_t min_o
-// u.bytes(o) > u.room. Tried: each tier alone and HBM with DDR. Promises. Exact integers for memory
-// (128 bits). The rating's bound is lowered by 1e-12 relative, more than its sums can be off.
+// min_o largest(o). Only options that fit on empty ranks count, each on the fastest rank.
+// O(options). Infeasibility. A table none of whose options fits on empty ranks; or, for weights u
+// >= 0 of the tiers, sum_t min_o u.bytes(o) > u.room. Tried: each tier alone and HBM with DDR.
+// Promises. Exact integers for memory (128 bits). The rating's bound is lowered by 1e-12 relative,
+// more than its sums can be off.
 
 #include <fmt/format.h>
 
@@ -66,6 +67,8 @@ SimpleBound simple_bound(const OptionSet& options, const Topology& room) {
   SimpleBound bound;
   double sum = 0;
   double largest = 0;
+  const std::vector<double>& speeds = options.rank_speeds;
+  const double speed = speeds.empty() ? 1 : *std::max_element(speeds.begin(), speeds.end());
   std::array<Int128, kTierSets.size()> needed{};
   for (const TableOptions& table : options.tables) {
     double least_total = std::numeric_limits<double>::infinity();
@@ -77,11 +80,14 @@ SimpleBound simple_bound(const OptionSet& options, const Topology& room) {
       if (!fits_alone(options, option, room)) continue;
       const ShardRuns shards = options.shards(option);
       double total = 0;
+      double shard = 0;
       for (const ShardRun& run : shards.runs) {
-        total += static_cast<double>(run.count * shards.column_blocks) * run.perf.total();
+        const double perf = at_speed(run.perf, speed).total();
+        total += static_cast<double>(run.count * shards.column_blocks) * perf;
+        shard = std::max(shard, perf);
       }
       least_total = std::min(least_total, total);
-      least_shard = std::min(least_shard, shards.max_perf());
+      least_shard = std::min(least_shard, shard);
       const Storage storage = shards.total_storage();
       for (std::size_t k = 0; k < kTierSets.size(); ++k) {
         const Int128 bytes = kTierSets[k].bytes(storage);

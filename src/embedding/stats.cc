@@ -161,11 +161,14 @@ void add_rank_figures(const PlanningProblem& problem, const Estimator& estimator
                .value_or(Estimator::Io{});
     }
     RankFigures& rank = ranks[static_cast<std::size_t>(r)];
-    rank.perf += run.perf;
+    const std::vector<double>& speeds = problem.topology.device_speeds;
+    const Perf perf =
+        speeds.empty() ? run.perf : at_speed(run.perf, speeds[static_cast<std::size_t>(r)]);
+    rank.perf += perf;
     for (std::size_t c = 0; c < kNumPerfComponents; ++c) {
       rank.is_float[c] = rank.is_float[c] || is_float[c];
     }
-    rank.total_perf += run.perf.total();
+    rank.total_perf += perf.total();
     rank.sparse_hbm += run.storage.hbm;
     rank.ddr += run.storage.ddr;
     rank.input_mib += static_cast<double>(io.input) / kBytesPerMib;

@@ -221,6 +221,7 @@ void describe(Fields& fields, T& document) {
   fields.optional("units", document.units);
   fields.optional("profile", answer.profile);
   fields.optional("frontier", answer.frontier);
+  fields.optional("frontier_bound", answer.frontier_bound);
   fields.optional("certificate", document.certificate);
   fields.optional("provenance", answer.provenance);
   fields.optional("warnings", answer.warnings);

@@ -103,12 +103,13 @@ Int128 discarded_in(const std::vector<CheckpointUnit>& units) {
   return total;
 }
 
-Result<void> check_frontier(const CheckpointAnswer& answer, std::string_view file) {
-  for (std::size_t i = 1; i < answer.frontier.size(); ++i) {
-    const solve::FrontierPoint& point = answer.frontier[i];
-    const solve::FrontierPoint& before = answer.frontier[i - 1];
+Result<void> check_frontier(const std::vector<solve::FrontierPoint>& points, std::string_view file,
+                            std::string_view key) {
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    const solve::FrontierPoint& point = points[i];
+    const solve::FrontierPoint& before = points[i - 1];
     if (point.bytes > before.bytes && point.ms <= before.ms) continue;
-    return fail(ErrorCode::kValue, document_place(file, fmt::format("/frontier/{}", i)),
+    return fail(ErrorCode::kValue, document_place(file, fmt::format("/{}/{}", key, i)),
                 "a point takes no more bytes than the one before it, or more time",
                 "list the points by bytes, none with more time than the one before it");
   }
@@ -146,7 +147,8 @@ Result<CheckpointAnswer> read_checkpoint_answer(std::string_view text, std::stri
     PLIMSOLL_RETURN_IF_ERROR(check_gap(*document.certificate, file));
     answer.certificate = std::move(document.certificate->certificate);
   }
-  PLIMSOLL_RETURN_IF_ERROR(check_frontier(answer, file));
+  PLIMSOLL_RETURN_IF_ERROR(check_frontier(answer.frontier, file, "frontier"));
+  PLIMSOLL_RETURN_IF_ERROR(check_frontier(answer.frontier_bound, file, "frontier_bound"));
   return answer;
 }
 

@@ -87,9 +87,12 @@ Result<void> check_rows(const CostOverlay& overlay) {
 }
 
 template <class Nodes>
-tl::unexpected<Error> fail_unknown(const OverlayRow& row, const Nodes& nodes) {
-  std::vector<std::string> names;
-  for (const auto& node : nodes) names.push_back(node.name);
+tl::unexpected<Error> fail_unknown(const OverlayRow& row, const Nodes& nodes,
+                                   std::span<const std::string> keys = {}) {
+  std::vector<std::string> names(keys.begin(), keys.end());
+  for (const auto& node : nodes) {
+    if (!node.name.empty()) names.push_back(node.name);
+  }
   return fail(ErrorCode::kNotFound, row.place, "there is no node '" + row.node + "'",
               suggest(row.node, names));
 }
@@ -147,7 +150,8 @@ Result<void> apply_overlay(const CostOverlay& overlay, partition::OperatorGraph&
   return {};
 }
 
-Result<void> apply_overlay(const CostOverlay& overlay, partition::CostGraph& graph) {
+Result<void> apply_overlay(const CostOverlay& overlay, std::span<const std::string> keys,
+                           partition::CostGraph& graph) {
   PLIMSOLL_RETURN_IF_ERROR(check_rows(overlay));
   constexpr int kAmbiguous = -1;
   std::unordered_map<std::string_view, int> node_of;
@@ -155,14 +159,15 @@ Result<void> apply_overlay(const CostOverlay& overlay, partition::CostGraph& gra
     const auto [entry, is_new] = node_of.emplace(graph.nodes[node].name, node);
     if (!is_new) entry->second = kAmbiguous;
   }
+  for (int node = 0; node < graph.num_nodes(); ++node) node_of[keys[node]] = node;
   std::vector<std::string> classes;
   for (const partition::DeviceClass& devices : graph.classes) classes.push_back(devices.name);
   for (const OverlayRow& row : overlay.rows) {
     const auto found = node_of.find(row.node);
-    if (found == node_of.end()) return fail_unknown(row, graph.nodes);
+    if (found == node_of.end()) return fail_unknown(row, graph.nodes, keys);
     if (found->second == kAmbiguous) {
       return fail(ErrorCode::kConflict, row.place, "several nodes are named '" + row.node + "'",
-                  "give every node its own name");
+                  "name it by its number");
     }
     if (std::find(classes.begin(), classes.end(), row.device_class) == classes.end()) {
       return fail(ErrorCode::kNotFound, row.place,

@@ -218,6 +218,7 @@ void describe(Fields& fields, T& document) {
   fields.optional("intra_host_bw", spec.intra_host_bw, kBandwidth);
   fields.optional("inter_host_bw", spec.inter_host_bw, kBandwidth);
   fields.optional("comms_rules", spec.comms_rules);
+  fields.optional("device_speeds", spec.device_speeds, kNonNegative);
   fields.optional("bwd_compute_multiplier", spec.bwd_compute_multiplier, kNonNegative);
   fields.optional("weighted_feature_bwd_compute_multiplier",
                   spec.weighted_feature_bwd_compute_multiplier, kNonNegative);

@@ -9,6 +9,7 @@
 
 #include "io/descriptions.h"
 #include "io/json_writer.h"
+#include "plimsoll/partition/cycle.h"
 
 namespace plimsoll::io {
 
@@ -178,6 +179,7 @@ class InputReader {
     for (std::size_t i = 0; i < document_.edges.size(); ++i) {
       PLIMSOLL_RETURN_IF_ERROR(add_edge(i));
     }
+    PLIMSOLL_RETURN_IF_ERROR(check_order());
     if (auto valid = partition::validate(graph); !valid) {
       Error error = valid.error();
       error.message = error.place + ": " + error.message;
@@ -249,6 +251,19 @@ class InputReader {
     }
     input_.graph.nets[net].consumers.push_back(dest->second);
     return {};
+  }
+
+  Result<void> check_order() const {
+    std::vector<std::pair<int, int>> edges;
+    for (const Net& net : input_.graph.nets) {
+      for (const int consumer : net.consumers) edges.emplace_back(net.producer, consumer);
+    }
+    const std::vector<int> cycle = partition::find_cycle(input_.graph.num_nodes(), edges);
+    if (cycle.empty()) return {};
+    const auto id_of = [&](int node) { return id_text(input_.ids[node]); };
+    return fail(ErrorCode::kConflict, document_place(file_, "/edges"),
+                "nodes wait for each other in a cycle: " + partition::cycle_text(cycle, id_of),
+                "leave out an edge of the cycle");
   }
 
   const DnnDocument& document_;

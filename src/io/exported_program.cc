@@ -428,7 +428,11 @@ class ProgramReader {
       return collect_names(output, names);
     });
     if (!is_read) return false;
-    const bool has_parts = is_list || names.size() > 1;
+    // A higher-order operator gives a tuple, of one value too, unless the file says otherwise.
+    const JsonValue* is_single = entry.value.find("is_hop_single_tensor_return");
+    const bool* const is_tensor = is_single != nullptr ? is_single->as<bool>() : nullptr;
+    const bool is_tuple = is_tensor != nullptr && !*is_tensor && !names.empty();
+    const bool has_parts = is_list || is_tuple || names.size() > 1;
     for (const std::string& name : names) {
       const TensorValue* tensor = find_tensor(name);
       if (tensor == nullptr) continue;

@@ -17,12 +17,12 @@ namespace plimsoll::io {
 namespace {
 
 constexpr std::string_view kRemedy =
-    "give a plimsoll-fx-graph, dnn-partitioning or plimsoll.fx_graph/1 JSON, a .pt2 archive, an "
-    ".onnx model, "
-    "PipeDream's graph.txt or Piper's JSON";
+    "give a plimsoll-fx-graph, dnn-partitioning, plimsoll.cost_graph/1 or plimsoll.fx_graph/1 "
+    "JSON, a .pt2 archive, an .onnx model, PipeDream's graph.txt or Piper's JSON";
 
 constexpr std::string_view kOperatorGraphName = "plimsoll-fx-graph";
 constexpr std::string_view kFxPartitionerName = "plimsoll.fx_graph/1";
+constexpr std::string_view kCostGraphName = "plimsoll.cost_graph/1";
 
 // The keys of a JSON object, with their values where these are strings, as far as it goes; its
 // reader will say what is wrong with it.
@@ -55,11 +55,12 @@ std::vector<std::pair<std::string_view, std::string_view>> top_level_members(
   return members;
 }
 
-// What a document calls itself, by "schema" or "format", where that is one of two names that are
-// easily taken for each other.
+// What a document calls itself, by "schema" or "format", where that is a name of ours: two of them
+// are easily taken for each other.
 std::optional<GraphFormat> find_declared_format(std::string_view name) {
   if (name == kOperatorGraphName) return GraphFormat::kOperatorGraph;
   if (name == kFxPartitionerName) return GraphFormat::kFxPartitioner;
+  if (name == kCostGraphName) return GraphFormat::kCostGraph;
   return {};
 }
 
@@ -84,6 +85,8 @@ JsonFormat find_json_format(std::string_view text) {
     format.by_keys = GraphFormat::kDnnPartitioning;
   } else if (has("nodes") && has("devices")) {
     format.by_keys = GraphFormat::kFxPartitioner;
+  } else if (has("nodes") && has("classes")) {
+    format.by_keys = GraphFormat::kCostGraph;
   } else if (has("maxDevices") || has("mbsInBatch")) {
     format.by_keys = GraphFormat::kPiper;
   }
@@ -108,11 +111,15 @@ tl::unexpected<Error> refuse_mistaken_name(GraphFormat declared, GraphFormat fou
         "what torch.fx's partitioner is given, with nodes and devices, calls itself "
         "\"schema\": \"" +
         std::string(kFxPartitionerName) + "\"";
+  } else if (found == GraphFormat::kCostGraph) {
+    remedy = "a graph with costs, with nodes and classes, calls itself \"schema\": \"" +
+             std::string(kCostGraphName) + "\"";
   }
-  const bool is_traced = declared == GraphFormat::kOperatorGraph;
+  const std::string_view own_name = declared == GraphFormat::kOperatorGraph ? kOperatorGraphName
+                                    : declared == GraphFormat::kCostGraph   ? kCostGraphName
+                                                                            : kFxPartitionerName;
   return fail(ErrorCode::kSchema, name,
-              "calls itself " + std::string(is_traced ? kOperatorGraphName : kFxPartitionerName) +
-                  ", and has the keys of another format",
+              "calls itself " + std::string(own_name) + ", and has the keys of another format",
               std::move(remedy));
 }
 
@@ -138,6 +145,8 @@ std::string_view to_string(GraphFormat format) {
       return "onnx";
     case GraphFormat::kDnnPartitioning:
       return "dnn_partitioning";
+    case GraphFormat::kCostGraph:
+      return "cost_graph";
     case GraphFormat::kFxPartitioner:
       return "fx_partitioner";
     case GraphFormat::kPipedream:
@@ -191,6 +200,7 @@ bool has_operators(GraphFormat format) {
     case GraphFormat::kOnnx:
       return true;
     case GraphFormat::kDnnPartitioning:
+    case GraphFormat::kCostGraph:
     case GraphFormat::kFxPartitioner:
     case GraphFormat::kPipedream:
     case GraphFormat::kPiper:
@@ -211,6 +221,7 @@ Result<ImportedGraph> read_operators(const GraphFile& file) {
     case GraphFormat::kOnnx:
       return read_onnx_file(file.path);
     case GraphFormat::kDnnPartitioning:
+    case GraphFormat::kCostGraph:
     case GraphFormat::kFxPartitioner:
     case GraphFormat::kPipedream:
     case GraphFormat::kPiper:

@@ -37,6 +37,23 @@ bool read_tensor(WireReader& reader, int type, OnnxTensor& tensor) {
   });
 }
 
+// Values, with the tensor's name, and where they stand.
+bool read_sparse_tensor(WireReader& reader, int type, OnnxTensor& tensor) {
+  return reader.read_message(type, [&](int field, int t) {
+    OnnxTensor indices;
+    switch (field) {
+      case 1:
+        return read_tensor(reader, t, tensor);
+      case 2:
+        if (!read_tensor(reader, t, indices)) return false;
+        tensor.index_sizes = std::move(indices.sizes);
+        return true;
+      default:
+        return reader.skip(t);
+    }
+  });
+}
+
 bool read_dimension(WireReader& reader, int type, OnnxDimension& dimension) {
   return reader.read_message(type, [&](int field, int t) {
     if (field == 1) return reader.read_int(t, dimension.value.emplace());
@@ -109,6 +126,10 @@ bool collect_names(WireReader& reader, int type, int depth, SubgraphNames& names
         return collect_from_node(reader, t, depth, names);
       case 5:
         if (!read_tensor(reader, t, tensor)) return false;
+        names.given.insert(std::move(tensor.name));
+        return true;
+      case 15:
+        if (!read_sparse_tensor(reader, t, tensor)) return false;
         names.given.insert(std::move(tensor.name));
         return true;
       case 11:
@@ -198,6 +219,8 @@ bool read_graph(WireReader& reader, int type, OnnxGraph& graph) {
         return read_value_info(reader, t, graph.outputs.emplace_back());
       case 13:
         return read_value_info(reader, t, graph.values.emplace_back());
+      case 15:
+        return read_sparse_tensor(reader, t, graph.initializers.emplace_back());
       default:
         return reader.skip(t);
     }

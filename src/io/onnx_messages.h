@@ -30,8 +30,9 @@ struct OnnxValueInfo {
 struct OnnxTensor {
   std::string name;
   std::int64_t data_type = 0;
-  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> sizes;  // of a sparse one, of what it holds
   bool is_external = false;
+  std::optional<std::vector<std::int64_t>> index_sizes;  // of a sparse one
 };
 
 struct OnnxNode {

@@ -18,6 +18,7 @@
 
 #include "io/onnx_messages.h"
 #include "io/onnx_operators.h"
+#include "plimsoll/partition/cycle.h"
 
 namespace plimsoll::io {
 namespace {
@@ -114,11 +115,12 @@ class GraphBuilder {
   }
 
  private:
-  std::string place_of(int index) const {
+  std::string name_of(int index) const {
     const OnnxNode& node = source_.nodes[static_cast<std::size_t>(index)];
-    return std::string(file_) + ":node " + std::to_string(index) + " '" +
-           (node.name.empty() ? node.op_type : node.name) + "'";
+    return "node " + std::to_string(index) + " '" + (node.name.empty() ? node.op_type : node.name) +
+           "'";
   }
+  std::string place_of(int index) const { return std::string(file_) + ":" + name_of(index); }
   std::string value_place(const std::string& name) const {
     return std::string(file_) + ":value '" + name + "'";
   }
@@ -200,6 +202,14 @@ class GraphBuilder {
     node.op = OpKind::kGetAttr;
     node.target = name;
     set_value(node, name);
+    if (tensor.index_sizes) {
+      constexpr int kIndexBits = 64;
+      const auto indices = find_bytes(*tensor.index_sizes, kIndexBits);
+      if (!indices || __builtin_add_overflow(node.output_bytes, *indices, &node.output_bytes)) {
+        return fail(ErrorCode::kOverflow, value_place(name), "its bytes do not fit in 63 bits",
+                    "give smaller sizes");
+      }
+    }
     const DtypeInfo* dtype = find_dtype(tensor.data_type);
     node.is_parameter =
         dtype != nullptr && dtype->is_floating && tensors_.back().num_elements() > 1;
@@ -266,15 +276,21 @@ class GraphBuilder {
       }
     }
     if (order.size() == num_nodes) return order;
-    const auto waiting =
-        std::find_if(num_open.begin(), num_open.end(), [](int n) { return n > 0; });
-    return fail(ErrorCode::kConflict, place_of(static_cast<int>(waiting - num_open.begin())),
-                "waits for its own value in a cycle", "give a graph without cycles");
+    std::vector<std::pair<int, int>> edges;
+    for (std::size_t i = 0; i < num_nodes; ++i) {
+      for (const int reader : readers[i]) edges.emplace_back(static_cast<int>(i), reader);
+    }
+    const std::vector<int> cycle = partition::find_cycle(static_cast<int>(num_nodes), edges);
+    return fail(ErrorCode::kConflict, place_of(cycle.front()),
+                "waits for its own value in a cycle: " +
+                    partition::cycle_text(cycle, [&](int index) { return name_of(index); }),
+                "give a graph without cycles");
   }
 
   Result<void> add_node(const OnnxNode& source, int index) {
     if (source.op_type == "Constant" && source.outputs.size() == 1) {
-      return add_weight(source.outputs[0], source.tensor.value_or(OnnxTensor{"", 1, {}, false}));
+      return add_weight(source.outputs[0],
+                        source.tensor.value_or(OnnxTensor{"", 1, {}, false, {}}));
     }
     OperatorNode node;
     OnnxCall call{source, {}, {}};
@@ -289,8 +305,15 @@ class GraphBuilder {
       add_read(node, found->second);
     }
     for (const std::string& captured : source.captured) {
+      if (captured.empty()) continue;
       const auto found = values_.find(captured);
-      if (found != values_.end()) add_read(node, found->second);
+      if (found == values_.end()) {
+        return fail(ErrorCode::kValue, place_of(index),
+                    "nobody gives '" + captured + "', which a subgraph of it reads",
+                    "give the value in the subgraph, or outside as an input, an initializer or an "
+                    "output");
+      }
+      add_read(node, found->second);
     }
     std::vector<std::string> given;
     for (const std::string& output : source.outputs) {

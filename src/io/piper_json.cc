@@ -12,6 +12,7 @@
 
 #include "io/descriptions.h"
 #include "io/json_writer.h"
+#include "plimsoll/partition/cycle.h"
 
 namespace plimsoll::io {
 
@@ -173,6 +174,7 @@ class PiperReader {
     for (std::size_t i = 0; i < document_.edges.size(); ++i) {
       PLIMSOLL_RETURN_IF_ERROR(add_edge(i));
     }
+    PLIMSOLL_RETURN_IF_ERROR(check_order());
     touching_ = edges_of_operators(model);
     for (std::size_t i = 0; i < document_.nodes.size(); ++i) {
       PLIMSOLL_RETURN_IF_ERROR(add_choices(i));
@@ -210,6 +212,18 @@ class PiperReader {
     }
     input_.model.edges.push_back({source->second, dest->second, edge.communication_cost});
     return {};
+  }
+
+  // Before the choices: a node on a cycle has edges that its choices know nothing of.
+  Result<void> check_order() const {
+    std::vector<std::pair<int, int>> edges;
+    for (const PipelineEdge& edge : input_.model.edges) edges.emplace_back(edge.source, edge.dest);
+    const std::vector<int> cycle = partition::find_cycle(input_.model.num_operators(), edges);
+    if (cycle.empty()) return {};
+    const auto id_of = [&](int op) { return std::to_string(input_.ids[op]); };
+    return fail_at("/edges", ErrorCode::kConflict,
+                   "nodes wait for each other in a cycle: " + partition::cycle_text(cycle, id_of),
+                   "leave out an edge of the cycle");
   }
 
   Result<void> add_choices(std::size_t i) {
@@ -341,6 +355,13 @@ Result<std::string> write_piper(const PiperInput& input) {
     document.edges.push_back({input.ids[edge.source], input.ids[edge.dest], edge.bytes});
   }
   return write_document(document);
+}
+
+bool is_piper_plan(std::string_view text) {
+  const auto root = parse_json(text, "");
+  const JsonValue* stages = root ? root->find("stages") : nullptr;
+  const auto* list = stages != nullptr ? stages->as<JsonValue::Array>() : nullptr;
+  return list != nullptr && !list->empty() && list->front().find("TMPCids") != nullptr;
 }
 
 Result<PipelinePlan> read_piper_plan(std::string_view text, std::string_view file,

@@ -1,6 +1,7 @@
 // The keys of the graph partitioner's documents, by the rules of descriptions.h.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,11 +12,13 @@
 #include "io/json_writer.h"
 #include "plimsoll/io/fx_graph_json.h"
 #include "plimsoll/io/placement_json.h"
+#include "plimsoll/partition/cost_graph.h"
 
 namespace plimsoll::io {
 
 inline constexpr std::string_view kPlacementSchema = "plimsoll.placement/1";
 inline constexpr std::string_view kFxGraphSchema = "plimsoll.fx_graph/1";
+inline constexpr std::string_view kCostGraphSchema = "plimsoll.cost_graph/1";
 
 inline constexpr Rule kDeviceCount{.min = 0, .max = kMaxRanks};
 inline constexpr Rule kRate{.min = 0, .excludes_min = true};
@@ -94,6 +97,70 @@ void describe(Fields& fields, T& document) {
 }
 
 // ---------------------------------------------------------------- graphs
+
+struct CostNodeEntry {
+  partition::CostNode node;               // without its times
+  std::map<std::string, double> time_ms;  // by class; one that is left out cannot run it
+};
+
+struct NetEntry {
+  std::string producer;
+  std::vector<std::string> consumers;
+  double amount = 0;
+};
+
+struct WeightEntry {
+  std::string name;
+  Bytes bytes = 0;
+  std::vector<std::string> readers;
+};
+
+struct CostGraphDocument {
+  std::string schema{kCostGraphSchema};
+  std::string name, description;  // for people
+  std::vector<ClassEntry> classes;
+  std::vector<std::vector<double>> pair_rates;
+  std::vector<CostNodeEntry> nodes;
+  std::vector<NetEntry> nets;
+  std::vector<WeightEntry> weights;
+};
+
+template <class Fields, SameAs<CostNodeEntry> T>
+void describe(Fields& fields, T& entry) {
+  fields.required("name", entry.node.name);
+  fields.required("time_ms", entry.time_ms, kNonNegative);
+  fields.optional("memory_bytes", entry.node.memory, kBytes);
+  fields.optional("colour", entry.node.colour);
+  fields.optional("is_backward", entry.node.is_backward);
+  fields.optional("pinned_device", entry.node.pinned_device, kNonNegative);
+  fields.optional("forbidden_devices", entry.node.forbidden_devices, kNonNegative);
+}
+
+template <class Fields, SameAs<NetEntry> T>
+void describe(Fields& fields, T& net) {
+  fields.required("producer", net.producer);
+  fields.required("consumers", net.consumers);
+  fields.required("amount", net.amount, kNonNegative);
+}
+
+template <class Fields, SameAs<WeightEntry> T>
+void describe(Fields& fields, T& weight) {
+  fields.optional("name", weight.name);
+  fields.required("bytes", weight.bytes, kBytes);
+  fields.required("readers", weight.readers);
+}
+
+template <class Fields, SameAs<CostGraphDocument> T>
+void describe(Fields& fields, T& document) {
+  fields.stated("schema", document.schema);
+  fields.optional("name", document.name);
+  fields.optional("description", document.description);
+  fields.required("classes", document.classes);
+  fields.optional("pair_rates", document.pair_rates, kNonNegative);
+  fields.required("nodes", document.nodes);
+  fields.optional("nets", document.nets);
+  fields.optional("weights", document.weights);
+}
 
 // An object whose order counts.
 template <class T>

@@ -9,6 +9,7 @@
 
 #include "io/export_text.h"
 #include "plimsoll/core/units.h"
+#include "plimsoll/partition/cycle.h"
 #include "plimsoll/partition/placement_bill.h"
 
 namespace plimsoll::io {
@@ -58,11 +59,39 @@ Result<std::vector<int>> number_stages(const OperatorGraph& graph, const std::ve
   return stage;
 }
 
-std::string write_callback_table(const OperatorGraph& graph, const std::vector<int>& stage) {
+Result<std::vector<int>> number_partitions(const OperatorGraph& graph,
+                                           const std::vector<int>& stage) {
+  const int last = stage.empty() ? -1 : *std::max_element(stage.begin(), stage.end());
+  std::vector<int> number = stage;
+  for (int node = 0; node < graph.num_nodes(); ++node) {
+    if (graph.nodes[node].is_backward && stage[node] >= 0)
+      number[node] = 2 * last + 1 - stage[node];
+  }
+  std::map<std::pair<int, int>, std::pair<int, int>> reads;  // the first between two partitions
+  for (int node = 0; node < graph.num_nodes(); ++node) {
+    if (number[node] < 0 || !graph.is_operator(node)) continue;
+    for (const int input : graph.nodes[node].inputs) {
+      if (!graph.is_operator(input) || number[input] == number[node]) continue;
+      reads.try_emplace({number[input], number[node]}, input, node);
+    }
+  }
+  std::vector<std::pair<int, int>> edges;
+  for (const auto& [edge, nodes] : reads) edges.push_back(edge);
+  const std::vector<int> cycle = partition::find_cycle(2 * last + 2, edges);
+  if (cycle.empty()) return number;
+  const auto& [input, reader] = reads.at({cycle.back(), cycle.front()});
+  return fail(ErrorCode::kConflict, partition::place_of(graph, reader),
+              "reads " + partition::place_of(graph, input) +
+                  " of a partition that waits for its own: " +
+                  partition::cycle_text(cycle, [](int p) { return std::to_string(p); }),
+              "ask for a contiguous placement");
+}
+
+std::string write_callback_table(const OperatorGraph& graph, const std::vector<int>& number) {
   std::vector<std::pair<std::string, std::string>> members;
   for (int node = 0; node < graph.num_nodes(); ++node) {
     if (graph.is_operator(node)) {
-      members.emplace_back(graph.nodes[node].name, std::to_string(stage[node]));
+      members.emplace_back(graph.nodes[node].name, std::to_string(number[node]));
     }
   }
   return write_object(members);

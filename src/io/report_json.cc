@@ -135,6 +135,10 @@ std::string write_check_report(const check::CheckReport& report,
   if (balance != nullptr && balance->proved_bound) {
     document["proved_bound"] = number(*balance->proved_bound);
     document["is_bound_searched"] = balance->is_bound_searched;
+    if (balance->is_bound_searched) {
+      document["is_search_repeated"] = balance->is_search_repeated;
+      document["num_repeated_nodes"] = balance->num_repeated_nodes;
+    }
   }
   return dump(document);
 }

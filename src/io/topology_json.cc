@@ -22,6 +22,13 @@ Result<TopologySpec> read_topology(std::string_view text, std::string_view file)
                   "give one cap a rank");
     }
   }
+  if (!spec.device_speeds.empty() &&
+      spec.device_speeds.size() != static_cast<std::size_t>(spec.world_size)) {
+    return fail(
+        ErrorCode::kValue, document_place(file, "/device_speeds"),
+        fmt::format("{} entries for {} rank(s)", spec.device_speeds.size(), spec.world_size),
+        "give one speed a rank");
+  }
   return std::move(spec);
 }
 

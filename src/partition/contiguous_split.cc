@@ -13,6 +13,7 @@
 #include "partition/path_bound.h"
 #include "partition/split_state.h"
 #include "partition/stage_chain.h"
+#include "plimsoll/core/clock_share.h"
 
 namespace plimsoll::partition {
 namespace {
@@ -52,11 +53,6 @@ StopReason stop_reason(ChainStop stop) {
   return StopReason::kFinished;
 }
 
-std::chrono::steady_clock::time_point middle_of(std::chrono::steady_clock::time_point deadline) {
-  const auto now = std::chrono::steady_clock::now();
-  return deadline < now ? deadline : now + (deadline - now) / 2;
-}
-
 // Orders, then all downsets, then orders around the best plan. What is left open stops for effort.
 void search_chains(const CostGraph& graph, const GroupGraph& groups, bool is_coarse,
                    const ContiguousSplitOptions& options, const RunContext& context,
@@ -83,18 +79,23 @@ void raise_bound(const CostGraph& graph, const GroupGraph& groups,
                      is_large ? kMaxPathSteps : effort * kPathStepsPerPair, context);
 }
 
+// A plan there must be, also where the clock leaves no time for a good one.
+void find_first_plan(const CostGraph& graph, const GroupGraph& groups,
+                     const ContiguousSplitOptions& options, const RunContext& context,
+                     SplitKnowledge& known, SplitBudget& budget) {
+  const int least = context.deadline ? kFirstRuns : options.max_groups;
+  if (groups.num_groups() <= least || known.plan) return;
+  const RunContext untimed{std::nullopt, context.cancel, context.progress};
+  const GroupGraph runs = cut_into_runs(groups, kFirstRuns);
+  if (num_states(runs) > kMaxStates) return;
+  ChainSplitter(graph, runs, true, options, untimed, known, budget).start_from_orders();
+}
+
 // All of the search, for a graph with its caps or without them.
 void solve(const CostGraph& graph, const ContiguousSplitOptions& options, const RunContext& context,
            SplitKnowledge& known, SplitBudget& budget, ContiguousSplit& result) {
   GroupGraph groups = make_groups(graph);
-  if (groups.num_groups() > options.max_groups && !known.plan) {
-    // A plan there must be, also where the clock leaves no time for a good one.
-    const RunContext untimed{std::nullopt, context.cancel, context.progress};
-    const GroupGraph runs = cut_into_runs(groups, kFirstRuns);
-    if (num_states(runs) <= kMaxStates) {
-      ChainSplitter(graph, runs, true, options, untimed, known, budget).start_from_orders();
-    }
-  }
+  find_first_plan(graph, groups, options, context, known, budget);
   if (options.rules.absorbs_groups) groups = absorb_groups(graph, groups);
   result.num_groups = groups.num_groups();
   result.num_downsets = 0;
@@ -111,10 +112,8 @@ void solve(const CostGraph& graph, const ContiguousSplitOptions& options, const 
   known.lower_bound = std::max(known.lower_bound,
                                heaviest_group_bound(groups, kMaxGroupCuts, known.value, context));
   const bool is_coarse = groups.num_groups() > options.max_groups;
-  RunContext first = context;  // where refinement may come after, half the time is left to it
-  if (options.rules.refines_in_order && context.deadline) {
-    first.deadline = middle_of(*context.deadline);
-  }
+  // Where refinement may come after, half the time is left to it.
+  const RunContext first = share_clock(context, options.rules.refines_in_order ? 0.5 : 1);
   const GroupGraph few =
       is_coarse ? coarsen_acyclically(groups, options.max_groups, first) : groups;
   search_chains(graph, few, is_coarse, options, first, known, budget, result);
@@ -201,16 +200,21 @@ Result<ContiguousSplit> split_contiguously(const CostGraph& graph,
   if (options.rules.relaxes_memory && has_tight_caps(graph)) {
     CostGraph relaxed = graph;
     for (DeviceClass& devices : relaxed.classes) devices.memory_cap.reset();
+    if (context.deadline) {
+      find_first_plan(graph, make_groups(graph), options, context, known, budget);
+    }
     SplitKnowledge bound;
     SplitBudget half{budget.pairs_left / 2, ChainStop::kFinished};
     ContiguousSplitOptions first = options;
     first.rules.bounds_by_paths = false;  // they come later, if need be
-    solve(relaxed, first, context, bound, half, result);
+    solve(relaxed, first, share_clock(context, 0.5), bound, half, result);
     budget.pairs_left -= num_pairs / 2 - half.pairs_left;
-    if (half.stop != ChainStop::kEffort) budget.stop = half.stop;
+    const bool has_time = half.stop == ChainStop::kDeadline && !context.is_past_deadline();
+    if (half.stop != ChainStop::kEffort && !has_time) budget.stop = half.stop;
     known.is_infeasible = bound.is_infeasible;
     known.lower_bound = bound.lower_bound;
-    if (bound.plan && fits_caps(graph, *bound.plan)) {
+    if (bound.plan && fits_caps(graph, *bound.plan) &&
+        !(known.plan && known.value <= bound.value)) {
       known.plan = std::move(bound.plan);
       known.stage_of = std::move(bound.stage_of);
       known.value = bound.value;

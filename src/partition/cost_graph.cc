@@ -6,6 +6,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "plimsoll/partition/cycle.h"
+
 namespace plimsoll::partition {
 namespace {
 
@@ -146,30 +148,17 @@ Result<void> check_pair_rates(const CostGraph& graph) {
   return {};
 }
 
-// Kahn's order; what is left over waits for itself.
 Result<void> check_acyclic(const CostGraph& graph) {
-  std::vector<std::vector<int>> readers(graph.nodes.size());
-  std::vector<int> missing(graph.nodes.size());
+  std::vector<std::pair<int, int>> edges;
   for (const Net& net : graph.nets) {
-    for (const int consumer : net.consumers) {
-      readers[net.producer].push_back(consumer);
-      ++missing[consumer];
-    }
+    for (const int consumer : net.consumers) edges.emplace_back(net.producer, consumer);
   }
-  std::vector<int> ready;
-  for (int node = 0; node < graph.num_nodes(); ++node) {
-    if (missing[node] == 0) ready.push_back(node);
-  }
-  for (std::size_t next = 0; next < ready.size(); ++next) {
-    for (const int reader : readers[ready[next]]) {
-      if (--missing[reader] == 0) ready.push_back(reader);
-    }
-  }
-  if (ready.size() == graph.nodes.size()) return {};
-  const auto stuck =
-      std::find_if(missing.begin(), missing.end(), [](int count) { return count > 0; });
-  return fail(ErrorCode::kConflict, place_of(graph, static_cast<int>(stuck - missing.begin())),
-              "waits for itself in a cycle of nets, or for such a cycle", "break the cycle");
+  const std::vector<int> cycle = find_cycle(graph.num_nodes(), edges);
+  if (cycle.empty()) return {};
+  const auto name_of = [&](int node) { return place_of(graph, node); };
+  return fail(ErrorCode::kConflict, name_of(cycle.front()),
+              "waits for itself in a cycle of nets: " + cycle_text(cycle, name_of),
+              "break the cycle");
 }
 
 }  // namespace

@@ -50,6 +50,17 @@ class Downsets {
   }
   // The groups of b \ a, ascending. Precondition: a is a subset of b.
   void members_between(int a, int b, std::vector<int>& members) const;
+  // [size] sums over the groups of each set.
+  template <class Value>
+  std::vector<Value> add_up(const std::vector<Value>& of_groups) const {
+    std::vector<Value> sums(static_cast<std::size_t>(size()));
+    std::vector<int> members;
+    for (int set = 0; set < size(); ++set) {
+      members_between(0, set, members);
+      for (const int g : members) sums[set] += of_groups[g];
+    }
+    return sums;
+  }
   // Amount of the nets that set b \ a holds a part of, not all. Precondition: a is a subset of b.
   double cut_between(int a, int b) const;
   // Never more than that.

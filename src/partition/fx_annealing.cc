@@ -20,15 +20,17 @@ class Annealing {
         finish_(problem.node.size()),
         seen_(problem.node.size()) {}
 
-  double run(std::vector<int>& plan, std::int64_t num_moves, double temperature, double lower_bound,
-             const RunContext& context, std::int64_t& num_done) {
+  double run(std::vector<int>& plan, const FxAnnealing& options, const RunContext& context,
+             std::int64_t& num_done) {
     state_.assign(plan);
     double best = problem_.critical_path(plan, problem_.num_operators(), finish_);
     double current = score(best);
-    const double steps = static_cast<double>(std::max<std::int64_t>(num_moves - 1, 1));
+    const double steps = static_cast<double>(std::max<std::int64_t>(options.num_moves - 1, 1));
     const double cooling = std::pow(kLastTemperature, 1 / steps);
-    temperature *= best;
-    for (std::int64_t i = 0; i < num_moves && best > lower_bound; ++i, temperature *= cooling) {
+    double temperature = options.temperature * best;
+    const std::int64_t num_moves = std::min(options.num_moves, options.max_moves);
+    for (std::int64_t i = 0; i < num_moves && best > options.lower_bound;
+         ++i, temperature *= cooling) {
       if (i % kClockMoves == 0 && (context.is_cancelled() || context.is_past_deadline())) break;
       ++num_done;
       changes_.clear();
@@ -48,7 +50,7 @@ class Annealing {
       if (path >= best) continue;
       best = path;
       plan = state_.device();
-      if (context.progress) context.progress({num_done, best, lower_bound});
+      if (context.progress) context.progress({num_done, best, options.lower_bound});
     }
     return best;
   }
@@ -153,10 +155,9 @@ class Annealing {
 }  // namespace
 
 double anneal_critical_path(const FxProblem& problem, std::vector<int>& plan,
-                            std::int64_t num_moves, double temperature, double lower_bound,
-                            SplitMix64& random, const RunContext& context, std::int64_t& num_done) {
-  return Annealing(problem, random)
-      .run(plan, num_moves, temperature, lower_bound, context, num_done);
+                            const FxAnnealing& options, SplitMix64& random,
+                            const RunContext& context, std::int64_t& num_done) {
+  return Annealing(problem, random).run(plan, options, context, num_done);
 }
 
 }  // namespace plimsoll::partition

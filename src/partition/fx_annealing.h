@@ -16,11 +16,18 @@
 
 namespace plimsoll::partition {
 
+struct FxAnnealing {
+  std::int64_t num_moves = 0;  // that temperatures fall over
+  std::int64_t max_moves = 0;  // of these, so many are made
+  double temperature = 0;      // the first, a share of the start's critical path, > 0
+  double lower_bound = 0;      // ends there
+};
+
 // From `plan`, which fits; leaves the best in it and returns its critical path. `num_done` grows by
-// the moves made. Ends early at `lower_bound`, by the clock or a cancel. Temperatures fall from
-// `temperature`, a share of the start's critical path, to a hundredth of it.
+// the moves made. Ends early at the bound, by the clock or a cancel. Temperatures fall to a
+// hundredth of the first.
 double anneal_critical_path(const FxProblem& problem, std::vector<int>& plan,
-                            std::int64_t num_moves, double temperature, double lower_bound,
-                            SplitMix64& random, const RunContext& context, std::int64_t& num_done);
+                            const FxAnnealing& options, SplitMix64& random,
+                            const RunContext& context, std::int64_t& num_done);
 
 }  // namespace plimsoll::partition

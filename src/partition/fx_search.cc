@@ -82,8 +82,8 @@ class Search {
         random_(options.search.seed) {
     std::int64_t size = problem_.num_operators();
     for (const auto& edges : problem_.inputs) size += static_cast<std::int64_t>(edges.size());
-    max_effort_ = std::min(kDefaultEffort, kDefaultWork / size + 1);
-    if (options.search.effort >= 0) max_effort_ = options.search.effort;
+    planned_ = std::min(kDefaultEffort, kDefaultWork / size + 1);
+    max_effort_ = options.search.effort < 0 ? planned_ : options.search.effort;
     effort_left_ = max_effort_;
   }
 
@@ -93,30 +93,25 @@ class Search {
       is_infeasible_ = true;
       return;
     }
-    offer(find_cheapest_runs(problem_));
-    offer(place_earliest(problem_));
-    offer(fill_in_order(problem_));
+    for (const auto start : {find_cheapest_runs, place_earliest, fill_in_order}) {
+      const bool is_first = value_ == kNever && effort_left_ > 0;  // whatever the clock says
+      if (is_first || may_go_on()) offer(start(problem_));
+    }
+    if (options_.rules.starts_from_modes) start_from_modes();
     if (options_.rules.searches_tree && problem_.num_operators() <= kMaxTreeOperators &&
-        !is_proved()) {
-      FxTree tree{effort_left_ / kTreeShare, 0, false};
+        may_go_on()) {
+      FxTree tree{std::min(planned_left() / kTreeShare, effort_left_), 0, false};
       search_fx_tree(problem_, tree, plan_, value_, context_);
-      effort_left_ -= tree.num_evaluations;
+      effort_left_ = std::max<std::int64_t>(0, effort_left_ - tree.num_evaluations);
       if (tree.is_complete) {
         is_infeasible_ = value_ == kNever;
         bound_ = {value_, "all placements that could be better were tried"};
       }
     }
-    if (options_.rules.starts_from_modes && !is_proved()) start_from_modes();
-    if (!options_.rules.anneals || value_ == kNever) return;
-    for (int round = 0; round < kNumRounds && !is_proved() && !is_stopped(); ++round) {
-      std::int64_t num_done = 0;
-      value_ = anneal_critical_path(
-          problem_, plan_, effort_left_ / (kNumRounds - round), kFirstTemperature / (1 << round),
-          bound_.value * (1 + options_.search.tolerance), random_, context_, num_done);
-      effort_left_ -= num_done;
-    }
+    if (options_.rules.anneals && value_ < kNever) anneal();
   }
 
+  std::int64_t num_evaluations() const { return max_effort_ - effort_left_; }
   bool is_infeasible() const { return is_infeasible_; }
   bool has_plan() const { return value_ < kNever; }
   const FxProblem& problem() const { return problem_; }
@@ -134,6 +129,29 @@ class Search {
   bool is_stopped() const { return context_.is_cancelled() || context_.is_past_deadline(); }
   bool is_proved() const { return value_ <= bound_.value * (1 + options_.search.tolerance); }
 
+  bool may_go_on() const { return effort_left_ > 0 && !is_proved() && !is_stopped(); }
+  // Of the default effort, which rounds are cut for; another one only says where they stop.
+  std::int64_t planned_left() const {
+    return std::max<std::int64_t>(0, planned_ - num_evaluations());
+  }
+
+  // Rounds from hot to cool; all over again where there is effort left.
+  void anneal() {
+    for (std::int64_t moves = planned_left(); may_go_on(); moves = planned_) {
+      for (int round = 0; round < kNumRounds && may_go_on(); ++round) {
+        FxAnnealing options;
+        options.num_moves = moves / (kNumRounds - round);
+        options.max_moves = effort_left_;
+        options.temperature = kFirstTemperature / (1 << round);
+        options.lower_bound = bound_.value * (1 + options_.search.tolerance);
+        std::int64_t num_done = 0;
+        value_ = anneal_critical_path(problem_, plan_, options, random_, context_, num_done);
+        effort_left_ -= num_done;
+        moves -= options.num_moves;
+      }
+    }
+  }
+
   // What the reference finds, where it keeps our devices' bytes.
   void start_from_modes() {
     std::map<int, int> device_of;
@@ -147,9 +165,11 @@ class Search {
     for (const PartitionMode mode :
          {PartitionMode::kSizeBased, PartitionMode::kKlBased, PartitionMode::kCostAware}) {
       if (mode != PartitionMode::kSizeBased && problem_.num_operators() > kMaxModeOperators) return;
+      if (!may_go_on()) return;
       config.mode = mode;
       const auto found = partition_like_torch(graph_, config);
-      if (!found || !found->outcome.plan || is_stopped()) continue;
+      if (is_stopped()) return;
+      if (!found || !found->outcome.plan) continue;
       FxState state(problem_);
       for (const Partition& partition : found->outcome.plan->partitions) {
         if (partition.logical_device_ids.empty()) continue;
@@ -166,6 +186,7 @@ class Search {
 
   void offer(std::vector<int> plan) {
     if (plan.empty()) return;
+    --effort_left_;
     std::vector<double> finish(plan.size());
     const double value = problem_.critical_path(plan, problem_.num_operators(), finish);
     if (value >= value_) return;
@@ -179,7 +200,7 @@ class Search {
   const RunContext& context_;
   FxProblem problem_;
   SplitMix64 random_;
-  std::int64_t max_effort_ = 0, effort_left_ = 0;
+  std::int64_t planned_ = 0, max_effort_ = 0, effort_left_ = 0;
   FxBound bound_;
   std::vector<int> plan_;  // [num_operators] devices
   double value_ = kNever;
@@ -188,15 +209,14 @@ class Search {
 
 }  // namespace
 
-Result<ReferencePartition> partition_for_critical_path(const Graph& graph,
-                                                       const PartitionerConfig& config,
-                                                       const FxSearchOptions& options,
-                                                       const Dialect& dialect,
-                                                       const RunContext& context) {
+Result<FxPlacement> partition_for_critical_path(const Graph& graph, const PartitionerConfig& config,
+                                                const FxSearchOptions& options,
+                                                const Dialect& dialect, const RunContext& context) {
   PLIMSOLL_RETURN_IF_ERROR(check_input(graph, config, options));
   Search search(graph, config, options, context);
   search.run();
-  ReferencePartition result;
+  FxPlacement result;
+  result.num_evaluations = search.num_evaluations();
   Outcome<Placement>& outcome = result.outcome;
   Certificate& certificate = outcome.certificate;
   certificate.objective = std::numeric_limits<double>::quiet_NaN();

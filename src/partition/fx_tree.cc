@@ -24,11 +24,12 @@ void search_fx_tree(const FxProblem& problem, FxTree& tree, std::vector<int>& pl
   std::vector<int> num_on(problem.room.size());
   std::vector<int> choice(problem.node.size() + 1, -1);
   int op = 0;
+  std::int64_t next_look = kClockSteps;  // at the clock, when a number is met for the first time
   while (op >= 0) {
-    if (tree.num_evaluations >= tree.max_evaluations ||
-        (tree.num_evaluations % kClockSteps == 0 &&
-         (context.is_cancelled() || context.is_past_deadline()))) {
-      return;
+    if (tree.num_evaluations >= tree.max_evaluations) return;
+    if (tree.num_evaluations >= next_look) {
+      next_look = tree.num_evaluations + kClockSteps;
+      if (context.is_cancelled() || context.is_past_deadline()) return;
     }
     if (op == problem.num_operators()) {
       value = *std::max_element(finish.begin(), finish.end());

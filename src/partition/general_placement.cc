@@ -11,6 +11,7 @@
 #include "partition/multilevel.h"
 #include "partition/share_bound.h"
 #include "partition/stage_chain.h"
+#include "plimsoll/core/clock_share.h"
 #include "plimsoll/core/random.h"
 #include "plimsoll/partition/contiguous_split.h"
 #include "plimsoll/partition/placement_bounds.h"
@@ -18,6 +19,7 @@
 namespace plimsoll::partition {
 namespace {
 
+constexpr double kBoundShare = 0.3;  // of the clock
 constexpr std::int64_t kDefaultMoves = 30'000'000;
 constexpr std::int64_t kStartPairs = 200'000'000;  // of the contiguous split
 constexpr std::int64_t kStartDownsets = 1 << 16;
@@ -49,6 +51,7 @@ class Placer {
     }
     if (options_.rules.starts_contiguously) start_contiguously(starts);
     starts.push_back(slices());
+    for (const auto& start : starts) take(plan_of(start));  // whatever the clock says
     MultilevelOptions refinement;
     refinement.moves_per_group = kMovesPerGroup;
     refinement.uses_clusters = options_.rules.uses_clusters;
@@ -96,7 +99,8 @@ class Placer {
     options.search.effort = kStartPairs;
     options.search.seed = options_.search.seed;
     options.max_downsets = kStartDownsets;
-    const RunContext quiet{context_.deadline, context_.cancel, {}};
+    RunContext quiet = share_clock(context_, 0.5);
+    quiet.progress = {};
     const auto split = split_contiguously(graph_, options, quiet);
     if (!split || !split->outcome.plan) return;
     take(*split->outcome.plan);
@@ -235,7 +239,8 @@ Result<GeneralPlacement> place_generally(const CostGraph& graph,
   PlacementBoundOptions bound_options;
   bound_options.rules.uses_shares = !(options.known_bound > 0);  // else the caller has asked
   bound_options.max_share_steps = share_steps(options.search);
-  PLIMSOLL_ASSIGN(const PlacementBound bound, bound_placement(graph, bound_options, context));
+  PLIMSOLL_ASSIGN(const PlacementBound bound,
+                  bound_placement(graph, bound_options, share_clock(context, kBoundShare)));
   if (bound.is_infeasible) {
     GeneralPlacement result;
     result.outcome.status = SolveStatus::kInfeasible;

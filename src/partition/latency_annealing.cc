@@ -171,7 +171,8 @@ double LatencyAnnealing::run(std::vector<int>& plan, const AnnealingOptions& opt
   const double steps = static_cast<double>(std::max<std::int64_t>(options.num_moves - 1, 1));
   const double cooling = std::pow(options.last_temperature / options.first_temperature, 1 / steps);
   double temperature = options.first_temperature * base;
-  for (std::int64_t i = 0; i < options.num_moves; ++i, temperature *= cooling) {
+  const std::int64_t num_moves = std::min(options.num_moves, options.max_moves);
+  for (std::int64_t i = 0; i < num_moves; ++i, temperature *= cooling) {
     if (best <= lower_bound) break;
     if (i % kClockMoves == 0 && (context.is_cancelled() || context.is_past_deadline())) break;
     ++num_done;

@@ -24,7 +24,8 @@
 namespace plimsoll::partition {
 
 struct AnnealingOptions {
-  std::int64_t num_moves = 0;
+  std::int64_t num_moves = 0;        // that temperatures fall over
+  std::int64_t max_moves = 0;        // of these, so many are made
   double first_temperature = 0.02;   // of the start's latency, > 0
   double last_temperature = 0.0001;  // the same
 };

@@ -65,10 +65,13 @@ class Tree {
   }
 
  private:
+  // The clock is looked at when a number of evaluations is met for the first time: where it stops
+  // the search, this number as the limit stops it again.
   bool is_over() {
     if (tree_.num_evaluations >= tree_.max_evaluations) return true;
-    return tree_.num_evaluations % kClockSteps == 0 &&
-           (context_.is_cancelled() || context_.is_past_deadline());
+    if (tree_.num_evaluations < next_look_) return false;
+    next_look_ = tree_.num_evaluations + kClockSteps;
+    return context_.is_cancelled() || context_.is_past_deadline();
   }
 
   // The next choice for the node at this depth that may lead to something better.
@@ -143,6 +146,7 @@ class Tree {
   std::vector<std::vector<int>> readers_;  // [num_nodes]
   std::vector<double> tails_;              // [num_nodes]
   double last_latency_ = 0;
+  std::int64_t next_look_ = kClockSteps;  // at the clock
 };
 
 }  // namespace

@@ -67,8 +67,8 @@ class Search {
         random_(options.search.seed) {
     auto size = static_cast<std::int64_t>(graph.nodes.size()) + 1;
     for (const Net& net : graph.nets) size += static_cast<std::int64_t>(net.consumers.size()) + 1;
-    max_effort_ = std::min(kDefaultEffort, kDefaultWork / size + 1);
-    if (options.search.effort >= 0) max_effort_ = options.search.effort;
+    planned_ = std::min(kDefaultEffort, kDefaultWork / size + 1);
+    max_effort_ = options.search.effort < 0 ? planned_ : options.search.effort;
     effort_left_ = max_effort_;
   }
 
@@ -85,6 +85,7 @@ class Search {
       return answer();
     }
     start();
+    if (is_stopped()) return answer();
     if (options_.rules.searches_tree && graph_.num_nodes() <= kMaxTreeNodes && !is_proved()) {
       search_tree();
     }
@@ -103,6 +104,12 @@ class Search {
     return stop_ != StopReason::kFinished;
   }
 
+  bool may_go_on() { return effort_left_ > 0 && !is_proved() && !is_stopped(); }
+  // Of the default effort, which runs are cut for; another one only says where they stop.
+  std::int64_t planned_left() const {
+    return std::max<std::int64_t>(0, planned_ - (max_effort_ - effort_left_));
+  }
+
   void offer(const DeviceAssignment& plan) {
     if (effort_left_ == 0 || !fits_caps(graph_, plan)) return;
     --effort_left_;
@@ -115,13 +122,14 @@ class Search {
 
   void start() {
     if (const auto plan = fill_greedily(graph_)) offer(*plan);
+    if (is_stopped()) return;  // then the bound may be less than it is without a clock
     if (!bound_.runs.empty() && !is_proved()) {
       std::vector<int> plan = round_runs(graph_, groups_, bound_.runs, effort_left_);
       if (!plan.empty()) offer({std::move(plan)});
     }
     if (!options_.rules.uses_chains) return;
     LatencyStarts starts(graph_);
-    for (int i = 0; i < options_.num_orders && !is_proved() && !is_stopped(); ++i) {
+    for (int i = 0; i < options_.num_orders && may_go_on(); ++i) {
       const double before = value_;
       const auto plan = starts.next(random_, context_);
       if (!plan) continue;
@@ -132,9 +140,9 @@ class Search {
   }
 
   void search_tree() {
-    LatencyTree tree{effort_left_ / kTreeShare, 0, false};
+    LatencyTree tree{std::min(planned_left() / kTreeShare, effort_left_), 0, false};
     search_latency_tree(graph_, groups_, tree, plan_, value_, context_);
-    effort_left_ -= tree.num_evaluations;
+    effort_left_ = std::max<std::int64_t>(0, effort_left_ - tree.num_evaluations);
     if (!tree.is_complete) return;
     if (value_ == kUnlimited) {
       prove_infeasible("memory", "no placement keeps every device within its memory cap", 0);
@@ -144,31 +152,40 @@ class Search {
     bound_.proof = "all placements that could be better were tried";
   }
 
-  // Several short runs from the start, then longer and cooler ones from the best of them.
+  // Several short runs from the start, then longer and cooler ones from the best of them; all over
+  // again where there is effort left.
   void anneal() {
     LatencyAnnealing annealing(graph_, groups_);
-    const std::vector<int> start = plan_;
-    const std::int64_t short_run = effort_left_ / (2 * kNumShortRuns);
-    for (int run = 0; run < kNumShortRuns; ++run) {
-      std::vector<int> plan = start;
-      anneal(annealing, plan, {short_run, kTemperature});
-    }
-    double temperature = kTemperature;
-    for (int round = 0; round < kNumRounds; ++round) {
-      std::vector<int> plan = plan_;
-      temperature /= 2;
-      anneal(annealing, plan, {effort_left_ / (kNumRounds - round), temperature});
+    for (std::int64_t moves = planned_left(); may_go_on(); moves = planned_) {
+      const std::vector<int> start = plan_;
+      const std::int64_t short_run = moves / (2 * kNumShortRuns);
+      for (int run = 0; run < kNumShortRuns; ++run) {
+        std::vector<int> plan = start;
+        moves -= anneal(annealing, plan, short_run, kTemperature);
+      }
+      double temperature = kTemperature;
+      for (int round = 0; round < kNumRounds; ++round) {
+        std::vector<int> plan = plan_;
+        temperature /= 2;
+        moves -= anneal(annealing, plan, moves / (kNumRounds - round), temperature);
+      }
     }
   }
 
-  void anneal(LatencyAnnealing& annealing, std::vector<int>& plan,
-              const AnnealingOptions& options) {
-    if (is_proved() || is_stopped()) return;
+  // Returns the moves of the run, made or not.
+  std::int64_t anneal(LatencyAnnealing& annealing, std::vector<int>& plan, std::int64_t num_moves,
+                      double temperature) {
+    if (!may_go_on()) return num_moves;
     std::int64_t num_done = 0;
-    const double value = annealing.run(
-        plan, options, bound_.value * (1 + options_.search.tolerance), random_, context_, num_done);
+    const double value =
+        annealing.run(plan, {num_moves, effort_left_, temperature},
+                      bound_.value * (1 + options_.search.tolerance), random_, context_, num_done);
     effort_left_ -= num_done;
-    if (value >= value_) return;
+    if (value < value_) take(std::move(plan), value);
+    return num_moves;
+  }
+
+  void take(std::vector<int> plan, double value) {
     value_ = value;
     plan_ = std::move(plan);
   }
@@ -210,7 +227,7 @@ class Search {
   LatencyGroups groups_;
   SampleLatency latency_;
   SplitMix64 random_;
-  std::int64_t effort_left_ = 0, max_effort_ = 0;
+  std::int64_t planned_ = 0, max_effort_ = 0, effort_left_ = 0;
   LatencyBound bound_;
   std::vector<int> plan_;
   double value_ = kUnlimited;

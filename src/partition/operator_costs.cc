@@ -58,12 +58,13 @@ class Clock {
                   "give a finite time of at least 0 ms");
     }
     const std::string& column = devices.time_column;
-    if (column.empty()) {
-      if (!(devices.roofline.flops_per_ms > 0) || !(devices.roofline.bytes_per_ms > 0)) {
-        return fail(ErrorCode::kValue, place, "a roofline without flops or without bandwidth",
-                    "give both, above 0");
-      }
-    } else {
+    const bool needs_roofline = column.empty() || !(devices.roofline == Roofline{});
+    if (needs_roofline &&
+        (!(devices.roofline.flops_per_ms > 0) || !(devices.roofline.bytes_per_ms > 0))) {
+      return fail(ErrorCode::kValue, place, "a roofline without flops or without bandwidth",
+                  "give both, above 0");
+    }
+    if (!column.empty()) {
       const std::optional<int> found = graph.find_time_column(column);
       if (!found) {
         return fail(ErrorCode::kNotFound, place, "the graph has no times for '" + column + "'",
@@ -78,21 +79,19 @@ class Clock {
   Result<double> time_of(int index) const {
     const OperatorNode& node = graph_->nodes[index];
     if (node.is_view || is_getitem(node)) return 0;
-    double time = 0;
-    if (devices_->time_column.empty()) {
-      const Roofline& roofline = devices_->roofline;
+    const Roofline& roofline = devices_->roofline;
+    std::optional<double> time;
+    if (!devices_->time_column.empty()) time = node.time_ms[column_];
+    if (!time && roofline.flops_per_ms > 0) {
       time = std::max(node.flops / roofline.flops_per_ms,
                       static_cast<double>(node.bytes_moved) / roofline.bytes_per_ms);
-    } else {
-      const std::optional<double>& known = node.time_ms[column_];
-      if (!known) {
-        return fail(ErrorCode::kNotFound, place_of(*graph_, index),
-                    "has no time for '" + graph_->time_columns[column_] + "'",
-                    "give one in an overlay, or use a roofline");
-      }
-      time = *known;
     }
-    return std::max(time, devices_->launch_floor_ms);
+    if (!time) {
+      return fail(ErrorCode::kNotFound, place_of(*graph_, index),
+                  "has no time for '" + graph_->time_columns[column_] + "'",
+                  "give one in an overlay, or use a roofline");
+    }
+    return std::max(*time, devices_->launch_floor_ms);
   }
 
  private:

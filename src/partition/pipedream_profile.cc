@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "plimsoll/partition/cycle.h"
 #include "plimsoll/partition/pipedream.h"
 
 namespace plimsoll::partition {
@@ -61,8 +62,6 @@ Result<void> validate(const PipeDreamProfile& profile) {
   }
   const int num_nodes = static_cast<int>(profile.nodes.size());
   std::set<std::pair<int, int>> seen;
-  std::vector<std::vector<int>> next(profile.nodes.size());
-  std::vector<int> missing(profile.nodes.size());
   for (std::size_t i = 0; i < profile.edges.size(); ++i) {
     const auto& [from, to] = profile.edges[i];
     const std::string place = "edge " + std::to_string(i);
@@ -73,26 +72,13 @@ Result<void> validate(const PipeDreamProfile& profile) {
       return fail(ErrorCode::kConflict, place, "a second edge between the same nodes",
                   "give each edge once");
     }
-    next[from].push_back(to);
-    ++missing[to];
   }
-  std::vector<int> ready;
-  for (int i = 0; i < num_nodes; ++i) {
-    if (missing[i] == 0) ready.push_back(i);
-  }
-  int num_done = 0;
-  for (; !ready.empty(); ++num_done) {
-    const int node = ready.back();
-    ready.pop_back();
-    for (const int other : next[node]) {
-      if (--missing[other] == 0) ready.push_back(other);
-    }
-  }
-  if (num_done == num_nodes) return {};
-  const auto waits = std::find_if(missing.begin(), missing.end(), [](int m) { return m > 0; });
-  return fail(ErrorCode::kConflict,
-              place_of_node(static_cast<std::size_t>(waits - missing.begin())),
-              "nodes wait for each other in a cycle", "leave out an edge of the cycle");
+  const std::vector<int> cycle = find_cycle(num_nodes, profile.edges);
+  if (cycle.empty()) return {};
+  return fail(ErrorCode::kConflict, place_of_node(static_cast<std::size_t>(cycle.front())),
+              "nodes wait for each other in a cycle: " +
+                  cycle_text(cycle, [&](int node) { return profile.nodes[node].id; }),
+              "leave out an edge of the cycle");
 }
 
 std::vector<int> kept_nodes(const PipeDreamProfile& profile) {

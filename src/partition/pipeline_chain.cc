@@ -66,6 +66,7 @@ class Search {
     int least = std::max(1, devices_for(cuts_.work(cut)));
     if (is_last && search_.must_use_all) least = search_.num_devices;
     own_.clear();
+    ++pairs_;
     for (int devices = least; devices <= most; ++devices) {
       for (std::size_t o = 0; o < times_.options().size(); ++o) {
         const StageOption& option = times_.options()[o];
@@ -95,13 +96,21 @@ class Search {
       if (!(time <= search_.limit) || time == kUnlimited) continue;
       if (search_.minimises_sum) {
         label.sum += time;
-        if (label.sum > search_.sum_limit || is_dominated(label)) continue;
+        if (label.sum > search_.sum_limit || leaves_too_much(label)) continue;
+        if (is_dominated(label)) continue;
       }
       add(label);
       const bool is_least = label.count <= (devices + most_per_count_ - 1) / most_per_count_;
       if (is_least && !search_.minimises_sum && search_.drops_dominated) return true;
     }
     return false;
+  }
+
+  // The rest adds more than is of use, whatever it is.
+  bool leaves_too_much(const Label& label) const {
+    if (search_.rest.empty()) return false;
+    const double credit = search_.credit * (search_.num_devices - label.devices);
+    return label.sum + search_.rest[label.cut] - credit > search_.sum_limit * (1 + kRounding);
   }
 
   // Labels of this cut come with more and more devices.

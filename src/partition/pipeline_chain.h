@@ -57,7 +57,11 @@ struct PipelineChainSearch {
   double limit = kUnlimited;      // of every stage
   bool minimises_sum = false;     // else any chain will do
   double sum_limit = kUnlimited;  // larger sums are of no use
-  bool must_use_all = false;      // devices
+  // [cuts] or empty. A sum grows by at least rest[cut] less a credit for each device left, on the
+  // way from a cut to the end.
+  std::vector<double> rest;
+  double credit = 0;
+  bool must_use_all = false;  // devices
   bool uses_windows = true;
   bool drops_dominated = true;
   std::int64_t* pairs_left = nullptr;  // counted down; at 0 the search stops

@@ -6,10 +6,7 @@ namespace plimsoll::partition {
 
 bool is_line(const PipelineModel& model, const PipelineOptions& options) {
   if (options.max_data_parallel > 1 && model.num_devices > 1) return false;
-  if (options.objective != PipelineObjective::kSlowestStage || model.memory_cap ||
-      options.must_use_all_devices) {
-    return false;
-  }
+  if (model.memory_cap || options.must_use_all_devices) return false;
   const auto is_plain = [](const PipelineOperator& op) {
     if (op.degrees.size() != 1 || op.degrees[0].degree != 1) return false;
     const auto& choices = op.degrees[0].choices;

@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "plimsoll/partition/cycle.h"
+
 namespace plimsoll::partition {
 namespace {
 
@@ -133,26 +135,14 @@ class Validator {
   }
 
   Result<void> check_order() const {
-    std::vector<int> missing(model_.operators.size());
-    for (const PipelineEdge& edge : model_.edges) ++missing[edge.dest];
-    std::vector<int> ready;
-    for (int op = 0; op < model_.num_operators(); ++op) {
-      if (missing[op] == 0) ready.push_back(op);
-    }
-    std::size_t num_done = 0;
-    while (!ready.empty()) {
-      const int op = ready.back();
-      ready.pop_back();
-      ++num_done;
-      for (const int edge : touching_[op]) {
-        if (model_.edges[edge].source != op) continue;
-        if (--missing[model_.edges[edge].dest] == 0) ready.push_back(model_.edges[edge].dest);
-      }
-    }
-    if (num_done == model_.operators.size()) return {};
-    const auto waits = std::find_if(missing.begin(), missing.end(), [](int m) { return m > 0; });
-    return fail(ErrorCode::kConflict, place_of(model_, static_cast<int>(waits - missing.begin())),
-                "operators wait for each other in a cycle", "leave out an edge of the cycle");
+    std::vector<std::pair<int, int>> edges;
+    for (const PipelineEdge& edge : model_.edges) edges.emplace_back(edge.source, edge.dest);
+    const std::vector<int> cycle = find_cycle(model_.num_operators(), edges);
+    if (cycle.empty()) return {};
+    const auto name_of = [&](int op) { return place_of(model_, op); };
+    return fail(ErrorCode::kConflict, name_of(cycle.front()),
+                "operators wait for each other in a cycle: " + cycle_text(cycle, name_of),
+                "leave out an edge of the cycle");
   }
 
   const PipelineModel& model_;

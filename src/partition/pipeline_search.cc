@@ -7,23 +7,26 @@
 #include <utility>
 
 #include "partition/acyclic_coarsening.h"
+#include "partition/batch_bound.h"
 #include "partition/batch_search.h"
+#include "partition/composition_bound.h"
 #include "partition/downsets.h"
-#include "partition/pipeline_chain.h"
+#include "partition/path_bound.h"
+#include "partition/pipeline_groups.h"
+#include "partition/pipeline_outcome.h"
+#include "partition/pipeline_shares.h"
 #include "partition/replica_chain.h"
-#include "plimsoll/core/random.h"
+#include "partition/stage_orders.h"
+#include "plimsoll/core/clock_share.h"
 #include "plimsoll/partition/placement_bounds.h"
 
 namespace plimsoll::partition {
 namespace {
 
-constexpr double kExact = 1e-9;  // relative; what counts as closed
 constexpr std::int64_t kDefaultPairs = 200'000'000;
 constexpr double kMaxStates = 1 << 12;  // ways to have used up devices
 constexpr int kMaxPrefixes = 256;       // of one order; longer orders are thinned
 constexpr int kIdleRounds = 4;          // of orders around the best plan
-constexpr std::uint64_t kStageKeys = 8;
-constexpr int kNumSpreads = 6;  // 1, 2, ... 32 keys: from within a stage to four of them
 // Numbers of clusters whose downsets are looked at before all downsets of the groups, and where
 // these are too many.
 constexpr int kFewClusters[] = {256, 128, 64, 32};
@@ -31,45 +34,9 @@ constexpr std::int64_t kFewDownsets = 4096;
 constexpr int kManyClusters[] = {1024, 512};
 constexpr std::int64_t kManyDownsets = 8192;
 constexpr std::int64_t kMaxEnumeration = 400'000'000;  // downsets times groups and pins
-constexpr const char* kNothingFits = "no contiguous pipeline fits, whatever its stages take";
-
-// Bytes of each node for one microbatch, or 0.
-Bytes per_microbatch(const PipelineTerms& terms, int node) {
-  return terms.per_microbatch.empty() ? 0 : terms.per_microbatch[node];
-}
-
-// The graph with `in_flight` microbatches held everywhere.
-CostGraph with_microbatches(const CostGraph& graph, const PipelineTerms& terms, int in_flight) {
-  CostGraph held = graph;
-  for (int node = 0; node < graph.num_nodes(); ++node) {
-    held.nodes[node].memory += in_flight * per_microbatch(terms, node);
-  }
-  return held;
-}
-
-// The groups against the direction of data.
-GroupGraph reverse(const GroupGraph& groups) {
-  GroupGraph reversed = groups;
-  const int last = groups.num_groups() - 1;
-  const auto turn = [last](std::vector<int>& list) {
-    for (int& g : list) g = last - g;
-    std::reverse(list.begin(), list.end());
-  };
-  std::reverse(reversed.nodes.begin(), reversed.nodes.end());
-  for (auto& times : reversed.time_ms) std::reverse(times.begin(), times.end());
-  std::reverse(reversed.memory.begin(), reversed.memory.end());
-  reversed.predecessors.assign(groups.successors.rbegin(), groups.successors.rend());
-  reversed.successors.assign(groups.predecessors.rbegin(), groups.predecessors.rend());
-  for (auto* lists : {&reversed.predecessors, &reversed.successors}) {
-    for (auto& list : *lists) turn(list);
-  }
-  for (GroupNet& net : reversed.nets) {
-    turn(net.groups);
-    if (net.producer >= 0) net.producer = last - net.producer;
-  }
-  for (GroupWeight& weight : reversed.weights) turn(weight.groups);
-  return reversed;
-}
+constexpr std::int64_t kPathSteps = 60'000'000;        // of the bound by paths
+constexpr double kBoundShare = 0.3;                    // of the clock, before there is a plan
+constexpr double kLargestGoal = 2;                     // of that bound, over the bound so far
 
 class Planner {
  public:
@@ -79,75 +46,61 @@ class Planner {
         terms_(terms),
         options_(options),
         context_(context),
-        is_training_(partition::is_training(graph)),
-        max_replicas_(replica_limit(graph, terms)),
-        most_in_flight_(microbatches_in_flight(is_training_, terms.num_microbatches, 1,
-                                               std::max(1, graph.num_devices()))),
+        groups_of_(graph, terms),
+        max_replicas_(groups_of_.max_replicas()),
         pairs_left_(options.search.effort < 0 ? kDefaultPairs : options.search.effort),
         pairs_at_start_(pairs_left_) {}
 
   Result<PipelinePlacementSearch> run() {
+    PlacementBoundOptions
+        bounds;  // of largest loads: with replicas nothing but what cannot fit counts
+    bounds.rules.uses_shares = max_replicas_ == 1;
     PLIMSOLL_ASSIGN(const PlacementBound bound,
-                    bound_placement(with_microbatches(graph_, terms_, 1), {}, context_));
+                    bound_placement(groups_of_.with_microbatches(1), bounds,
+                                    share_clock(context_, kBoundShare)));
     if (bound.is_infeasible) {
-      is_infeasible_ = true;
-      proof_ = bound.proof;
-      result_.outcome.explanation = bound.explanation;
+      known_.is_infeasible = true;
+      known_.proof = bound.proof;
+      known_.explanation = bound.explanation;
       return finish();
     }
-    const GroupGraph groups = make_merged_groups();
+    const GroupGraph groups = groups_of_.make(options_.rules.absorbs_groups);
     result_.num_groups = groups.num_groups();
     if (num_device_states(groups) > kMaxStates) {
-      stop_ = ChainStop::kEffort;
+      known_.stop = ChainStop::kEffort;
       return finish();
     }
-    bound_by_work(groups);
-    // Of straight pipelines a stage is a device.
-    if (max_replicas_ == 1) slowest_bound_ = std::max(slowest_bound_, bound.lower_bound);
-    if (options_.rules.starts_from_orders) search_orders(groups, 1);
+    bound_by_work(groups, bound.lower_bound);
+    const GroupGraph reversed = reverse(groups);
+    StageOrders orders(reversed, options_.search.seed, kMaxPrefixes);
+    if (options_.rules.starts_from_orders) search_orders(orders, reversed, 1);
     if (options_.rules.starts_from_orders && !is_stopped()) {
-      search_orders(groups, options_.num_orders);
+      search_orders(orders, reversed, options_.num_orders);
     }
     if (options_.rules.starts_coarsely) search_clusters(groups, kFewClusters, kFewDownsets);
+    bound_by_whole_stages(groups);
     const bool is_large = groups.num_groups() > options_.max_groups;
     if (!is_stopped() && !is_closed() &&
         (is_large || !search_all(groups, options_.max_downsets, true))) {
+      bound_by_moves(groups);
       search_clusters(groups, kManyClusters, kManyDownsets);
-      improve(groups);
-      if (!is_stopped() && !is_closed()) stop_ = ChainStop::kEffort;
+      improve(orders, reversed);
+      if (!is_stopped() && !is_closed()) known_.stop = ChainStop::kEffort;
     }
     return finish();
   }
 
  private:
-  bool is_stopped() const { return stop_ != ChainStop::kFinished; }
+  bool is_stopped() const { return known_.stop != ChainStop::kFinished; }
   double weight() const { return terms_.num_microbatches - 1.0; }
   double proved() const { return std::max(batch_bound_, sum_bound_ + weight() * slowest_bound_); }
-  bool is_closed() const { return is_infeasible_ || best_ <= proved() * (1 + kExact); }
-
-  // Groups hold what most microbatches in flight would take, until they are merged: what costs
-  // nothing then never does. Replicas agree on weights, which then are no longer free to move.
-  GroupGraph make_merged_groups() const {
-    const CostGraph held = with_microbatches(graph_, terms_, most_in_flight_);
-    GroupGraph groups = make_groups(held);
-    if (options_.rules.absorbs_groups) {
-      if (is_training_ && max_replicas_ > 1) {
-        for (DeviceKind& kind : groups.kinds) kind.memory_cap = 0;
-      }
-      groups = absorb_groups(held, groups);
-    }
-    for (DeviceKind& kind : groups.kinds) {
-      kind.memory_cap = graph_.classes[kind.device_class].memory_cap;
-    }
-    for (int g = 0; g < groups.num_groups(); ++g) {
-      groups.memory[g] -= most_in_flight_ * bytes_of(groups.nodes[g], true);
-    }
-    return groups;
+  bool is_closed() const {
+    return known_.is_infeasible || known_.best <= proved() * (1 + kExactPipeline);
   }
 
   // All device time spread evenly; a group by itself; every stage at most on the devices that the
   // others leave, where there must be several.
-  void bound_by_work(const GroupGraph& groups) {
+  void bound_by_work(const GroupGraph& groups, double largest_load) {
     const std::vector<double> work = work_of_groups(groups);
     double total = 0;
     double heaviest = 0;
@@ -155,83 +108,64 @@ class Planner {
       total += ms;
       heaviest = std::max(heaviest, ms);
     }
-    const int most = std::min(max_replicas_, graph_.num_devices() - least_stages(groups) + 1);
-    slowest_bound_ = std::max(shared_work(groups), heaviest / max_replicas_) * (1 - kExact);
-    sum_bound_ = total / std::max(1, most) * (1 - kExact);
+    const int most =
+        std::min(max_replicas_, graph_.num_devices() - groups_of_.least_stages(groups) + 1);
+    slowest_bound_ = std::max(shared_work(groups), heaviest / max_replicas_) * (1 - kExactPipeline);
+    // Of straight pipelines a stage is a device.
+    if (max_replicas_ == 1) slowest_bound_ = std::max(slowest_bound_, largest_load);
+    sum_bound_ = total / std::max(1, most) * (1 - kExactPipeline);
+    if (!options_.rules.prices_devices) return;
+    const BatchBound shares(share_items(groups, groups_of_.terms_of(groups)));
+    const double batch = shares.batch(weight(), slowest_bound_);
+    if (batch < kUnlimited) batch_bound_ = batch;
   }
 
-  // By bytes, with one microbatch in flight.
-  int least_stages(const GroupGraph& groups) const {
-    Int128 total = 0;
-    for (int g = 0; g < groups.num_groups(); ++g) {
-      total += groups.memory[g] + bytes_of(groups.nodes[g], true);
-    }
-    for (const GroupWeight& one : groups.weights) total += one.bytes;
-    Bytes room = 0;
-    for (const DeviceKind& kind : groups.kinds) {
-      if (!kind.memory_cap) return 1;
-      room = std::max(room, *kind.memory_cap);
-    }
-    if (room <= 0) return 1;
-    const Int128 stages = (total + room - 1) / room;
-    return static_cast<int>(std::clamp<Int128>(stages, 1, graph_.num_devices()));
+  // Once there is a plan to be compared with.
+  void bound_by_whole_stages(const GroupGraph& groups) {
+    if (!options_.rules.prices_devices || !(weight() > 0) || priced_ == kUnlimited) return;
+    CompositionSearch search;
+    search.weight = weight();
+    search.slowest = slowest_bound_;
+    search.goal = priced_;
+    const BatchItems items = share_items(groups, groups_of_.terms_of(groups));
+    batch_bound_ = std::max(batch_bound_, bound_by_compositions(items, search));
   }
 
-  Bytes bytes_of(const std::vector<int>& nodes, bool is_per_microbatch) const {
-    Bytes bytes = 0;
-    for (const int node : nodes) {
-      bytes += is_per_microbatch ? per_microbatch(terms_, node) : graph_.nodes[node].memory;
-    }
-    return bytes;
+  // What the stages of a straight pipeline must move along a path.
+  void bound_by_moves(const GroupGraph& groups) {
+    if (!options_.rules.bounds_by_paths || max_replicas_ > 1) return;
+    const double goal = std::min(slowest_, kLargestGoal * slowest_bound_);
+    if (!(slowest_bound_ > 0) || !(goal > slowest_bound_)) return;
+    slowest_bound_ = bound_by_paths(graph_, groups, slowest_bound_, goal, kPathSteps, context_) *
+                     (1 - kExactPipeline);
+    is_interrupted();
   }
 
-  // Chains over the prefixes of topological orders, which are thinned where they are long: one that
-  // goes depth first, one by number, then others, around the best plan once there is one.
-  void search_orders(const GroupGraph& groups, int num_orders) {
-    const GroupGraph reversed = reverse(groups);
-    const int num_groups = groups.num_groups();
-    const int step = num_groups / kMaxPrefixes + 1;
+  // Chains over the prefixes of the next orders, around the best plan once there is one.
+  void search_orders(StageOrders& orders, const GroupGraph& reversed, int num_orders) {
     Downsets prefixes(reversed);
-    std::vector<std::uint64_t> keys(reversed.nodes.size());
-    const std::vector<int> stage_of = stages_of(reversed);
-    for (int i = 0; i < num_orders; ++i, ++num_orders_made_) {
-      const std::uint64_t spread = std::uint64_t{1} << (num_orders_made_ % kNumSpreads);
-      for (std::size_t g = 0; g < keys.size(); ++g) {
-        keys[g] =
-            kStageKeys * static_cast<std::uint64_t>(stage_of[g]) + (random_.next() >> 32) % spread;
-        if (num_orders_made_ == 0) keys[g] = 0;
-        if (num_orders_made_ == 1) keys[g] = static_cast<std::uint64_t>(g);
-      }
-      std::vector<char> holds(reversed.nodes.size());
-      prefixes.add(holds);
-      int done = 0;
-      for (const int g : topological_order(reversed, keys)) {
-        holds[g] = 1;
-        if (++done % step == 0 || done == num_groups) prefixes.add(holds);
-      }
-    }
+    orders.add_next(num_orders, stages_of(reversed), prefixes);
     if (finish_cuts(prefixes)) search(reversed, prefixes, false);
   }
 
   // [groups] of the best plan, the last stage is 0; all 0 without a plan.
   std::vector<int> stages_of(const GroupGraph& reversed) const {
     std::vector<int> stage_of(reversed.nodes.size());
-    if (!best_placement_) return stage_of;
+    if (!known_.plan) return stage_of;
     std::vector<int> of_node(graph_.nodes.size());
-    const int last = static_cast<int>(best_placement_->stages.size()) - 1;
+    const int last = static_cast<int>(known_.plan->stages.size()) - 1;
     for (int s = 0; s <= last; ++s) {
-      for (const int node : best_placement_->stages[s].nodes) of_node[node] = last - s;
+      for (const int node : known_.plan->stages[s].nodes) of_node[node] = last - s;
     }
     for (std::size_t g = 0; g < stage_of.size(); ++g) stage_of[g] = of_node[reversed.nodes[g][0]];
     return stage_of;
   }
 
-  void improve(const GroupGraph& groups) {
-    for (int idle = 0; idle < kIdleRounds && best_placement_ && !is_stopped() && !is_closed();
-         ++idle) {
-      const double before = best_;
-      search_orders(groups, options_.num_orders);
-      if (best_ < before) idle = -1;
+  void improve(StageOrders& orders, const GroupGraph& reversed) {
+    for (int idle = 0; idle < kIdleRounds && known_.plan && !is_stopped() && !is_closed(); ++idle) {
+      const double before = known_.best;
+      search_orders(orders, reversed, options_.num_orders);
+      if (known_.best < before) idle = -1;
     }
   }
 
@@ -266,31 +200,34 @@ class Planner {
   }
 
   bool is_interrupted() {
-    if (context_.is_past_deadline()) stop_ = ChainStop::kDeadline;
-    if (context_.is_cancelled()) stop_ = ChainStop::kCancelled;
+    if (context_.is_past_deadline()) known_.stop = ChainStop::kDeadline;
+    if (context_.is_cancelled()) known_.stop = ChainStop::kCancelled;
     return is_stopped();
   }
 
   bool finish_cuts(Downsets& cuts) {
     if (cuts.finish(context_)) return true;
-    stop_ = context_.is_cancelled() ? ChainStop::kCancelled : ChainStop::kDeadline;
+    known_.stop = context_.is_cancelled() ? ChainStop::kCancelled : ChainStop::kDeadline;
     return false;
   }
 
   // Chains of these cuts; what has no chain of all cuts is proved.
   void search(const GroupGraph& reversed, const Downsets& cuts, bool is_complete) {
-    ReplicaTerms replicas{terms_.num_microbatches, max_replicas_, is_training_, {}, {}};
-    for (const auto& nodes : reversed.nodes) {
-      replicas.node_bytes.push_back(bytes_of(nodes, false));
-      replicas.per_microbatch.push_back(bytes_of(nodes, true));
-    }
+    const ReplicaTerms replicas = groups_of_.terms_of(reversed);
+    std::optional<BatchBound> shares;
+    if (options_.rules.prices_devices) shares.emplace(share_items(reversed, replicas));
     BatchSearch batch;
+    if (shares) batch.sum_within = [&](double limit) { return shares->sum_within(limit); };
     batch.weight = weight();
     batch.slowest_at_least = slowest_bound_;
     batch.sum_at_least = sum_bound_;
     batch.best = &priced_;
     batch.ask = [&](double limit, double sum_limit) {
-      return ask(reversed, cuts, replicas, {limit, sum_limit});
+      ReplicaChainSearch limits;
+      limits.limit = limit;
+      limits.sum_limit = sum_limit;
+      if (shares) bound_rest(reversed, cuts, *shares, limits);
+      return ask(reversed, cuts, replicas, limits);
     };
     batch.prove = [&](double bound) {
       if (is_complete) batch_bound_ = std::max(batch_bound_, bound);
@@ -298,10 +235,23 @@ class Planner {
     };
     const Guess guess = search_batch(batch);
     if (guess == Guess::kNone && is_complete) {
-      is_infeasible_ = true;
-      proof_ = kNothingFits;
+      known_.is_infeasible = true;
     }
-    is_complete_ = is_complete_ || (is_complete && guess == Guess::kFound);
+    known_.is_complete = known_.is_complete || (is_complete && guess == Guess::kFound);
+  }
+
+  // What the groups outside a cut add at least, at the prices that rule out most.
+  static void bound_rest(const GroupGraph& reversed, const Downsets& cuts, const BatchBound& shares,
+                         ReplicaChainSearch& limits) {
+    if (!std::isfinite(limits.limit) || !std::isfinite(limits.sum_limit)) return;
+    const BatchPrices prices = shares.prices_within(limits.limit);
+    limits.rest = least_after_cuts(shares, prices, cuts);
+    limits.credits = speeds_of_kinds(reversed);
+    for (int k = 0; k < reversed.num_kinds(); ++k) {
+      const auto& cap = reversed.kinds[k].memory_cap;
+      limits.credits[k] *= prices.device_ms * limits.limit;
+      if (cap) limits.credits[k] += prices.byte * static_cast<double>(*cap);
+    }
   }
 
   GuessAnswer ask(const GroupGraph& reversed, const Downsets& cuts, const ReplicaTerms& replicas,
@@ -311,17 +261,22 @@ class Planner {
     const ReplicaChainAnswer answer =
         find_replica_chain(reversed, cuts, replicas, limits, context_);
     if (answer.stop != ChainStop::kFinished) {
-      stop_ = answer.stop;
+      known_.stop = answer.stop;
       return {Guess::kStopped};
     }
     if (!answer.chain) return {Guess::kNone};
     priced_ = std::min(priced_, answer.chain->sum + weight() * answer.chain->slowest);
     PipelinePlacement placement = make_placement(reversed, cuts, *answer.chain);
-    const double value =
-        batch_ms(figures_of_stages(graph_, terms_, placement), terms_.num_microbatches);
-    if (value < best_) {
-      best_ = value;
-      best_placement_ = std::move(placement);
+    const auto figures = figures_of_stages(graph_, terms_, placement);
+    double slowest = 0;
+    for (const ReplicatedStageFigures& stage : figures) {
+      slowest = std::max(slowest, stage.time_ms());
+    }
+    slowest_ = std::min(slowest_, slowest);
+    const double value = batch_ms(figures, terms_.num_microbatches);
+    if (value < known_.best) {
+      known_.best = value;
+      known_.plan = std::move(placement);
       report();
     }
     return {Guess::kFound, answer.chain->slowest, answer.chain->sum};
@@ -353,38 +308,19 @@ class Planner {
 
   void report() const {
     if (context_.progress) {
-      context_.progress({pairs_at_start_ - pairs_left_, best_, std::min(proved(), best_)});
+      context_.progress(
+          {pairs_at_start_ - pairs_left_, known_.best, std::min(proved(), known_.best)});
     }
   }
 
   PipelinePlacementSearch finish() {
-    Outcome<PipelinePlacement>& outcome = result_.outcome;
-    outcome.stop = reason_of(stop_);
-    Certificate& certificate = outcome.certificate;
-    certificate.objective = std::numeric_limits<double>::quiet_NaN();
-    if (is_infeasible_) {
-      outcome.status = SolveStatus::kInfeasible;
-      certificate.proof = proof_;
-      if (outcome.explanation.lines.empty()) {
-        outcome.explanation.binding = "memory";
-        outcome.explanation.lines.emplace_back(
-            "no line of stages keeps every device within its memory cap, with the microbatches "
-            "that are in flight there");
-      }
-    } else {
-      certificate.lower_bound = std::min(proved(), best_);
-      certificate.proof = is_complete_ ? "no chain of downsets below the bound"
-                                       : "least device time spread over devices and stages";
-      if (best_placement_) {
-        certificate.objective = best_;
-        const double tolerance = std::max(kExact, options_.search.tolerance);
-        outcome.status = best_ <= *certificate.lower_bound * (1 + tolerance)
-                             ? SolveStatus::kOptimal
-                             : SolveStatus::kFeasible;
-        outcome.plan = std::move(best_placement_);
-      }
-    }
+    known_.lower_bound = proved();
+    if (!known_.is_infeasible) known_.proof = "least device time spread over devices and stages";
     result_.num_pairs = pairs_at_start_ - pairs_left_;
+    result_.outcome = make_pipeline_outcome(
+        std::move(known_), options_.search.tolerance,
+        "no line of stages keeps every device within its memory cap, with the microbatches that "
+        "are in flight there");
     return std::move(result_);
   }
 
@@ -392,21 +328,14 @@ class Planner {
   const PipelineTerms& terms_;
   const PipelineSearchOptions& options_;
   const RunContext& context_;
-  const bool is_training_;
+  const PipelineGroups groups_of_;
   const int max_replicas_;
-  const int most_in_flight_;
   std::int64_t pairs_left_;
   const std::int64_t pairs_at_start_;
   double slowest_bound_ = 0, sum_bound_ = 0, batch_bound_ = 0;
-  double best_ = kUnlimited;    // true
-  double priced_ = kUnlimited;  // at the fastest rates; the same without pair rates
-  std::optional<PipelinePlacement> best_placement_;
-  bool is_complete_ = false;  // all downsets were searched to the end
-  bool is_infeasible_ = false;
-  std::string proof_;
-  SplitMix64 random_{options_.search.seed};
-  int num_orders_made_ = 0;
-  ChainStop stop_ = ChainStop::kFinished;
+  double slowest_ = kUnlimited;                 // stage, of the plans found the fastest one
+  double priced_ = kUnlimited;                  // at the fastest rates; the same without pair rates
+  PipelineKnowledge<PipelinePlacement> known_;  // true values
   PipelinePlacementSearch result_;
 };
 

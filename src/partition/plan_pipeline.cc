@@ -8,21 +8,29 @@
 #include <queue>
 #include <utility>
 
+#include "partition/batch_bound.h"
 #include "partition/batch_search.h"
+#include "partition/composition_bound.h"
 #include "partition/downsets.h"
 #include "partition/free_operators.h"
 #include "partition/line_balancing.h"
+#include "partition/lone_operators.h"
 #include "partition/model_stage_times.h"
 #include "partition/pipeline_chain.h"
 #include "partition/pipeline_line.h"
+#include "partition/pipeline_outcome.h"
+#include "partition/pipeline_shares.h"
+#include "partition/stage_orders.h"
 
 namespace plimsoll::partition {
 namespace {
 
-constexpr double kExact = 1e-9;         // relative; what counts as closed
 constexpr double kNearlyClosed = 1e-4;  // relative; from there on guesses stand just below the best
-constexpr const char* kNothingFits = "no contiguous pipeline fits, whatever its stages take";
-constexpr std::int64_t kDefaultPairs = 20'000'000'000;
+constexpr std::int64_t kDefaultPairs = 80'000'000;  // some ten seconds
+constexpr std::int64_t kFewDownsets = 4096;         // more are not looked at before more orders
+constexpr int kGroupsOfAPair = 32;                  // that are summed up in its time
+constexpr int kMaxPrefixes = 512;                   // of one order
+constexpr int kIdleRounds = 6;                      // of orders around the best plan
 
 // splitmix64
 std::uint64_t next_random(std::uint64_t& state) {
@@ -44,26 +52,89 @@ class Planner {
         pairs_at_start_(pairs_left_) {}
 
   PipelineSearch run() {
-    if (!explain_lone_operators()) return finish();
+    known_.explanation = explain_lone_operators(model_);
+    if (!known_.explanation.lines.empty()) {
+      known_.is_infeasible = true;
+      known_.proof = "an operator fits no device";
+      return finish();
+    }
     lower_bound_ = slowest_at_least();
     sum_bound_ = sum_at_least();
+    if (sums_count() && options_.rules.prices_devices) {
+      shares_.emplace(share_items(model_, groups_, options_.max_data_parallel));
+      const double bound = shares_->batch(times_of_slowest(), lower_bound_);
+      if (bound < kUnlimited) batch_bound_ = bound;
+    }
     if (options_.rules.starts_from_orders) {
       std::uint64_t random = options_.search.seed;
-      for (int i = 0; i < options_.num_orders && stop_ == ChainStop::kFinished; ++i) {
+      for (int i = 0; i < options_.num_orders && known_.stop == ChainStop::kFinished; ++i) {
         std::vector<std::uint64_t> keys(groups_.nodes.size());
         if (i > 0) {
           for (auto& key : keys) key = next_random(random);
         }
         Downsets prefixes(groups_);
-        add_prefixes(topological_order(groups_, keys), prefixes);
-        if (prefixes.finish(context_)) search(prefixes, false);
+        add_prefixes(topological_order(groups_, keys), 1, prefixes);
+        if (finish_cuts(prefixes)) search(prefixes, false);
       }
     }
-    if (stop_ == ChainStop::kFinished && !is_closed()) search_all();
+    bound_by_whole_stages();
+    if (options_.rules.starts_from_orders) improve();
+    if (known_.stop == ChainStop::kFinished && !is_closed()) search_all();
+    if (!is_closed()) bound_by_whole_stages();
     return finish();
   }
 
  private:
+  // Where downsets are many: chains over several orders around the best plan's stages at once.
+  void improve() {
+    if (is_line(model_, options_) || !has_many_downsets()) return;
+    StageOrders orders(groups_, options_.search.seed, kMaxPrefixes);
+    for (int idle = 0; idle < kIdleRounds && known_.stop == ChainStop::kFinished && !is_closed();
+         ++idle) {
+      const double before = known_.best;
+      Downsets prefixes(groups_);
+      orders.add_next(options_.num_orders, stages_of_best(), prefixes);
+      if (!finish_cuts(prefixes)) return;
+      search(prefixes, false);
+      if (known_.best < before) idle = -1;
+    }
+  }
+
+  bool has_many_downsets() const {
+    std::vector<char> holds(groups_.nodes.size(), 1);
+    std::int64_t count = 1;
+    while (count <= kFewDownsets && next_downset(groups_, holds)) ++count;
+    return count > kFewDownsets;
+  }
+
+  // [num_groups] of the best plan, the last stage is 0; empty without a plan.
+  std::vector<int> stages_of_best() const {
+    if (!known_.plan) return {};
+    std::vector<int> of_operator(model_.operators.size());
+    const int last = static_cast<int>(known_.plan->stages.size()) - 1;
+    for (int s = 0; s <= last; ++s) {
+      for (const int op : known_.plan->stages[s].operators) of_operator[op] = last - s;
+    }
+    std::vector<int> stage_of;
+    for (const auto& nodes : groups_.nodes) stage_of.push_back(of_operator[nodes[0]]);
+    return stage_of;
+  }
+
+  bool finish_cuts(Downsets& cuts) {
+    if (cuts.finish(context_)) return true;
+    known_.stop = context_.is_cancelled() ? ChainStop::kCancelled : ChainStop::kDeadline;
+    return false;
+  }
+
+  void bound_by_whole_stages() {
+    if (!shares_ || !(times_of_slowest() > 0) || known_.best == kUnlimited) return;
+    CompositionSearch search;
+    search.weight = times_of_slowest();
+    search.slowest = lower_bound_;
+    search.goal = known_.best;
+    batch_bound_ = std::max(batch_bound_, bound_by_compositions(shares_->items(), search));
+  }
+
   double times_of_slowest() const {
     return options_.objective == PipelineObjective::kBatch ? *model_.num_microbatches - 1.0 : 1.0;
   }
@@ -73,35 +144,7 @@ class Planner {
     return sums_count() ? std::max(batch_bound_, sum_bound_ + times_of_slowest() * lower_bound_)
                         : lower_bound_;
   }
-  bool is_closed() const { return best_ <= proved() * (1 + kExact); }
-
-  // Does every operator fit some stage of its own? Else nothing does.
-  bool explain_lone_operators() {
-    for (int op = 0; op < model_.num_operators(); ++op) {
-      Bytes least = std::numeric_limits<Bytes>::max();
-      for (const TensorParallelChoices& degree : model_.operators[op].degrees) {
-        if (degree.degree > model_.num_devices) continue;
-        for (const OperatorChoice& choice : degree.choices) {
-          least = std::min(least, choice.per_microbatch + choice.memory);
-        }
-      }
-      if (least == std::numeric_limits<Bytes>::max()) {
-        is_infeasible_ = true;
-        explanation_.binding = "devices";
-        explanation_.lines.push_back(place_of(model_, op) +
-                                     " needs a tensor-parallel degree of more than " +
-                                     std::to_string(model_.num_devices) + " devices");
-      } else if (model_.memory_cap && least > *model_.memory_cap) {
-        is_infeasible_ = true;
-        explanation_.binding = "memory";
-        explanation_.missing = std::max(explanation_.missing, least - *model_.memory_cap);
-        explanation_.lines.push_back(place_of(model_, op) + " alone needs " + format_bytes(least) +
-                                     " on a device, with one microbatch in flight");
-      }
-    }
-    proof_ = "an operator fits no device";
-    return !is_infeasible_;
-  }
+  bool is_closed() const { return known_.best <= proved() * (1 + kExactPipeline); }
 
   // The device time of everything, spread evenly; and every operator in the stage that suits it
   // best.
@@ -110,52 +153,27 @@ class Planner {
     double slowest = 0;
     for (std::size_t g = 0; g < groups_.nodes.size(); ++g) {
       work += groups_.time_ms[0][g];
-      slowest = std::max(slowest, least_share(groups_.nodes[g][0]));
+      slowest = std::max(slowest,
+                         least_stage_ms(model_, groups_.nodes[g][0], options_.max_data_parallel));
     }
-    return std::max(slowest, work / model_.num_devices) * (1 - kExact);
+    return std::max(slowest, work / model_.num_devices) * (1 - kExactPipeline);
   }
 
   double sum_at_least() const {
     double sum = 0;
-    for (int op = 0; op < model_.num_operators(); ++op) sum += least_share(op);
-    return sum * (1 - kExact);
-  }
-
-  // What an operator adds at least to its stage's time.
-  double least_share(int op) const {
-    double least = kUnlimited;
-    for (const TensorParallelChoices& degree : model_.operators[op].degrees) {
-      const int most = std::min(model_.num_devices / degree.degree, options_.max_data_parallel);
-      for (int d = 1; d <= most; ++d) {
-        if (model_.num_microbatches && *model_.num_microbatches % d != 0) continue;
-        const double n = model_.num_microbatches.value_or(d);
-        for (const OperatorChoice& choice : degree.choices) {
-          const auto parameters = static_cast<double>(choice.parameters);
-          least = std::min(
-              least, choice.time_ms / d + 4.0 * (d - 1) * parameters / d / n / model_.bandwidth);
-        }
-      }
-    }
-    return least;
-  }
-
-  static void add_prefixes(const std::vector<int>& order, Downsets& cuts) {
-    std::vector<char> holds(order.size(), 0);
-    cuts.add(holds);
-    for (const int g : order) {
-      holds[g] = 1;
-      cuts.add(holds);
-    }
+    for (int op = 0; op < model_.num_operators(); ++op)
+      sum += least_stage_ms(model_, op, options_.max_data_parallel);
+    return sum * (1 - kExactPipeline);
   }
 
   // As search_all(), for lines.
   void search_lines() {
     LineBalancer line(groups_);
-    stop_ = line.find_downsets(options_.max_downsets, context_);
+    known_.stop = line.find_downsets(options_.max_downsets, context_);
     result_.num_downsets = line.num_downsets();
-    if (stop_ != ChainStop::kFinished) return;
+    if (known_.stop != ChainStop::kFinished) return;
     line_ = &line;
-    is_complete_ = true;
+    known_.is_complete = true;
     search_slowest();
     line_ = nullptr;
   }
@@ -163,10 +181,10 @@ class Planner {
   // As ask(), of lines.
   GuessAnswer ask_line(double limit) {
     pairs_left_ -= line_->num_steps();
-    if (pairs_left_ < 0) stop_ = ChainStop::kEffort;
-    if (context_.is_cancelled()) stop_ = ChainStop::kCancelled;
-    if (context_.is_past_deadline()) stop_ = ChainStop::kDeadline;
-    if (stop_ != ChainStop::kFinished) return {Guess::kStopped};
+    if (pairs_left_ < 0) known_.stop = ChainStop::kEffort;
+    if (context_.is_cancelled()) known_.stop = ChainStop::kCancelled;
+    if (context_.is_past_deadline()) known_.stop = ChainStop::kDeadline;
+    if (known_.stop != ChainStop::kFinished) return {Guess::kStopped};
     const auto station_of = line_->find(limit, max_count());
     if (!station_of) return {Guess::kNone};
     return take(make_line_plan(model_, groups_, *station_of), kUnlimited);
@@ -182,26 +200,22 @@ class Planner {
     result_.num_downsets = 0;
     do {
       if (++result_.num_downsets > options_.max_downsets) {
-        stop_ = ChainStop::kEffort;
+        known_.stop = ChainStop::kEffort;
       } else if (result_.num_downsets % 256 == 0 && context_.is_cancelled()) {
-        stop_ = ChainStop::kCancelled;
+        known_.stop = ChainStop::kCancelled;
       } else if (result_.num_downsets % 256 == 0 && context_.is_past_deadline()) {
-        stop_ = ChainStop::kDeadline;
+        known_.stop = ChainStop::kDeadline;
       }
-      if (stop_ != ChainStop::kFinished) return;
+      if (known_.stop != ChainStop::kFinished) return;
       cuts.add(holds);
     } while (next_downset(groups_, holds));
-    if (!cuts.finish(context_)) {
-      stop_ = context_.is_cancelled() ? ChainStop::kCancelled : ChainStop::kDeadline;
-      return;
-    }
-    search(cuts, true);
+    if (finish_cuts(cuts)) search(cuts, true);
   }
 
   // Chains of these cuts; what has no chain of all cuts is proved.
   void search(const Downsets& cuts, bool is_complete) {
     cuts_ = &cuts;
-    is_complete_ = is_complete;
+    known_.is_complete = is_complete;
     ModelStageTimes times(
         model_, groups_, cuts,
         {options_.max_data_parallel, options_.max_knapsack_nodes, options_.rules.bounds_stages});
@@ -232,9 +246,10 @@ class Planner {
     search.uses_windows = options_.rules.uses_windows;
     search.drops_dominated = options_.rules.drops_dominated;
     search.pairs_left = &pairs_left_;
+    bound_rest(limit, sum_limit, search);
     const PipelineChainAnswer answer = find_pipeline_chain(*cuts_, *times_, search, context_);
     if (answer.stop != ChainStop::kFinished) {
-      stop_ = answer.stop;
+      known_.stop = answer.stop;
       return {Guess::kStopped};
     }
     if (!answer.chain) return {answer.is_proof ? Guess::kNone : Guess::kUnknown};
@@ -242,6 +257,16 @@ class Planner {
     for (const StageQuery& query : answer.chain->stages)
       plan.stages.push_back(times_->make_stage(query));
     return take(std::move(plan), answer.chain->sum);
+  }
+
+  // What the groups outside a cut add at least, at the prices that rule out most.
+  void bound_rest(double limit, double sum_limit, PipelineChainSearch& search) {
+    if (!shares_ || !std::isfinite(limit) || !std::isfinite(sum_limit)) return;
+    const BatchPrices prices = shares_->prices_within(limit);
+    search.rest = least_after_cuts(*shares_, prices, *cuts_);
+    pairs_left_ -= std::int64_t{cuts_->size()} * (1 + groups_.num_groups() / kGroupsOfAPair);
+    search.credit = prices.device_ms * limit;
+    if (model_.memory_cap) search.credit += prices.byte * static_cast<double>(*model_.memory_cap);
   }
 
   // Keeps the plan if it is the best.
@@ -253,9 +278,10 @@ class Planner {
       total += figures.time_ms;
     }
     const double value = sums_count() ? total + times_of_slowest() * most : most;
-    if (value < best_) {
-      best_ = value;
-      best_plan_ = std::move(plan);
+    if (value < known_.best) {
+      known_.best = value;
+      slowest_ = most;
+      known_.plan = std::move(plan);
       report();
     }
     return {Guess::kFound, most, std::min(total, sum_at_most)};
@@ -263,33 +289,33 @@ class Planner {
 
   void report() const {
     if (context_.progress) {
-      context_.progress({pairs_at_start_ - pairs_left_, best_, proved()});
+      context_.progress({pairs_at_start_ - pairs_left_, known_.best, proved()});
     }
   }
 
   void search_slowest() {
     double lower = lower_bound_;  // of these cuts
-    const bool has_plan = best_plan_.has_value();
+    const bool has_plan = known_.plan.has_value();
     const auto refuse = [&](double limit, Guess answer) {
       lower = limit;
-      if (is_complete_ && answer == Guess::kNone) lower_bound_ = std::max(lower_bound_, limit);
+      if (known_.is_complete && answer == Guess::kNone)
+        lower_bound_ = std::max(lower_bound_, limit);
       report();
     };
     if (!has_plan) {
       const Guess answer = ask(kUnlimited, kUnlimited).guess;
-      if (answer == Guess::kNone && is_complete_) {
-        is_infeasible_ = true;
-        proof_ = kNothingFits;
+      if (answer == Guess::kNone && known_.is_complete) {
+        known_.is_infeasible = true;
       }
       if (answer != Guess::kFound) return;
     }
     // The best so far may be the best there is: then one question ends it.
     bool is_first = has_plan;
-    while (best_ > lower * (1 + kExact)) {
-      const bool asks_for_less = is_first || best_ - lower <= kNearlyClosed * best_;
-      double guess = lower + (best_ - lower) / 2;
-      if (best_ > 2 * lower && lower > 0) guess = std::sqrt(lower * best_);
-      if (asks_for_less) guess = best_ * (1 - kExact / 2);
+    while (slowest_ > lower * (1 + kExactPipeline)) {
+      const bool asks_for_less = is_first || slowest_ - lower <= kNearlyClosed * slowest_;
+      double guess = lower + (slowest_ - lower) / 2;
+      if (slowest_ > 2 * lower && lower > 0) guess = std::sqrt(lower * slowest_);
+      if (asks_for_less) guess = slowest_ * (1 - kExactPipeline / 2);
       is_first = false;
       const Guess answer = ask(guess, kUnlimited).guess;
       if (answer == Guess::kStopped) return;
@@ -302,44 +328,23 @@ class Planner {
     search.weight = times_of_slowest();
     search.slowest_at_least = lower_bound_;
     search.sum_at_least = sum_bound_;
-    search.best = &best_;
+    search.best = &known_.best;
+    if (shares_) search.sum_within = [&](double limit) { return shares_->sum_within(limit); };
     search.ask = [&](double limit, double sum_limit) { return ask(limit, sum_limit); };
     search.prove = [&](double bound) {
-      if (is_complete_) batch_bound_ = std::max(batch_bound_, bound);
+      if (known_.is_complete) batch_bound_ = std::max(batch_bound_, bound);
       report();
     };
-    is_infeasible_ = search_batch(search) == Guess::kNone && is_complete_;
-    if (is_infeasible_) proof_ = kNothingFits;
+    known_.is_infeasible = search_batch(search) == Guess::kNone && known_.is_complete;
   }
 
   PipelineSearch finish() {
-    Outcome<PipelinePlan>& outcome = result_.outcome;
-    outcome.stop = reason_of(stop_);
-    Certificate& certificate = outcome.certificate;
-    certificate.objective = std::numeric_limits<double>::quiet_NaN();
-    if (is_infeasible_) {
-      outcome.status = SolveStatus::kInfeasible;
-      certificate.proof = proof_;
-      if (explanation_.lines.empty()) {
-        explanation_.binding = "memory";
-        explanation_.lines.emplace_back(
-            "no pipeline of these operators keeps its microbatches in flight within a device");
-      }
-      outcome.explanation = std::move(explanation_);
-    } else {
-      certificate.lower_bound = std::min(proved(), best_);
-      certificate.proof = "least device time spread evenly";
-      if (is_complete_) certificate.proof = "no chain of downsets below the bound";
-      outcome.status = SolveStatus::kLimit;
-      if (best_plan_) {
-        certificate.objective = best_;
-        const bool is_optimal =
-            best_ <= *certificate.lower_bound * (1 + std::max(kExact, options_.search.tolerance));
-        outcome.status = is_optimal ? SolveStatus::kOptimal : SolveStatus::kFeasible;
-        outcome.plan = std::move(best_plan_);
-      }
-    }
+    known_.lower_bound = proved();
+    known_.proof = known_.is_infeasible ? known_.proof : "least device time spread evenly";
     result_.num_pairs = pairs_at_start_ - pairs_left_;
+    result_.outcome = make_pipeline_outcome(
+        std::move(known_), options_.search.tolerance,
+        "no pipeline of these operators keeps its microbatches in flight within a device");
     return std::move(result_);
   }
 
@@ -351,17 +356,13 @@ class Planner {
   const std::int64_t pairs_at_start_;
   const Downsets* cuts_ = nullptr;
   ModelStageTimes* times_ = nullptr;
-  LineBalancer* line_ = nullptr;  // where stages are those of a line
-  bool is_complete_ = false;
-  double lower_bound_ = 0;  // of the slowest stage
-  double sum_bound_ = 0;    // of the sum
-  double batch_bound_ = 0;  // of the batch
-  double best_ = kUnlimited;
-  std::optional<PipelinePlan> best_plan_;
-  bool is_infeasible_ = false;
-  std::string proof_;
-  Explanation explanation_;
-  ChainStop stop_ = ChainStop::kFinished;
+  LineBalancer* line_ = nullptr;      // where stages are those of a line
+  double lower_bound_ = 0;            // of the slowest stage
+  double sum_bound_ = 0;              // of the sum
+  double batch_bound_ = 0;            // of the batch
+  std::optional<BatchBound> shares_;  // where sums count
+  double slowest_ = kUnlimited;       // stage of the best plan
+  PipelineKnowledge<PipelinePlan> known_;
   PipelineSearch result_;
 };
 

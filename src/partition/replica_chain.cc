@@ -8,8 +8,8 @@
 namespace plimsoll::partition {
 namespace {
 
-constexpr double kRounding = 1e-9;              // relative; how far sums of one set may differ
-constexpr std::int64_t kEntriesOfAPair = 1024;  // ways to use devices that a pair stands for
+constexpr double kRounding = 1e-9;            // relative; how far sums of one set may differ
+constexpr std::int64_t kEntriesOfAPair = 32;  // ways to use devices that a pair stands for
 constexpr std::int64_t kMaxEntries = std::int64_t{1} << 25;  // 512 MiB of them
 
 struct Option {
@@ -49,8 +49,8 @@ class Search {
       num_states_ *= static_cast<int>(kind.devices.size()) + 1;
     }
     add_options(0, {});
-    add_up(terms.node_bytes, node_bytes_);
-    add_up(terms.per_microbatch, per_microbatch_);
+    node_bytes_ = cuts.add_up(terms.node_bytes);
+    per_microbatch_ = cuts.add_up(terms.per_microbatch);
     describe_states();
     const auto num_entries = static_cast<std::int64_t>(is_allowed_.size());
     pair_cost_ = 1 + num_entries / kEntriesOfAPair;
@@ -96,28 +96,20 @@ class Search {
     }
   }
 
-  // Prefix sums over the cuts.
-  void add_up(const std::vector<Bytes>& of_groups, std::vector<Bytes>& of_cuts) const {
-    of_cuts.assign(static_cast<std::size_t>(cuts_.size()), 0);
-    std::vector<int> members;
-    for (int cut = 0; cut < cuts_.size(); ++cut) {
-      cuts_.members_between(0, cut, members);
-      for (const int g : members) of_cuts[cut] += of_groups[g];
-    }
-  }
-
   void describe_states() {
     used_.resize(static_cast<std::size_t>(num_states_));
     left_rate_.resize(used_.size());
+    credit_.resize(used_.size());
     is_allowed_.resize(used_.size() * options_.size());
     for (int state = 0; state < num_states_; ++state) {
       const auto used_of = [&](int kind) {
         return state / strides_[kind] % (static_cast<int>(groups_.kinds[kind].devices.size()) + 1);
       };
       for (int k = 0; k < groups_.num_kinds(); ++k) {
+        const int left = static_cast<int>(groups_.kinds[k].devices.size()) - used_of(k);
         used_[state] += used_of(k);
-        left_rate_[state] +=
-            (static_cast<int>(groups_.kinds[k].devices.size()) - used_of(k)) / slowness_[k];
+        left_rate_[state] += left / slowness_[k];
+        if (!search_.rest.empty()) credit_[state] += left * search_.credits[k];
       }
       for (std::size_t o = 0; o < options_.size(); ++o) {
         const auto& wanted = options_[o].devices.of_kinds;
@@ -180,11 +172,18 @@ class Search {
         if (time < 0) time = stage_ms(pair, option, own);
         if (time > limit_) break;
         const double sum = from[state].sum + time;
-        if (sum >= enough || !fits(pair, option, used_[used])) continue;
+        if (sum >= enough || leaves_too_much(sum, end, used)) continue;
+        if (!fits(pair, option, used_[used])) continue;
         to[used] = {sum, begin, static_cast<int>(o)};
         is_reached_[end] = 1;
       }
     }
+  }
+
+  // The rest adds more than is of use, whatever it is.
+  bool leaves_too_much(double sum, int end, int used) const {
+    if (search_.rest.empty()) return false;
+    return sum + search_.rest[end] - credit_[used] > search_.sum_limit * (1 + kRounding);
   }
 
   bool may_run(const Option& option, const Pair& pair) const {
@@ -267,6 +266,7 @@ class Search {
   int num_states_ = 1;
   std::vector<int> used_;          // [num_states] devices
   std::vector<double> left_rate_;  // [num_states] ms of work that the others do in a ms
+  std::vector<double> credit_;     // [num_states] of the devices left
   std::vector<char> is_allowed_;   // [num_states][num_options] enough devices are left
   std::vector<Bytes> node_bytes_, per_microbatch_;  // [cuts]
   std::vector<Entry> best_;                         // [cuts][num_states]

@@ -53,6 +53,9 @@ struct ReplicaChain {
 struct ReplicaChainSearch {
   double limit = kUnlimited;      // of every stage
   double sum_limit = kUnlimited;  // larger sums are of no use
+  // [cuts], [num_kinds] or empty. A sum grows by at least rest[cut] less the credits of the devices
+  // left, on the way from a cut to the end.
+  std::vector<double> rest, credits;
   bool uses_windows = true;
   std::int64_t* pairs_left = nullptr;  // counted down; at 0 the search stops
 };

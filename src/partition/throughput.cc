@@ -1,26 +1,19 @@
 #include "plimsoll/partition/throughput.h"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <utility>
 
 #include "partition/share_bound.h"
+#include "plimsoll/core/clock_share.h"
 #include "plimsoll/partition/placement_bounds.h"
 
 namespace plimsoll::partition {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-RunContext first_third(const RunContext& context) {
-  RunContext first = context;
-  const auto now = Clock::now();
-  if (context.deadline && *context.deadline > now) {
-    first.deadline = now + (*context.deadline - now) / 3;
-  }
-  return first;
-}
+// Shares of the clock, so that there is a plan when it ends.
+constexpr double kBoundShare = 0.3;  // of all
+constexpr double kStartShare = 0.3;  // of what the bound leaves
 
 // A bound of all placements bounds the contiguous ones too.
 void raise_bound(const PlacementBound& bound, double tolerance,
@@ -51,7 +44,8 @@ Result<ThroughputPlacement> place_for_throughput(const CostGraph& graph,
     return fail(ErrorCode::kUsage, "throughput options", "a program time limit that is not above 0",
                 "give more than 0, or leave it out");
   }
-  PLIMSOLL_ASSIGN(const PlacementBound bound, bound_placement(graph, cheap, context));
+  PLIMSOLL_ASSIGN(const PlacementBound bound,
+                  bound_placement(graph, cheap, share_clock(context, kBoundShare)));
   ThroughputPlacement result;
   if (bound.is_infeasible) {
     result.outcome.status = SolveStatus::kInfeasible;
@@ -62,9 +56,10 @@ Result<ThroughputPlacement> place_for_throughput(const CostGraph& graph,
 
   ContiguousSplitOptions split_options;
   split_options.search = options.search;
-  PLIMSOLL_ASSIGN(ContiguousSplit split,
-                  split_contiguously(graph, split_options,
-                                     options.is_contiguous ? context : first_third(context)));
+  PLIMSOLL_ASSIGN(
+      ContiguousSplit split,
+      split_contiguously(graph, split_options,
+                         options.is_contiguous ? context : share_clock(context, kStartShare)));
   result.num_groups = split.num_groups;
   result.num_pairs = split.num_pairs;
   if (options.is_contiguous) {
@@ -79,6 +74,9 @@ Result<ThroughputPlacement> place_for_throughput(const CostGraph& graph,
     result.num_groups = placed.num_groups;
     result.num_moves = placed.num_moves;
     result.outcome = std::move(placed.outcome);
+    Certificate& certificate =
+        result.outcome.certificate;  // its bound is the one handed in, or better
+    if (certificate.lower_bound == bound.lower_bound) certificate.proof = bound.proof;
   }
   Outcome<DeviceAssignment>& outcome = result.outcome;
   if (outcome.status == SolveStatus::kInfeasible) return result;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plimsoll/solve/effort_clock.h"
 #include "plimsoll/solve/small_simplex.h"
 
 namespace plimsoll::solve {
@@ -131,7 +132,10 @@ class Generation {
     return solutions_.back();
   }
 
-  bool is_spent() const { return result_.num_evaluations >= options_.max_evaluations; }
+  bool is_spent() const {
+    return result_.num_evaluations >= options_.max_evaluations ||
+           (options_.context != nullptr && is_stopped(*options_.context));
+  }
 
   // Smallest e so that a mean of solutions fills no account beyond e times its cap. False where
   // more than 1 is proved.

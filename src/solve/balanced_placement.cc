@@ -7,76 +7,24 @@
 #include <limits>
 
 #include "plimsoll/solve/bound_placement.h"
-#include "plimsoll/solve/content_search.h"
-#include "plimsoll/solve/filtered_bound.h"
+#include "plimsoll/solve/content_ladder.h"
 #include "plimsoll/solve/placement_annealing.h"
 #include "plimsoll/solve/placement_completion.h"
 #include "plimsoll/solve/placement_dive.h"
+#include "plimsoll/solve/placement_judge.h"
+#include "solve/balance_parts.h"
 
 namespace plimsoll::solve {
 namespace {
 
-constexpr int kMaxEnumeratedCauses = 8;
 constexpr int kMaxAnnealedParts = 3;
-constexpr std::size_t kPoolSize = 8;
+constexpr double kToAim = 0.99;           // of the tolerance: checks of bounds lose a little
 constexpr double kRoundingSlack = 1e-10;  // of whole-number loads in dives
-constexpr int kMaxContentClasses = 120;
-constexpr double kSmallGap = 5e-3;  // constructions are of no use below
+constexpr double kSmallGap = 5e-3;        // constructions are of no use below
 
 enum class Sharpness { kCheap, kCoarse, kFine };
 
-std::string describe(BoundMethod method, const PlacementBound& bound) {
-  switch (method) {
-    case BoundMethod::kNone:
-      return "";
-    case BoundMethod::kAverage:
-      return "the average over ranks";
-    case BoundMethod::kFiltered:
-      return "the average over ranks of what a target leaves";
-    case BoundMethod::kWindows:
-      return fmt::format("dual feasible functions in {} windows of the slowest load",
-                         std::int64_t{bound.num_windows});
-    case BoundMethod::kPatterns:
-      return fmt::format("contents of hosts and ranks in {} windows of the slowest load",
-                         std::int64_t{bound.num_windows});
-    case BoundMethod::kBranched:
-      return fmt::format(
-          "contents of hosts and ranks in {} windows of the slowest load and of the "
-          "numbers of uniform units",
-          std::int64_t{bound.num_windows});
-    case BoundMethod::kMemory:
-      return "weighted bytes that all units need exceed the weighted caps";
-  }
-  return "";
-}
-
-// Without device and host choices of more parts.
-void limit_parts(const PlacementGroups& groups, std::int64_t most, Survivors& survivors) {
-  for (std::size_t c = 0; c < groups.choices.size(); ++c) {
-    const GroupChoice& choice = groups.choices[c];
-    if (!choice.is_everywhere && choice.num_parts > most) survivors.choice[c] = 0;
-  }
-}
-
-std::int64_t most_parts(const PlacementGroups& groups, const Survivors& survivors) {
-  std::int64_t most = 1;
-  for (std::size_t c = 0; c < groups.choices.size(); ++c) {
-    const GroupChoice& choice = groups.choices[c];
-    if (survivors.choice[c] && !choice.is_everywhere) most = std::max(most, choice.num_parts);
-  }
-  return most;
-}
-
-// The placements that use no causes but some.
-struct Part {
-  PlacementItems items;
-  double constant = 0;     // ms, the floor and the charges of all its causes
-  double lower_bound = 0;  // of the objective
-  FilteredBound bound;
-  std::uint64_t forbidden = 0;  // causes, a bit each
-  std::string proof;
-  std::vector<Start> starts;
-};
+using Part = BalancePart;
 
 class Balancer {
  public:
@@ -86,7 +34,8 @@ class Balancer {
         options_(options),
         search_(search),
         clock_(context, options.stop_at < 0 ? EffortClock::kNever : options.stop_at),
-        effort_(search.effort < 0 ? kDefaultBalanceEffort : search.effort) {
+        effort_(search.effort < 0 ? kDefaultBalanceEffort : search.effort),
+        tolerance_(kToAim * search.tolerance) {
     best_.objective = kInfinity;
   }
 
@@ -102,13 +51,13 @@ class Balancer {
       refute(effort_ / 100);
     }
     if (options_.uses_patterns) search_contents_of_parts(effort_ / 8);
-    if (options_.uses_annealing) anneal_parts(effort_ / 8);
+    anneal_parts();
     if (options_.uses_patterns) {
       sharpen(Sharpness::kFine);
-      search_contents_of_parts(effort_ / 8 * 3);
+      search_contents_of_parts(effort_ / 8 * (is_small() ? 3 : 5));
     }
-    if (options_.uses_annealing) anneal_parts(effort_ / 8);
-    if (options_.uses_dives) refute(effort_);
+    anneal_parts();
+    if (options_.uses_dives) refute(effort_ / 4);
     return finish();
   }
 
@@ -120,7 +69,7 @@ class Balancer {
   }
 
   bool is_closed(const Part& part) const {
-    return part.lower_bound * (1 + search_.tolerance) >= best_.objective;
+    return part.lower_bound * (1 + tolerance_) >= best_.objective;
   }
 
   void report() const {
@@ -147,56 +96,20 @@ class Balancer {
   }
 
   void make_parts() {
-    const int num_causes = static_cast<int>(problem_.charges.size());
-    if (num_causes == 0 || num_causes > kMaxEnumeratedCauses) {
-      add_part(std::vector<bool>(problem_.charges.size(), true), num_causes > 0);
-    } else {
-      for (unsigned set = 0; set < (1U << num_causes); ++set) {
-        std::vector<bool> allowed(problem_.charges.size());
-        for (int cause = 0; cause < num_causes; ++cause) allowed[cause] = (set >> cause & 1) != 0;
-        add_part(allowed, false);
-      }
-    }
-    std::stable_sort(parts_.begin(), parts_.end(),
-                     [](const Part& a, const Part& b) { return a.lower_bound < b.lower_bound; });
+    BalanceParts parts = make_balance_parts(problem_, groups_, best_.objective, tolerance_, clock_);
+    parts_ = std::move(parts.parts);
+    infeasible_ = std::move(parts.infeasible);
     report();
   }
 
-  // A part that no placement is in is not kept; the last proof says why.
-  void add_part(const std::vector<bool>& is_cause_allowed, bool is_charged_apart) {
-    Part part;
-    part.constant = problem_.floor_ms;
-    for (std::size_t cause = 0; cause < is_cause_allowed.size(); ++cause) {
-      if (is_cause_allowed[cause]) {
-        if (!is_charged_apart) part.constant += problem_.charges[cause];
-      } else {
-        part.forbidden |= std::uint64_t{1} << cause;
-      }
-    }
-    part.bound = filtered_bound(groups_of(part.forbidden));
-    if (part.bound.infeasible) {
-      infeasible_ = part.bound.infeasible;
-      return;
-    }
-    part.lower_bound = part.bound.value + part.constant;
-    part.proof = "the average over ranks of what a target leaves";
-    if (has_plan() && is_closed(part)) {
-      parts_.push_back(std::move(part));
-      return;
-    }
-    ItemFilter filter;
-    if (!is_cause_allowed.empty()) filter.is_cause_allowed = is_cause_allowed;
-    part.items = make_placement_items(problem_, filter);
-    parts_.push_back(std::move(part));
+  PlacementGroups groups_of(const Part& part) const {
+    return part.forbidden == 0 ? groups_ : without_causes(groups_, part.forbidden);
   }
 
-  PlacementGroups groups_of(std::uint64_t forbidden) const {
-    return forbidden == 0 ? groups_ : without_causes(groups_, forbidden);
-  }
-
-  bool is_searchable(const Part& part) const {
-    return part.items.problem != nullptr && part.items.empty_units.empty() &&
-           !clock_.is_stopped() && !is_closed(part);
+  bool is_searchable(Part& part) const {
+    if (clock_.is_stopped() || is_closed(part)) return false;
+    part.find_items(problem_);
+    return part.items.empty_units.empty();
   }
 
   StartOptions start_options(const Part& part) const {
@@ -252,7 +165,7 @@ class Balancer {
       for (int i = 0; i < kMaxDives && is_searchable(part); ++i) {
         const double high = best_.objective - part.constant;
         const double target = high < kInfinity ? low + (high - low) / 2 : 2 * low;
-        if (!(target < high * (1 - search_.tolerance))) break;
+        if (!(target < high * (1 - tolerance_))) break;
         DiveOptions options;
         options.target = target;
         options.max_nodes = nodes;
@@ -285,27 +198,30 @@ class Balancer {
     const bool is_cheap = sharpness == Sharpness::kCheap;
     if (parts_.empty() ||
         (!is_cheap && std::none_of(parts_.begin(), parts_.end(),
-                                   [this](const Part& part) { return is_searchable(part); }))) {
+                                   [this](Part& part) { return is_searchable(part); }))) {
       return;
     }
     BoundOptions options;
     if (has_plan()) options.incumbent = best_.objective;
-    options.tolerance = search_.tolerance;
+    options.tolerance = tolerance_;
     options.use_windows = sharpness == Sharpness::kCoarse;
     options.use_patterns = !is_cheap;
     options.use_fine = sharpness == Sharpness::kFine;
-    // A quarter of the effort where the units' choices are as many classes, up to a few.
+    // Of few units a quarter of the effort, else an eighth, where the units' choices are as many
+    // classes, up to a few.
     constexpr std::int64_t kManyChoices = 150;
     const std::int64_t cells = options.use_fine ? options.cells : options.coarse_cells;
     options.max_pricings = std::clamp<std::int64_t>(
-        effort_ / 4 * 100 / cells / std::clamp<std::int64_t>(count_open_choices(), 1, kManyChoices),
+        effort_ / (is_small() ? 4 : 8) * 1000 / cells /
+            std::clamp<std::int64_t>(count_open_choices(), 1, kManyChoices),
         20, 1500);
     options.max_nodes = std::clamp<std::int64_t>(effort_ / 20000, 10, 400);
-    options.max_branched_units = is_small() ? options.max_branched_units : 0;
+    // The packing of several hosts is itself a fraction, which branching does not tell.
+    if (!is_small() || problem_.num_hosts() > 1) options.max_branched_units = 0;
     clock_.spend(1);
     PlacementBound bound = bound_placement(problem_, groups_, options, clock_.context());
     clock_.spend(bound.num_pricings + bound.num_windows);
-    for (Part& part : parts_) take_bound(bound, part);
+    for (Part& part : parts_) part.take(bound);
     if (bound_.cases.empty() || bound.value > bound_.value) bound_ = std::move(bound);
     report();
   }
@@ -320,24 +236,14 @@ class Balancer {
     return count;
   }
 
-  // Of the cases that share placements with the part.
-  static void take_bound(const PlacementBound& bound, Part& part) {
-    const BoundCase* least = nullptr;
-    for (const BoundCase& c : bound.cases) {
-      if ((c.paid & part.forbidden) != 0) continue;
-      if (least == nullptr || c.value < least->value) least = &c;
-    }
-    if (least == nullptr || least->value <= part.lower_bound) return;
-    part.lower_bound = least->value;
-    part.proof = describe(least->method, bound);
-  }
-
   // The parts to search, each with its share of the effort.
   template <typename Search>
   void share_effort(std::int64_t effort, const Search& search) {
     int num_parts = 0;
-    for (const Part& part : parts_) num_parts += is_searchable(part) ? 1 : 0;
-    num_parts = std::min(num_parts, kMaxAnnealedParts);
+    for (Part& part : parts_) {
+      if (num_parts == kMaxAnnealedParts) break;
+      num_parts += is_searchable(part) ? 1 : 0;
+    }
     int done = 0;
     for (Part& part : parts_) {
       if (done == num_parts) break;
@@ -348,91 +254,50 @@ class Balancer {
   }
 
   void search_contents_of_parts(std::int64_t effort) {
+    const std::int64_t before = clock_.effort();
     share_effort(effort,
                  [this](Part& part, std::int64_t share) { search_part_by_contents(part, share); });
     ++num_searches_;
+    effort_of_contents_ += clock_.effort() - before;
   }
 
-  // Choices of few parts first: with all at once there are too many contents to round well.
   void search_part_by_contents(Part& part, std::int64_t effort) {
-    const PlacementGroups groups = groups_of(part.forbidden);
-    const double top = has_plan() ? best_.objective - part.constant : kInfinity;
-    const std::int64_t most = most_parts(groups, filter_by_target(groups, top));
-    std::vector<std::int64_t> rungs;
-    for (const std::int64_t rung : {2, 4}) {
-      if (rung < most && !is_small()) rungs.push_back(rung);
-    }
-    rungs.push_back(most);
-    const auto num_rungs = static_cast<std::int64_t>(rungs.size());
-    for (const std::int64_t rung : rungs) {
-      if (!is_searchable(part)) return;
-      const double target = has_plan() ? best_.objective - part.constant : kInfinity;
-      Survivors survivors = filter_by_target(groups, target);
-      if (survivors.is_dead()) return;
-      const AverageBound average = average_bound(groups, survivors);
-      if (average.infeasible) return;
-      limit_parts(groups, rung, survivors);
-      const std::optional<ContentModel> model =
-          make_content_model(problem_, groups, survivors, average.prices.price);
-      if (!model || model->classes.size() > kMaxContentClasses || model->items.empty()) return;
-      ContentSearchOptions options;
-      options.room =
-          bound_.room > 0 ? bound_.room : std::max(part.bound.value - model->forced_load, 1e-9);
-      options.lower_bound = part.lower_bound - part.constant;
-      options.incumbent = target;
-      options.tolerance = search_.tolerance;
-      options.max_effort = effort / num_rungs;
-      options.seed = search_.seed + num_searches_;
-      search_contents(*model, has_plan() ? &best_.placements : nullptr, options, clock_,
-                      [this](const UnitPlacements& placements) { offer(placements); });
-    }
+    ContentLadderOptions options;
+    options.search.lower_bound = part.lower_bound - part.constant;
+    options.search.tolerance = tolerance_;
+    options.search.max_effort = effort;
+    options.search.seed = search_.seed + num_searches_;
+    options.room = bound_.room;
+    options.least_load = part.bound.value;
+    options.constant = part.constant;
+    options.is_stepwise = !is_small();
+    search_content_ladder(problem_, groups_of(part), best_, options, clock_,
+                          [&](const UnitPlacements& placements) { offer(placements); });
   }
 
   void keep_start(Part& part) const {
-    if (is_within(part, best_.placements)) part.starts.insert(part.starts.begin(), best_);
+    if (part.contains(best_.placements)) part.starts.insert(part.starts.begin(), best_);
   }
 
-  static bool is_within(const Part& part, const UnitPlacements& placements) {
-    for (int unit = 0; unit < part.items.num_units; ++unit) {
-      if (part.items.find_choice(unit, placements.units[unit].choice) < 0) return false;
-    }
-    return true;
+  // Where contents describe the problem, dives find what moves do not.
+  void anneal_parts() {
+    if (!options_.uses_annealing) return;
+    const bool has_contents = effort_of_contents_ >= effort_ / 16;
+    share_effort(effort_ / (has_contents ? 32 : 8),
+                 [this](Part& part, std::int64_t share) { anneal_part(part, share); });
   }
 
-  void anneal_parts(std::int64_t effort) {
-    share_effort(effort, [this](Part& part, std::int64_t share) { anneal_part(part, share); });
-  }
-
-  // The pool by successive halving.
   void anneal_part(Part& part, std::int64_t effort) {
     if (has_plan()) keep_start(part);
-    std::vector<Start>& pool = part.starts;
-    // Many units need many moves: then few starts have them all.
-    constexpr int kManyUnits = 1000;
-    const std::int64_t moves_a_start =
-        part.items.num_units > kManyUnits ? std::int64_t{100} * part.items.num_units : 1;
-    const auto most = static_cast<std::size_t>(
-        std::clamp<std::int64_t>(effort / 3 / moves_a_start, 1, kPoolSize));
-    if (pool.size() > most) pool.resize(most);
-    const std::size_t sizes[] = {kPoolSize, 4, 2};
-    std::uint64_t seed = search_.seed + (num_annealings_++ << 8);
-    for (const std::size_t size : sizes) {
-      if (pool.size() > size) pool.resize(size);
-      for (Start& start : pool) {
-        if (!is_searchable(part)) return;
-        AnnealingOptions options;
-        options.lower_bound = part.lower_bound;
-        options.max_moves = effort / 3 / static_cast<std::int64_t>(pool.size());
-        options.moves_a_round =
-            std::clamp<std::int64_t>(options.max_moves / 8, 1000 + moves_a_start / 3, 1000000);
-        options.tolerance = search_.tolerance;
-        options.seed = ++seed;
-        start = anneal(part.items, start, options, clock_).best;
-        offer(start);
-      }
-      std::stable_sort(pool.begin(), pool.end(),
-                       [](const Start& a, const Start& b) { return a.objective < b.objective; });
-    }
+    AnnealingOptions options;
+    options.lower_bound = part.lower_bound;
+    options.max_moves = effort;
+    options.tolerance = tolerance_;
+    options.seed = search_.seed + (num_annealings_++ << 8);
+    anneal_pool(part.items, part.starts, options, clock_, [&](const Start& start) {
+      offer(start);
+      return is_searchable(part);
+    });
   }
 
   // Is there a plan at all below the incumbent? Without memory the search is smaller.
@@ -442,7 +307,7 @@ class Balancer {
       while (is_searchable(part) && is_divable(part.items) && part.items.has_exact_loads &&
              has_plan()) {
         DiveOptions options;
-        options.target = (best_.objective - part.constant) * (1 - search_.tolerance / 2);
+        options.target = (best_.objective - part.constant) * (1 - tolerance_ / 2);
         options.max_nodes = std::max<std::int64_t>(max_nodes, 1);
         options.relaxes_memory = true;
         DiveResult result = dive(part.items, options, clock_);
@@ -466,7 +331,7 @@ class Balancer {
     if (bound_.cases.empty()) {
       BoundOptions cheap;
       cheap.use_windows = cheap.use_patterns = false;
-      bound_ = bound_placement(problem_, groups_, cheap, {});
+      bound_ = bound_placement(problem_, groups_, cheap, clock_.context());
     }
     result.bound = std::move(bound_);
     if (parts_.empty() && infeasible_ && !has_plan()) {
@@ -513,11 +378,13 @@ class Balancer {
   const SearchOptions& search_;
   EffortClock clock_;
   std::int64_t effort_;
+  double tolerance_;
   PlacementGroups groups_;
   std::vector<Part> parts_;
   std::optional<MemoryProof> infeasible_;
   PlacementBound bound_;
   std::uint64_t num_searches_ = 0;  // by contents
+  std::int64_t effort_of_contents_ = 0;
   std::uint64_t num_annealings_ = 0;
   Start best_;
 };

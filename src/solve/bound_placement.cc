@@ -114,7 +114,7 @@ class Bounder {
   void open_case(BoundCase c) {
     const auto number = static_cast<int>(result_.cases.size());
     const PlacementGroups groups = without_causes(groups_, c.forbidden);
-    const FilteredBound bound = filtered_bound(groups, {1e-9, options_.filter});
+    const FilteredBound bound = filtered_bound(groups, {1e-9, options_.filter, &context_});
     result_.num_evaluations += bound.num_evaluations;
     keep(bound, groups, c);
     heap_.push({c.value, number, false});
@@ -188,7 +188,9 @@ class Bounder {
       raise(value, limit, first_step, [&](double target) {
         const Survivors survivors = filter_by_target(groups, target, options_.filter);
         if (survivors.is_dead()) return value;
-        AverageBound average = average_bound(groups, survivors);
+        AverageOptions of_average;
+        of_average.context = &context_;
+        AverageBound average = average_bound(groups, survivors, of_average);
         result_.num_evaluations += average.num_evaluations;
         if (average.infeasible) return value;
         PatternOptions at;
@@ -196,7 +198,7 @@ class Bounder {
         at.tolerance = tolerance;
         at.branch = branch;
         at.max_classes = options_.max_classes;
-        at.max_pricings = options_.max_pricings;
+        at.max_pricings = std::max<std::int64_t>(options_.max_pricings / (branch ? 2 : 1), 1);
         at.max_nodes = options_.max_nodes;
         PatternBound bound =
             pattern_bound(groups, survivors, average.prices.price, target, at, context_);

@@ -8,19 +8,37 @@ namespace {
 
 constexpr std::size_t kPassesToSnapshot = 16;
 
-// with[i] = max(without[i], from[i] + value); `with` overlaps neither of the others.
-void take_more(const double* from, const double* without, double value, double* __restrict with,
-               std::size_t n) {
+// best[i] = max(best[i], from[i] + value); the two do not overlap.
+[[gnu::always_inline]] inline void take_more_of(const double* from, double value,
+                                                double* __restrict best, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
     const double more = from[i] + value;
-    with[i] = more > without[i] ? more : without[i];
+    best[i] = more > best[i] ? more : best[i];
   }
+}
+
+#if defined(__x86_64__)
+// The same sums and comparisons, four at a time.
+[[gnu::target("avx2")]] void take_more_in_fours(const double* from, double value,
+                                                double* __restrict best, std::size_t n) {
+  take_more_of(from, value, best, n);
+}
+#endif
+
+void take_more(const double* from, double value, double* __restrict best, std::size_t n) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return take_more_in_fours(from, value, best, n);
+#endif
+  take_more_of(from, value, best, n);
 }
 
 }  // namespace
 
-KnapsackTable::KnapsackTable(std::span<const KnapsackItem> items, int room, double pour)
-    : best_(static_cast<std::size_t>(room) + 1, 0.0) {
+void KnapsackTable::fill(std::span<const KnapsackItem> items, int room, double pour) {
+  best_.assign(static_cast<std::size_t>(room) + 1, 0.0);
+  poured_from_.clear();
+  passes_.clear();
+  free_.clear();
   const auto lasts = [&](const KnapsackItem& item) { return item.copies >= room / item.size; };
   for (std::size_t i = 0; i < items.size(); ++i) {
     const KnapsackItem& item = items[i];
@@ -68,43 +86,54 @@ void KnapsackTable::add_passes(int number, const KnapsackItem& item, bool lasts)
 }
 
 void KnapsackTable::add_pass(const Pass& pass) {
-  if (passes_.size() % kPassesToSnapshot == 0) snapshots_.push_back(best_);
+  if (passes_.size() % kPassesToSnapshot == 0) {
+    const std::size_t number = passes_.size() / kPassesToSnapshot;
+    if (number == snapshots_.size()) snapshots_.emplace_back();
+    snapshots_[number] = best_;
+  }
   passes_.push_back(pass);
-  spare_.resize(best_.size());
-  run(pass, best_, spare_, best_.size());
-  best_.swap(spare_);
+  run(pass, best_);
 }
 
-void KnapsackTable::run(const Pass& pass, const std::vector<double>& before,
-                        std::vector<double>& after, std::size_t end) {
+// In place, by stretches that do not overlap what they read: where any number may be taken a
+// stretch reads the one before it, already done; else one that is done later.
+void KnapsackTable::run(const Pass& pass, std::vector<double>& best) {
+  constexpr std::size_t kShort = 32;
+  const std::size_t end = best.size();
   const auto step = static_cast<std::size_t>(pass.size) * static_cast<std::size_t>(pass.times);
-  std::copy_n(before.begin(), std::min(step, end), after.begin());
-  // Where any number may be taken, a stretch of `step` cells reads the stretch before it.
-  const std::size_t stretch = pass.lasts ? step : end;
-  for (std::size_t x = step; x < end; x += stretch) {
-    take_more(pass.lasts ? &after[x - step] : &before[x - step], &before[x], pass.value, &after[x],
-              std::min(stretch, end - x));
+  if (pass.lasts) {
+    for (std::size_t x = step; x < end; x += step) {
+      take_more(&best[x - step], pass.value, &best[x], std::min(step, end - x));
+    }
+  } else if (step < kShort) {
+    for (std::size_t x = end; x-- > step;) best[x] = std::max(best[x], best[x - step] + pass.value);
+  } else {
+    for (std::size_t x = end; x > step;) {
+      const std::size_t n = std::min(step, x - step);
+      x -= n;
+      take_more(&best[x - step], pass.value, &best[x], n);
+    }
   }
 }
 
-std::vector<KnapsackCount> KnapsackTable::filling(int room) const {
+std::vector<KnapsackCount> KnapsackTable::filling(int room) {
   auto x = static_cast<std::size_t>(poured_from_.empty() ? room : poured_from_[room]);
   std::vector<KnapsackCount> result = free_;
   // From snapshot to snapshot, last first, with all passes between two of them done again.
-  std::vector<std::vector<double>> steps(kPassesToSnapshot + 1);
-  for (std::size_t s = snapshots_.size(); s-- > 0;) {
+  steps_.resize(kPassesToSnapshot + 1);
+  for (std::size_t s = (passes_.size() + kPassesToSnapshot - 1) / kPassesToSnapshot; s-- > 0;) {
     const std::size_t first = s * kPassesToSnapshot;
     const std::size_t count = std::min(kPassesToSnapshot, passes_.size() - first);
-    steps[0].assign(snapshots_[s].begin(),
-                    snapshots_[s].begin() + static_cast<std::ptrdiff_t>(x) + 1);
+    steps_[0].assign(snapshots_[s].begin(),
+                     snapshots_[s].begin() + static_cast<std::ptrdiff_t>(x) + 1);
     for (std::size_t i = 0; i < count; ++i) {
-      steps[i + 1].resize(x + 1);
-      run(passes_[first + i], steps[i], steps[i + 1], x + 1);
+      steps_[i + 1] = steps_[i];
+      run(passes_[first + i], steps_[i + 1]);
     }
     for (std::size_t i = count; i-- > 0;) {
       const Pass& pass = passes_[first + i];
       std::int64_t taken = 0;
-      while (steps[i + 1][x] > steps[i][x]) {
+      while (steps_[i + 1][x] > steps_[i][x]) {
         taken += pass.times;
         x -= static_cast<std::size_t>(pass.times) * static_cast<std::size_t>(pass.size);
         if (!pass.lasts) break;

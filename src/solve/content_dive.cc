@@ -153,8 +153,8 @@ std::vector<KnapsackCount> ContentDive::choose_blocks(Contents& contents,
     return blocks;
   }
   const int cells = master_.cells();
-  const KnapsackTable blocks = master_.make_table(contents, true, factors);
-  const KnapsackTable pieces = master_.make_table(contents, false, factors);
+  KnapsackTable& blocks = master_.make_table(contents, true, factors);
+  const KnapsackTable& pieces = master_.make_table(contents, false, factors);
   int best = 0;
   double best_worth = -1;
   for (int b = 0; b <= cells; ++b) {
@@ -185,7 +185,7 @@ void ContentDive::fill_host(Contents& contents, int host) {
           return count.count <= contents.open_parts(count.item);
         });
     if (!is_open) {
-      const KnapsackTable pieces = master_.make_table(contents, false, factors);
+      KnapsackTable& pieces = master_.make_table(contents, false, factors);
       filling = master_.to_items(pieces.filling(master_.room_cells(contents.load(rank))), false);
     }
     for (const KnapsackCount& count : filling) {

@@ -9,7 +9,8 @@ namespace plimsoll::solve {
 namespace {
 
 constexpr int kMaxPricings = 60;
-constexpr int kMaxFillings = 4;  // a pricing
+constexpr int kCellsAUnit = 1000;  // of effort: about as long as a move of annealing takes
+constexpr int kMaxFillings = 4;    // a pricing
 constexpr std::size_t kMaxPool = 300;
 constexpr double kLeastWorth = 1e-6;  // of the room, to be worth a column
 
@@ -101,19 +102,21 @@ double ContentMaster::byte_cost(int item) const {
   return i.is_block ? cost * model_.width : cost;
 }
 
-KnapsackTable ContentMaster::price(bool blocks, const std::vector<double>& factors) const {
+KnapsackTable& ContentMaster::price(bool blocks, const std::vector<double>& factors) {
   std::vector<KnapsackItem> items;
   for (const Entry& entry : entries_[blocks ? 1 : 0]) {
     double value = prices_[entry.need] * entry.share;
     if (!factors.empty()) value *= factors[entry.item];
     items.push_back({size_[entry.item], value - byte_cost(entry.item), entry.copies});
   }
-  clock_.spend(1 + static_cast<std::int64_t>(items.size()) * cells_ / 100);
-  return {items, cells_};
+  clock_.spend(1 + static_cast<std::int64_t>(items.size()) * cells_ / kCellsAUnit);
+  KnapsackTable& table = tables_[blocks ? 1 : 0];
+  table.fill(items, cells_);
+  return table;
 }
 
-KnapsackTable ContentMaster::make_table(const Contents& contents, bool blocks,
-                                        const std::vector<double>& factors) {
+KnapsackTable& ContentMaster::make_table(const Contents& contents, bool blocks,
+                                         const std::vector<double>& factors) {
   // Needs keep their rows and prices; only copies change, and parts newly owed are worth as much as
   // those of units left.
   std::vector<Entry>& entries = entries_[blocks ? 1 : 0];
@@ -241,13 +244,13 @@ void ContentMaster::solve(const Contents& contents, const std::vector<Bins>& bin
     prices_.assign(master.prices().begin(), master.prices().begin() + num_needs);
     for (double& p : prices_) p = std::clamp(p, 0.0, penalty_);
     if (pricing >= kMaxPricings || clock_.is_stopped()) break;
-    const KnapsackTable pieces = price(false, {});
+    KnapsackTable& pieces = price(false, {});
     struct Found {
       double worth = 0;
       int room = 0, blocks = 0;
     };
     std::vector<Found> found;
-    std::optional<KnapsackTable> blocks;
+    KnapsackTable* blocks = nullptr;
     double paid = 0;  // for rooms up to this one
     for (int room = 0; room < num_rooms; ++room) {
       paid -= master.prices()[num_needs + room];
@@ -255,7 +258,7 @@ void ContentMaster::solve(const Contents& contents, const std::vector<Bins>& bin
       if (!hosts) {
         best.worth = pieces.value(rooms_[room]);
       } else {
-        blocks = price(true, {});
+        blocks = &price(true, {});
         for (int b = 0; b <= cells_; ++b) {
           if (b > 0 && blocks->value(b) <= blocks->value(b - 1)) continue;
           const double worth = blocks->value(b) + model_.width * pieces.value(cells_ - b);
@@ -274,7 +277,7 @@ void ContentMaster::solve(const Contents& contents, const std::vector<Bins>& bin
       Filling filling;
       const int room = hosts ? cells_ - f.blocks : rooms_[f.room];
       const std::vector<KnapsackCount> of_rank = to_items(pieces.filling(room), false);
-      clock_.spend(1 + static_cast<std::int64_t>(entries_[0].size()) * cells_ / 100);
+      clock_.spend(1 + static_cast<std::int64_t>(entries_[0].size()) * cells_ / kCellsAUnit);
       if (hosts) {
         filling.counts =
             add_counts(to_items(blocks->filling(f.blocks), true), of_rank, model_.width);

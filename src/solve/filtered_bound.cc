@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "plimsoll/solve/effort_clock.h"
+
 namespace plimsoll::solve {
 
 FilteredBound filtered_bound(const PlacementGroups& groups, const FilteredOptions& options) {
   FilteredBound result;
   result.survivors = filter_by_target(groups, kInfinity, options.rules);
-  result.average = average_bound(groups, result.survivors);
+  AverageOptions first;
+  first.context = options.context;
+  result.average = average_bound(groups, result.survivors, first);
   result.num_evaluations = result.average.num_evaluations;
   result.value = result.average.value;
   result.prices = result.average.prices;
@@ -18,13 +22,14 @@ FilteredBound filtered_bound(const PlacementGroups& groups, const FilteredOption
   double dead = 0;
   double alive = kInfinity;
   double next = result.value;
-  while (next > 0) {
+  while (next > 0 && !(options.context != nullptr && is_stopped(*options.context))) {
     Survivors survivors = filter_by_target(groups, next, options.rules);
     const bool is_same = !survivors.is_dead() &&
                          survivors.num_choices == result.survivors.num_choices &&
                          survivors.num_places == result.survivors.num_places;
     AverageOptions at;
     at.start = &result.prices;
+    at.context = options.context;
     at.goal = is_same ? kInfinity : next;
     const AverageBound bound =
         is_same && alive == kInfinity ? result.average : average_bound(groups, survivors, at);

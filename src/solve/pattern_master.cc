@@ -50,15 +50,9 @@ double uniform_value(const PatternClass& c, double units, double pi,
   return done < units ? sum + (units - done) * pi : sum;
 }
 
-struct PatternMaster::Rest {
-  std::vector<double> units;         // [classes]
-  std::vector<double> bins;          // [bins]
-  std::vector<std::int64_t> copies;  // [items] or empty
-};
-
 PatternMaster::PatternMaster(const PlacementGroups& groups, const PatternModel& model,
                              const std::vector<double>& price, const MasterOptions& options)
-    : groups_(groups), model_(model), options_(options) {
+    : groups_(groups), model_(model), options_(options), pricing_(groups, model, 1, options.cells) {
   for (std::size_t a = 0; a < price.size(); ++a) {
     if (price[a] > 0) accounts_.push_back(static_cast<int>(a));
   }
@@ -66,21 +60,6 @@ PatternMaster::PatternMaster(const PlacementGroups& groups, const PatternModel& 
 
 RoomBound PatternMaster::solve(double room, const UniformCounts& counts, double goal,
                                std::int64_t max_pricings) {
-  Rest rest;
-  for (const PatternClass& c : model_.classes) rest.units.push_back(c.count);
-  for (const PatternBin& bin : model_.bins) rest.bins.push_back(bin.count);
-  return run(room, counts, rest, goal, max_pricings);
-}
-
-RoomBound PatternMaster::solve_rest(double room, const std::vector<double>& units,
-                                    const std::vector<double>& bins,
-                                    const std::vector<std::int64_t>& copies,
-                                    std::int64_t max_pricings) {
-  return run(room, {}, {units, bins, copies}, kInfinity, max_pricings);
-}
-
-RoomBound PatternMaster::run(double room, const UniformCounts& counts, const Rest& rest,
-                             double goal, std::int64_t max_pricings) {
   const auto num_classes = static_cast<int>(model_.classes.size());
   const auto num_bins = static_cast<int>(model_.bins.size());
   const auto lo = [&](int c) { return counts.lo.empty() ? 0.0 : counts.lo[c]; };
@@ -96,12 +75,12 @@ RoomBound PatternMaster::run(double room, const UniformCounts& counts, const Res
     constant += uniform_value(c, c.count, kInfinity, no_price, 0, kInfinity);
   }
   for (int c = 0; c < num_classes; ++c) {
-    rows.push_back({std::max(0.0, rest.units[c] - lo(c)), true, options_.penalty});
+    rows.push_back({std::max(0.0, model_.classes[c].count - lo(c)), true, options_.penalty});
     if (lo(c) > 0) {
       constant += uniform_value(model_.classes[c], lo(c), kInfinity, no_price, lo(c), lo(c));
     }
   }
-  for (int b = 0; b < num_bins; ++b) rows.push_back({rest.bins[b], false, 0});
+  for (int b = 0; b < num_bins; ++b) rows.push_back({model_.bins[b].count, false, 0});
   for (std::size_t a = 0; a < accounts_.size(); ++a) rows.push_back({1, false, 0});
   SmallSimplex master(rows);
   const int first_account = num_classes + num_bins;
@@ -124,7 +103,8 @@ RoomBound PatternMaster::run(double room, const UniformCounts& counts, const Res
     }
   }
 
-  PatternPricing pricing(groups_, model_, room, options_.cells, options_.rounding);
+  PatternPricing& pricing = pricing_;
+  pricing.set_room(room);
   std::vector<Pattern> patterns;
   std::vector<int> columns;
   const auto entries_of = [&](const Pattern& pattern) {
@@ -161,7 +141,7 @@ RoomBound PatternMaster::run(double room, const UniformCounts& counts, const Res
     patterns.push_back(pattern);
   };
   for (const Pattern& pattern : pool_) {
-    if (rest.copies.empty() && pricing.fits(pattern)) add_pattern(pattern);
+    if (pricing.fits(pattern)) add_pattern(pattern);
   }
 
   RoomBound result;
@@ -172,10 +152,10 @@ RoomBound PatternMaster::run(double room, const UniformCounts& counts, const Res
       value += uniform_value(c, c.count, kInfinity, prices.price, 0, kInfinity);
     }
     for (int c = 0; c < num_classes; ++c) {
-      value +=
-          uniform_value(model_.classes[c], rest.units[c], prices.pi[c], prices.price, lo(c), hi(c));
+      value += uniform_value(model_.classes[c], model_.classes[c].count, prices.pi[c], prices.price,
+                             lo(c), hi(c));
     }
-    for (int b = 0; b < num_bins; ++b) value -= rest.bins[b] * pricing.value(b);
+    for (int b = 0; b < num_bins; ++b) value -= model_.bins[b].count * pricing.value(b);
     for (const int a : accounts_) value -= prices.price[a] * cap(a);
     if (value > result.uniform_load) {
       result.uniform_load = value;
@@ -186,11 +166,11 @@ RoomBound PatternMaster::run(double room, const UniformCounts& counts, const Res
   // master's own prices.
   const auto generate = [&](const PatternPrices& prices, const std::vector<double>& duals) {
     ++num_pricings_;
-    pricing.price(prices.pi, prices.price, rest.copies);
+    pricing.price(prices.pi, prices.price);
     prove(prices);
     bool has_column = false;
     for (int b = 0; b < num_bins; ++b) {
-      if (rest.bins[b] <= 0) continue;
+      if (model_.bins[b].count <= 0) continue;
       const Pattern pattern = pricing.best_pattern(b);
       double worth = 0;
       for (const SimplexEntry& entry : entries_of(pattern)) worth += duals[entry.row] * entry.value;
@@ -254,17 +234,14 @@ RoomBound PatternMaster::run(double room, const UniformCounts& counts, const Res
     result.amounts.push_back(amount);
   }
   result.missed = master.missed();
-  if (rest.copies.empty()) {
-    // The newest patterns, oldest first.
-    const std::size_t first = patterns.size() > kMaxPool ? patterns.size() - kMaxPool : 0;
-    std::vector<Pattern> pool(patterns.begin() + static_cast<std::ptrdiff_t>(first),
-                              patterns.end());
-    for (Pattern& pattern : pool_) {
-      if (pool.size() >= kMaxPool) break;
-      if (!pricing.fits(pattern)) pool.push_back(std::move(pattern));
-    }
-    pool_ = std::move(pool);
+  // The newest patterns, oldest first.
+  const std::size_t first = patterns.size() > kMaxPool ? patterns.size() - kMaxPool : 0;
+  std::vector<Pattern> pool(patterns.begin() + static_cast<std::ptrdiff_t>(first), patterns.end());
+  for (Pattern& pattern : pool_) {
+    if (pool.size() >= kMaxPool) break;
+    if (!pricing.fits(pattern)) pool.push_back(std::move(pattern));
   }
+  pool_ = std::move(pool);
   return result;
 }
 

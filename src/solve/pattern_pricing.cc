@@ -12,22 +12,28 @@ constexpr double kSafety = 1e-10;
 }  // namespace
 
 PatternPricing::PatternPricing(const PlacementGroups& groups, const PatternModel& model,
-                               double room, int cells, Rounding rounding)
-    : groups_(groups), model_(model), room_(room), cells_(cells), rounding_(rounding) {}
+                               double room, int cells)
+    : groups_(groups),
+      model_(model),
+      room_(room),
+      cells_(cells),
+      rank_tables_(model.table_kinds.size()),
+      block_tables_(groups.ranks.host_kinds.size()),
+      poured_ranks_(rank_tables_.size()),
+      poured_blocks_(block_tables_.size()) {}
 
 int PatternPricing::size_of(int item, int place) const {
   const PatternItem& i = model_.items[item];
   const double load = i.is_block ? i.load[place] : i.load[model_.table_kinds[place]];
   if (load < 0 || load > room_ * (1 + kSafety)) return cells_ + 1;
   const double cells = load / room_ * cells_;
-  return rounding_ == Rounding::kDown
-             ? static_cast<int>(cells * (1 - kSafety))
-             : std::min(cells_ + 1, static_cast<int>(std::ceil(cells * (1 + kSafety))));
+  return static_cast<int>(cells * (1 - kSafety));
 }
 
-KnapsackTable PatternPricing::build(bool is_block, int place, const std::vector<double>& pi,
-                                    const std::vector<double>& price,
-                                    const std::vector<std::int64_t>& copies, Poured& poured) const {
+void PatternPricing::build(bool is_block, int place, const std::vector<double>& pi,
+                           const std::vector<double>& price) {
+  Poured& poured = (is_block ? poured_blocks_ : poured_ranks_)[place];
+  poured = {};
   std::vector<KnapsackItem> items(model_.items.size());
   const bool has_prices = std::any_of(price.begin(), price.end(), [](double p) { return p != 0; });
   double pour = 0;
@@ -41,14 +47,14 @@ KnapsackTable PatternPricing::build(bool is_block, int place, const std::vector<
     double value = pi[item.class_index] * item.share;
     if (has_prices) value -= bytes_cost(groups_, item.place[at], price);
     if (value <= 0) continue;
-    std::int64_t num_copies = copies.empty() ? item.copies : copies[i];
+    std::int64_t num_copies = item.copies;
     const double load = item.load[at];
     if (load > 0) {
       // Load is finer than cells.
       num_copies = std::min(
           num_copies, static_cast<std::int64_t>(std::min(room_ / load * (1 + kSafety), 1e15)));
     }
-    if (rounding_ == Rounding::kDown && load > 0 && size < kPourShare * cells_) {
+    if (load > 0 && size < kPourShare * cells_) {
       const double per_cell = room_ / cells_ / load * (1 + kSafety);
       if (per_cell * value > pour) {
         pour = per_cell * value;
@@ -58,20 +64,15 @@ KnapsackTable PatternPricing::build(bool is_block, int place, const std::vector<
     }
     items[i] = {size, value, num_copies};
   }
-  return {items, cells_, pour};
+  (is_block ? block_tables_ : rank_tables_)[place].fill(items, cells_, pour);
 }
 
-void PatternPricing::price(const std::vector<double>& pi, const std::vector<double>& price,
-                           const std::vector<std::int64_t>& copies) {
-  rank_tables_.clear();
-  block_tables_.clear();
-  poured_ranks_.assign(model_.table_kinds.size(), {});
-  poured_blocks_.assign(groups_.ranks.host_kinds.size(), {});
-  for (std::size_t t = 0; t < model_.table_kinds.size(); ++t) {
-    rank_tables_.push_back(build(false, static_cast<int>(t), pi, price, copies, poured_ranks_[t]));
+void PatternPricing::price(const std::vector<double>& pi, const std::vector<double>& price) {
+  for (std::size_t t = 0; t < rank_tables_.size(); ++t) {
+    build(false, static_cast<int>(t), pi, price);
   }
-  for (std::size_t h = 0; h < groups_.ranks.host_kinds.size(); ++h) {
-    block_tables_.push_back(build(true, static_cast<int>(h), pi, price, copies, poured_blocks_[h]));
+  for (std::size_t h = 0; h < block_tables_.size(); ++h) {
+    build(true, static_cast<int>(h), pi, price);
   }
 }
 
@@ -103,8 +104,8 @@ int PatternPricing::best_block_cells(int bin) const {
 
 double PatternPricing::value(int bin) const { return value_at(bin, best_block_cells(bin)); }
 
-std::vector<PatternCount> PatternPricing::filling(const KnapsackTable& table, const Poured& poured,
-                                                  int cells) const {
+std::vector<PatternCount> PatternPricing::filling(KnapsackTable& table, const Poured& poured,
+                                                  int cells) {
   std::vector<PatternCount> result;
   for (const KnapsackCount& count : table.filling(cells)) {
     result.push_back({count.item, static_cast<double>(count.count)});
@@ -115,21 +116,15 @@ std::vector<PatternCount> PatternPricing::filling(const KnapsackTable& table, co
   return result;
 }
 
-std::vector<PatternCount> PatternPricing::rank_filling(int table, int cells) const {
-  return filling(rank_tables_[table], poured_ranks_[table], cells);
-}
-
-std::vector<PatternCount> PatternPricing::block_filling(int host_kind, int cells) const {
-  return filling(block_tables_[host_kind], poured_blocks_[host_kind], cells);
-}
-
-Pattern PatternPricing::best_pattern(int bin) const {
+Pattern PatternPricing::best_pattern(int bin) {
   const PatternBin& b = model_.bins[bin];
   const int block_cells = best_block_cells(bin);
   Pattern pattern{bin, {}, {}};
-  if (b.host_kind >= 0) pattern.blocks = block_filling(b.host_kind, block_cells);
+  if (b.host_kind >= 0)
+    pattern.blocks = filling(block_tables_[b.host_kind], poured_blocks_[b.host_kind], block_cells);
   for (const int table : b.tables) {
-    pattern.ranks.push_back(rank_filling(table, cells_ - block_cells));
+    pattern.ranks.push_back(
+        filling(rank_tables_[table], poured_ranks_[table], cells_ - block_cells));
   }
   return pattern;
 }
@@ -143,7 +138,7 @@ bool PatternPricing::fits(const Pattern& pattern) const {
       if (size > cells_) return static_cast<double>(size);
       const PatternItem& item = model_.items[count.item];
       const double load = item.is_block ? item.load[place] : item.load[model_.table_kinds[place]];
-      const bool is_poured = rounding_ == Rounding::kDown && size < kPourShare * cells_;
+      const bool is_poured = size < kPourShare * cells_;
       cells += count.count * (is_poured ? load / room_ * cells_ * (1 - kSafety) : size);
     }
     return cells;

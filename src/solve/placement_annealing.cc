@@ -3,143 +3,20 @@
 #include <algorithm>
 #include <cmath>
 
-#include "plimsoll/core/random.h"
-#include "plimsoll/solve/placement_state.h"
+#include "plimsoll/solve/placement_judge.h"
+#include "solve/annealing_moves.h"
 
 namespace plimsoll::solve {
 namespace {
-
-using Choice = PlacementItems::Choice;
-
-double square(double x) { return x * x; }
-double power_16(double x) { return square(square(square(square(x)))); }
-
-// Energy of a state, kept up to date rank by rank.
-class Energy {
- public:
-  explicit Energy(const PlacementState& state)
-      : state_(state),
-        num_ranks_(state.items().num_ranks),
-        num_barriers_(state.num_barriers()),
-        term_(static_cast<std::size_t>(num_ranks_)),
-        slowest_(static_cast<std::size_t>(num_barriers_)),
-        rank_of_slowest_(slowest_.size()) {}
-
-  void aim(double tau, double kappa) {
-    tau_ = tau;
-    kappa_ = kappa;
-    scale_.assign(slowest_.size(), tau);
-    for (int g = 0; g < num_barriers_; ++g) {
-      find_slowest(g);
-      scale_[g] = std::max(slowest_[g], 1e-300);
-    }
-    refresh();
-  }
-
-  void refresh() {
-    sum_ = 0;
-    num_overloaded_ = 0;
-    for (int rank = 0; rank < num_ranks_; ++rank) {
-      sum_ += term_[rank] = term_of(rank);
-      if (term_[rank] > 0) ++num_overloaded_;
-    }
-    if (num_barriers_ > 1) {
-      for (int g = 0; g < num_barriers_; ++g) find_slowest(g);
-    }
-  }
-
-  // After the loads of some ranks changed.
-  void update(const std::vector<int>& ranks) {
-    for (const int rank : ranks) {
-      const double term = term_of(rank);
-      sum_ += term - term_[rank];
-      num_overloaded_ += (term > 0 ? 1 : 0) - (term_[rank] > 0 ? 1 : 0);
-      term_[rank] = term;
-    }
-    if (num_barriers_ == 1) return;
-    for (int g = 0; g < num_barriers_; ++g) {
-      bool is_touched = false;
-      for (const int rank : ranks) is_touched |= rank == rank_of_slowest_[g];
-      if (is_touched) {
-        find_slowest(g);
-        continue;
-      }
-      for (const int rank : ranks) {
-        const double load = state_.load(rank, g);
-        if (load > slowest_[g]) slowest_[g] = load, rank_of_slowest_[g] = rank;
-      }
-    }
-  }
-
-  double value() const {
-    double value = sum_ + kappa_ * state_.mean_load() / tau_;
-    if (num_barriers_ > 1) {
-      for (const double slowest : slowest_) value += slowest / tau_;
-    }
-    return value;
-  }
-
-  // Is the target reached?
-  bool is_hit() const {
-    if (num_barriers_ == 1) return num_overloaded_ == 0;
-    double sum = 0;
-    for (const double slowest : slowest_) sum += slowest;
-    return sum <= tau_;
-  }
-
- private:
-  double term_of(int rank) const {
-    if (num_barriers_ == 1) return square(std::max(0.0, state_.load(rank, 0) / tau_ - 1));
-    double term = 0;
-    for (int g = 0; g < num_barriers_; ++g) {
-      term += scale_[g] * power_16(state_.load(rank, g) / scale_[g]);
-    }
-    return .02 * term / (tau_ * num_ranks_);
-  }
-
-  void find_slowest(int g) {
-    slowest_[g] = -1;
-    for (int rank = 0; rank < num_ranks_; ++rank) {
-      const double load = state_.load(rank, g);
-      if (load > slowest_[g]) slowest_[g] = load, rank_of_slowest_[g] = rank;
-    }
-  }
-
-  const PlacementState& state_;
-  int num_ranks_, num_barriers_;
-  int num_overloaded_ = 0;
-  double tau_ = 1, kappa_ = 0, sum_ = 0;
-  std::vector<double> term_;     // [num_ranks]
-  std::vector<double> slowest_;  // [num_barriers]
-  std::vector<int> rank_of_slowest_;
-  std::vector<double> scale_;  // [num_barriers] of the 16th powers
-};
-
-// One unit's place before a change.
-struct Before {
-  int unit = -1, choice = -1;
-  std::vector<int> places;
-};
 
 class Annealer {
  public:
   Annealer(const PlacementItems& items, const Start& start, const AnnealingOptions& options,
            EffortClock& clock)
-      : items_(items),
-        options_(options),
-        clock_(clock),
-        state_(items),
-        energy_(state_),
-        random_(options.seed),
-        best_(start) {
+      : items_(items), options_(options), clock_(clock), moves_(items, options.seed), best_(start) {
     // Charges and the floor do not move here.
-    state_.assign(start.placements);
-    constant_ = std::max(0.0, start.objective - state_.slowest());
-    for (int unit = 0; unit < items.num_units; ++unit) {
-      if (items.num_choices(unit) > 1) changeable_.push_back(unit);
-    }
-    for (int rank = 0; rank < items.num_ranks; ++rank) all_ranks_.push_back(rank);
-    mark_.assign(all_ranks_.size(), 0);
+    moves_.state().assign(start.placements);
+    constant_ = std::max(0.0, start.objective - moves_.state().slowest());
   }
 
   AnnealingResult run() {
@@ -150,7 +27,7 @@ class Annealer {
       const double gap = best_.objective - options_.lower_bound;
       const double aim = best_.objective - std::max(step * gap, 1e-7 * best_.objective);
       const bool is_late = num_failures % 3 == 2;
-      if (num_failures % 2 == 0) state_.assign(best_.placements);
+      if (num_failures % 2 == 0) moves_.state().assign(best_.placements);
       const double before = best_.objective;
       run_round(std::max(aim - constant_, 1e-300), is_late ? 3e-2 : 3e-3, kTemperatures[round % 4]);
       if (best_.objective < before) {
@@ -173,7 +50,7 @@ class Annealer {
   void run_round(double tau, double kappa, double temperature) {
     constexpr double kCold = 1e-10;
     constexpr int kBatch = 256;
-    energy_.aim(tau, kappa);
+    moves_.energy().aim(tau, kappa);
     const std::int64_t num_moves =
         std::min(options_.moves_a_round, options_.max_moves - num_moves_);
     const double cooling =
@@ -182,285 +59,31 @@ class Annealer {
       ++num_moves_;
       if (i % kBatch == 0) {
         temperature *= cooling;
-        if (i % (kBatch * 16) == 0) energy_.refresh();
+        if (i % (kBatch * 16) == 0) moves_.energy().refresh();
         if (clock_.spend(kBatch)) return;
       }
-      if (!propose(temperature)) continue;
-      if (!energy_.is_hit()) continue;
+      if (!moves_.propose(temperature)) continue;
+      if (!moves_.energy().is_hit()) continue;
       store();
       return;
     }
   }
 
   void store() {
-    UnitPlacements placements = state_.placements();
+    UnitPlacements placements = moves_.state().placements();
     const PlacementValue value = evaluate(*items_.problem, placements);
     if (value.is_allowed() && value.objective < best_.objective) {
       best_ = {std::move(placements), value.objective};
     }
-    state_.assign(best_.placements);
-  }
-
-  bool is_accepted(double before, double temperature) {
-    const double more = energy_.value() - before;
-    return more <= 0 || random_.unit() < std::exp(-more / temperature);
-  }
-
-  bool propose(double temperature) {
-    const int kind = random_.below(100);
-    if (kind < 45) return relocate(temperature);
-    if (kind < 80) return swap(temperature);
-    if (kind < 88) return move_block(temperature);
-    // On many ranks a uniform choice that changes costs as much as a thousand other moves.
-    constexpr int kManyRanks = 256;
-    if (items_.num_ranks > kManyRanks && random_.below(4) != 0) return relocate(temperature);
-    return change(temperature);
-  }
-
-  int draw_rank(bool wants_loaded) {
-    const int end = items_.num_ranks;
-    int best = random_.below(end);
-    double best_load = state_.total_load(best);
-    for (int i = 0; i < 2; ++i) {
-      const int rank = random_.below(end);
-      const double load = state_.total_load(rank);
-      if (wants_loaded ? load > best_load : load < best_load) best = rank, best_load = load;
-    }
-    return best;
-  }
-
-  int draw_slot(const std::vector<int>& slots) {
-    return slots[random_.below(static_cast<int>(slots.size()))];
-  }
-
-  bool can_move(int slot, int place) const {
-    const int unit = items_.unit_of_slot[slot];
-    return state_.can_put(unit, state_.choice(unit), slot - items_.first_slot[unit], place);
-  }
-
-  bool relocate(double temperature) {
-    const int from = draw_rank(true);
-    if (state_.slots_on_rank(from).empty()) return false;
-    const int slot = draw_slot(state_.slots_on_rank(from));
-    const int to = draw_rank(false);
-    if (to == from || !can_move(slot, to)) return false;
-    const double before = energy_.value();
-    touched_.assign({from, to});
-    state_.move(slot, to);
-    energy_.update(touched_);
-    if (is_accepted(before, temperature)) return true;
-    state_.move(slot, from);
-    energy_.update(touched_);
-    return false;
-  }
-
-  bool swap(double temperature) {
-    const int a = draw_rank(true);
-    const int b = random_.below(items_.num_ranks);
-    if (a == b || state_.slots_on_rank(a).empty() || state_.slots_on_rank(b).empty()) return false;
-    const int slot_a = draw_slot(state_.slots_on_rank(a));
-    const int slot_b = draw_slot(state_.slots_on_rank(b));
-    if (items_.unit_of_slot[slot_a] == items_.unit_of_slot[slot_b]) return false;
-    const double before = energy_.value();
-    touched_.assign({a, b});
-    // The second piece must have left before the first one may be too big to stand beside it.
-    if (!can_swap(slot_a, a, slot_b, b)) return false;
-    energy_.update(touched_);
-    if (is_accepted(before, temperature)) return true;
-    state_.move(slot_a, a);
-    state_.move(slot_b, b);
-    energy_.update(touched_);
-    return false;
-  }
-
-  // Swaps them if both fit where the other was.
-  bool can_swap(int slot_a, int a, int slot_b, int b) {
-    const int unit = items_.unit_of_slot[slot_b];
-    if (items_.tiers.empty() && items_.problem->apart.empty() &&
-        items_.problem->units[unit].allowed_ranks.empty() &&
-        items_.problem->units[items_.unit_of_slot[slot_a]].allowed_ranks.empty()) {
-      state_.move(slot_a, b);
-      state_.move(slot_b, a);
-      return true;
-    }
-    // A crossing in steps: b's piece to a (unchecked), a's piece to b if it fits, then b's again.
-    state_.move(slot_b, a);
-    const bool fits_a = can_move(slot_a, b);
-    if (fits_a) state_.move(slot_a, b);
-    state_.move(slot_b, b);  // out and in again: the check must not count it twice
-    if (!fits_a) return false;
-    // Now both are on b; does b's piece fit on a?
-    const bool fits_b = can_move(slot_b, a);
-    if (fits_b) {
-      state_.move(slot_b, a);
-      return true;
-    }
-    state_.move(slot_a, a);
-    return false;
-  }
-
-  bool move_block(double temperature) {
-    if (items_.num_hosts < 2) return change(temperature);
-    const int end = items_.num_hosts;
-    const int from = random_.below(end);
-    const int to = random_.below(end);
-    if (from == to || state_.slots_on_host(from).empty()) return false;
-    const int slot = draw_slot(state_.slots_on_host(from));
-    const bool is_swap = random_.below(2) == 0 && !state_.slots_on_host(to).empty();
-    const int other = is_swap ? draw_slot(state_.slots_on_host(to)) : -1;
-    if (is_swap && items_.unit_of_slot[other] == items_.unit_of_slot[slot]) return false;
-    const double before = energy_.value();
-    touched_.clear();
-    for (int i = 0; i < items_.width; ++i) {
-      touched_.push_back(from * items_.width + i);
-      touched_.push_back(to * items_.width + i);
-    }
-    if (is_swap) {
-      if (!can_swap(slot, from, other, to)) return false;
-    } else {
-      if (!can_move(slot, to)) return false;
-      state_.move(slot, to);
-    }
-    energy_.update(touched_);
-    if (is_accepted(before, temperature)) return true;
-    state_.move(slot, from);
-    if (is_swap) state_.move(other, to);
-    energy_.update(touched_);
-    return false;
-  }
-
-  // Notes the ranks whose loads differ where the unit stands or does not.
-  void touch(int unit) {
-    const Choice& choice = items_.choices[state_.choice(unit)];
-    touches_all_ |= choice.spread == Spread::kUniform;
-    const int width = choice.spread == Spread::kHost ? items_.width : 1;
-    const int first = items_.first_slot[unit];
-    for (int i = 0; i < choice.num_pieces; ++i) {
-      for (int r = 0; r < width; ++r) {
-        const int rank = state_.place(first + i) * width + r;
-        if (mark_[rank] == mark_now_) continue;
-        mark_[rank] = mark_now_;
-        touched_.push_back(rank);
-      }
-    }
-  }
-
-  Before lift(int unit) {
-    Before before{unit, state_.choice(unit), {}};
-    const int first = items_.first_slot[unit];
-    for (int i = 0; i < items_.choices[before.choice].num_pieces; ++i) {
-      before.places.push_back(state_.place(first + i));
-    }
-    touch(unit);
-    state_.remove(unit);
-    return before;
-  }
-
-  void restore(const Before& before) {
-    if (state_.choice(before.unit) >= 0) state_.remove(before.unit);
-    state_.take(before.unit, before.choice);
-    for (std::size_t i = 0; i < before.places.size(); ++i) {
-      state_.put(before.unit, static_cast<int>(i), before.places[i]);
-    }
-  }
-
-  // Greedily on the least loaded places that fit; false leaves the unit out.
-  bool insert(int unit, int c) {
-    const Choice& choice = items_.choices[c];
-    if (choice.spread == Spread::kUniform) {
-      if (!state_.can_take(c)) return false;
-      state_.take(unit, c);
-      return true;
-    }
-    state_.take(unit, c);
-    for (int piece = 0; piece < choice.num_pieces; ++piece) {
-      const int place =
-          choice.spread == Spread::kHost ? light_host(unit, c, piece) : light_rank(unit, c, piece);
-      if (place < 0) {
-        state_.remove(unit);
-        return false;
-      }
-      state_.put(unit, piece, place);
-    }
-    return true;
-  }
-
-  int light_rank(int unit, int c, int piece) {
-    constexpr int kSample = 48;
-    const bool is_sampled = items_.num_ranks > 256;
-    int best = -1;
-    double least = 0;
-    for (int i = 0; i < (is_sampled ? kSample : items_.num_ranks); ++i) {
-      const int rank = is_sampled ? random_.below(items_.num_ranks) : i;
-      const double load = state_.total_load(rank);
-      if ((best < 0 || load < least) && state_.can_put(unit, c, piece, rank)) {
-        best = rank, least = load;
-      }
-    }
-    return best;
-  }
-
-  int light_host(int unit, int c, int piece) {
-    constexpr int kSample = 16;
-    const bool is_sampled = items_.num_hosts > 64;
-    int best = -1;
-    double least = 0;
-    for (int i = 0; i < (is_sampled ? kSample : items_.num_hosts); ++i) {
-      const int host = is_sampled ? random_.below(items_.num_hosts) : i;
-      double load = 0;
-      for (int r = 0; r < items_.width; ++r) {
-        load = std::max(load, state_.total_load(host * items_.width + r));
-      }
-      if ((best < 0 || load < least) && state_.can_put(unit, c, piece, host)) {
-        best = host, least = load;
-      }
-    }
-    return best;
-  }
-
-  bool change(double temperature) {
-    if (changeable_.empty()) return false;
-    const double before = energy_.value();
-    const int num_changes = random_.below(3) == 0 ? 2 : 1;
-    std::vector<Before>& lifted = lifted_;
-    lifted.clear();
-    touched_.clear();
-    touches_all_ = false;
-    ++mark_now_;
-    for (int i = 0; i < num_changes; ++i) {
-      const int unit = changeable_[random_.below(static_cast<int>(changeable_.size()))];
-      if (i == 1 && unit == lifted.front().unit) break;
-      lifted.push_back(lift(unit));
-    }
-    bool is_placed = true;
-    for (const Before& old : lifted) {
-      const int num_choices = items_.num_choices(old.unit);
-      const int c = items_.first_choice[old.unit] + random_.below(num_choices);
-      is_placed = is_placed && insert(old.unit, c);
-    }
-    if (is_placed) {
-      for (const Before& old : lifted) touch(old.unit);
-      energy_.update(touches_all_ ? all_ranks_ : touched_);
-      if (is_accepted(before, temperature)) return true;
-    }
-    for (auto old = lifted.rbegin(); old != lifted.rend(); ++old) restore(*old);
-    if (is_placed) energy_.update(touches_all_ ? all_ranks_ : touched_);
-    return false;
+    moves_.state().assign(best_.placements);
   }
 
   const PlacementItems& items_;
   const AnnealingOptions& options_;
   EffortClock& clock_;
-  PlacementState state_;
-  Energy energy_;
-  SplitMix64 random_;
+  AnnealingMoves moves_;
   Start best_;
   double constant_ = 0;
-  std::vector<int> changeable_, all_ranks_, touched_;
-  std::vector<Before> lifted_;
-  std::vector<std::int64_t> mark_;  // [ranks] change that touched it last
-  std::int64_t mark_now_ = 0;
-  bool touches_all_ = false;
   std::int64_t num_moves_ = 0;
 };
 
@@ -469,6 +92,33 @@ class Annealer {
 AnnealingResult anneal(const PlacementItems& items, const Start& start,
                        const AnnealingOptions& options, EffortClock& clock) {
   return Annealer(items, start, options, clock).run();
+}
+
+void anneal_pool(const PlacementItems& items, std::vector<Start>& pool,
+                 const AnnealingOptions& options, EffortClock& clock,
+                 const std::function<bool(const Start&)>& offer) {
+  constexpr std::size_t kSizes[] = {8, 4, 2};
+  constexpr int kManyUnits = 1000;
+  const std::int64_t moves_a_start =
+      items.num_units > kManyUnits ? std::int64_t{100} * items.num_units : 1;
+  const auto most = static_cast<std::size_t>(
+      std::clamp<std::int64_t>(options.max_moves / 3 / moves_a_start, 1, kSizes[0]));
+  if (pool.size() > most) pool.resize(most);
+  AnnealingOptions one = options;
+  for (const std::size_t size : kSizes) {
+    if (pool.size() > size) pool.resize(size);
+    for (Start& start : pool) {
+      if (clock.is_stopped()) return;
+      one.max_moves = options.max_moves / 3 / static_cast<std::int64_t>(pool.size());
+      one.moves_a_round =
+          std::clamp<std::int64_t>(one.max_moves / 8, 1000 + moves_a_start / 3, 1000000);
+      ++one.seed;
+      start = anneal(items, start, one, clock).best;
+      if (!offer(start)) return;
+    }
+    std::stable_sort(pool.begin(), pool.end(),
+                     [](const Start& a, const Start& b) { return a.objective < b.objective; });
+  }
 }
 
 }  // namespace plimsoll::solve

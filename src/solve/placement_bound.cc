@@ -1,5 +1,7 @@
 #include "plimsoll/solve/placement_bound.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -57,6 +59,31 @@ double dual_value(const DualFunction& function, double x) {
     }
   }
   return 0;
+}
+
+std::string describe(BoundMethod method, const PlacementBound& bound) {
+  switch (method) {
+    case BoundMethod::kNone:
+      return "";
+    case BoundMethod::kAverage:
+      return "the average over ranks";
+    case BoundMethod::kFiltered:
+      return "the average over ranks of what a target leaves";
+    case BoundMethod::kWindows:
+      return fmt::format("dual feasible functions in {} windows of the slowest load",
+                         std::int64_t{bound.num_windows});
+    case BoundMethod::kPatterns:
+      return fmt::format("contents of hosts and ranks in {} windows of the slowest load",
+                         std::int64_t{bound.num_windows});
+    case BoundMethod::kBranched:
+      return fmt::format(
+          "contents of hosts and ranks in {} windows of the slowest load and of the "
+          "numbers of uniform units",
+          std::int64_t{bound.num_windows});
+    case BoundMethod::kMemory:
+      return "weighted bytes that all units need exceed the weighted caps";
+  }
+  return "";
 }
 
 }  // namespace plimsoll::solve

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "plimsoll/solve/lightest_place.h"
+#include "plimsoll/solve/placement_judge.h"
 
 namespace plimsoll::solve {
 namespace {

@@ -1,26 +1,20 @@
 #include "plimsoll/solve/placement_dive.h"
 
 #include <algorithm>
-#include <cmath>
+
+#include "plimsoll/solve/placement_judge.h"
+#include "solve/dive_steps.h"
 
 namespace plimsoll::solve {
 namespace {
 
-constexpr std::int64_t kScale = std::int64_t{1} << 40;
-
-// A choice in whole numbers.
-struct Step {
-  int choice = 0;  // into PlacementItems::choices
-  Spread spread = Spread::kDevice;
-  int num_pieces = 0;
-  std::int64_t peak = 0;  // largest piece
-  std::int64_t work = 0;  // added to all ranks together
-};
+using Step = DiveSteps::Step;
+constexpr std::int64_t kScale = DiveSteps::kScale;
 
 class Dive {
  public:
   Dive(const PlacementItems& items, const DiveOptions& options, EffortClock& clock)
-      : items_(items), options_(options), clock_(clock) {
+      : items_(items), options_(options), clock_(clock), steps_(items, options) {
     const PlacementProblem& problem = *items.problem;
     for (int rank = 0; rank < items.num_ranks; ++rank) {
       int kind = rank;
@@ -33,8 +27,8 @@ class Dive {
     load_.assign(kind_.size(), 0);
     bytes_.assign(kind_.size(), {});
     num_host_ranks_ = items.num_hosts * items.width;
-    to_whole_ = static_cast<double>(kScale) / options.target;
-    make_steps();
+    chosen_.assign(steps_.size(), 0);
+    places_.resize(steps_.size());
   }
 
   DiveResult run() {
@@ -54,135 +48,14 @@ class Dive {
  private:
   bool is_in_host(int rank) const { return rank < items_.num_hosts * items_.width; }
 
-  std::int64_t piece_load(const Step& step, int piece) const {
-    const PlacementItems::Choice& choice = items_.choices[step.choice];
-    return to_whole(items_.load[PlacementItems::record_of(choice, piece)]);
-  }
-  const TierBytes& piece_bytes(const Step& step, int piece) const {
-    return items_.bytes[PlacementItems::record_of(items_.choices[step.choice], piece)];
-  }
-  std::int64_t to_whole(double load) const {
-    return static_cast<std::int64_t>(std::floor(std::min(load * to_whole_, 2.0 * kScale)));
-  }
-
-  void make_steps() {
-    for (int unit = 0; unit < items_.num_units; ++unit) {
-      std::vector<Step> steps;
-      for (int c = items_.first_choice[unit]; c < items_.first_choice[unit + 1]; ++c) {
-        const PlacementItems::Choice& choice = items_.choices[c];
-        Step step{c, choice.spread, choice.num_pieces, 0, 0};
-        const int num_pieces = std::max(choice.num_pieces, 1);
-        const int copies = choice.spread == Spread::kHost      ? items_.width
-                           : choice.spread == Spread::kUniform ? items_.num_ranks
-                                                               : 1;
-        for (int piece = 0; piece < num_pieces; ++piece) {
-          const std::int64_t load = piece_load(step, piece);
-          step.peak = std::max(step.peak, load);
-          step.work += copies * load;
-        }
-        if (step.peak <= kScale) steps.push_back(step);
-      }
-      std::stable_sort(steps.begin(), steps.end(),
-                       [](const Step& a, const Step& b) { return a.work < b.work; });
-      steps_.push_back(std::move(steps));
-    }
-    cascade();
-    order();
-  }
-
-  // Units with uniform choices alone are in every placement; a piece must fit beside them.
-  void cascade() {
-    for (bool is_changed = true; is_changed;) {
-      is_changed = false;
-      forced_ = 0;
-      for (const std::vector<Step>& steps : steps_) {
-        if (is_forced(steps)) forced_ += steps.front().peak;
-      }
-      for (std::vector<Step>& steps : steps_) {
-        if (is_forced(steps)) continue;
-        const std::size_t size = steps.size();
-        std::erase_if(steps, [this](const Step& step) { return step.peak > kScale - forced_; });
-        is_changed |= steps.size() != size;
-      }
-    }
-  }
-
-  static bool is_forced(const std::vector<Step>& steps) {
-    return !steps.empty() && std::all_of(steps.begin(), steps.end(), [](const Step& step) {
-      return step.spread == Spread::kUniform;
-    });
-  }
-
-  void order() {
-    for (int unit = 0; unit < items_.num_units; ++unit) order_.push_back(unit);
-    const auto key = [this](int unit) {
-      const std::vector<Step>& steps = steps_[unit];
-      return std::pair(is_forced(steps) ? 0 : 1, steps.empty() ? 0 : -steps.front().work);
-    };
-    std::stable_sort(order_.begin(), order_.end(),
-                     [&key](int a, int b) { return key(a) < key(b); });
-    const auto size = order_.size();
-    chosen_.assign(size, 0);
-    places_.resize(size);
-    has_host_after_.assign(size + 1, false);
-    for (std::size_t d = size; d-- > 0;) {
-      has_host_after_[d] = has_host_after_[d + 1];
-      for (const Step& step : steps_[order_[d]]) {
-        has_host_after_[d] = has_host_after_[d] || step.spread == Spread::kHost;
-      }
-    }
-    is_like_previous_.assign(size, false);
-    for (std::size_t d = 1; d < size; ++d) {
-      is_like_previous_[d] = are_equal(order_[d - 1], order_[d]);
-    }
-    // Least work of units d.. whose pieces fit a room, by the sizes where it changes.
-    for (const std::vector<Step>& steps : steps_) {
-      for (const Step& step : steps) sizes_.push_back(step.peak);
-    }
-    std::sort(sizes_.begin(), sizes_.end());
-    sizes_.erase(std::unique(sizes_.begin(), sizes_.end()), sizes_.end());
-    rest_.assign(size + 1, std::vector<std::int64_t>(sizes_.size(), 0));
-    for (std::size_t d = size; d-- > 0;) {
-      for (std::size_t k = 0; k < sizes_.size(); ++k) {
-        std::int64_t least = kNever;
-        for (const Step& step : steps_[order_[d]]) {
-          if (step.peak <= sizes_[k]) least = std::min(least, step.work);
-        }
-        rest_[d][k] = std::min(rest_[d + 1][k] + least, kNever);
-      }
-    }
-  }
-
-  bool are_equal(int a, int b) const {
-    const std::vector<Step>& x = steps_[a];
-    const std::vector<Step>& y = steps_[b];
-    if (x.size() != y.size()) return false;
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      if (x[i].spread != y[i].spread || x[i].num_pieces != y[i].num_pieces ||
-          x[i].work != y[i].work || x[i].peak != y[i].peak) {
-        return false;
-      }
-      for (int piece = 0; piece < std::max(x[i].num_pieces, 1); ++piece) {
-        if (piece_load(x[i], piece) != piece_load(y[i], piece)) return false;
-        if (!options_.relaxes_memory && piece_bytes(x[i], piece) != piece_bytes(y[i], piece)) {
-          return false;
-        }
-      }
-    }
-    return true;
-  }
-
   // Can units d.. still be placed, going by sums?
   bool is_hopeless(std::size_t d) const {
     if (uniform_ + largest_ > kScale) return true;
     if (!options_.uses_mean_rule) return false;
     const std::int64_t least = *std::min_element(load_.begin(), load_.end());
     const std::int64_t room = kScale - uniform_ - least;
-    const auto end = std::upper_bound(sizes_.begin(), sizes_.end(), room);
-    const std::int64_t rest = d == order_.size()      ? 0
-                              : end == sizes_.begin() ? kNever
-                                                      : rest_[d][end - sizes_.begin() - 1];
-    return items_.num_ranks * uniform_ + sum_ + rest > items_.num_ranks * kScale;
+    return items_.num_ranks * uniform_ + sum_ + steps_.least_work(d, room) >
+           items_.num_ranks * kScale;
   }
 
   // Both return whether the subtree was searched to its end; false also once a placement is found.
@@ -194,12 +67,12 @@ class Dive {
       return false;
     }
     if (is_hopeless(d)) return true;
-    if (d == order_.size()) {
+    if (d == steps_.size()) {
       keep();
       return false;
     }
-    const std::vector<Step>& steps = steps_[order_[d]];
-    const bool is_ordered = options_.uses_unit_symmetry && is_like_previous_[d];
+    const std::vector<Step>& steps = steps_.steps(d);
+    const bool is_ordered = options_.uses_unit_symmetry && steps_.is_like_previous(d);
     for (int s = is_ordered ? chosen_[d - 1] : 0; s < static_cast<int>(steps.size()); ++s) {
       chosen_[d] = s;
       if (!place_step(d, steps[s])) return false;
@@ -213,7 +86,7 @@ class Dive {
       places_[d].clear();
       return place_piece(d, step, 0);
     }
-    const TierBytes& bytes = piece_bytes(step, 0);
+    const TierBytes& bytes = steps_.piece_bytes(step, 0);
     if (!options_.relaxes_memory) {
       for (int rank = 0; rank < items_.num_ranks; ++rank) {
         if (!fits(rank, bytes)) return true;
@@ -231,8 +104,8 @@ class Dive {
     if (piece == step.num_pieces) return place_unit(d + 1);
     const bool is_block = step.spread == Spread::kHost;
     const int end = is_block ? items_.num_hosts : items_.num_ranks;
-    const std::int64_t load = piece_load(step, piece);
-    const TierBytes& bytes = piece_bytes(step, piece);
+    const std::int64_t load = steps_.piece_load(step, piece);
+    const TierBytes& bytes = steps_.piece_bytes(step, piece);
     // Least loaded first: what is tried first balances.
     std::vector<std::pair<std::int64_t, int>> tried;
     for (int place = 0; place < end; ++place) {
@@ -265,10 +138,6 @@ class Dive {
       add_bytes(bytes_[rank], bytes, sign);
     }
     sum_ += sign * num_ranks * load;
-  }
-
-  static void add_bytes(TierBytes& sum, const TierBytes& bytes, int sign) {
-    for (int t = 0; t < kNumTiers; ++t) sum[t] += sign * bytes[t];
   }
 
   bool fits(int rank, const TierBytes& bytes) const {
@@ -326,7 +195,7 @@ class Dive {
     };
     if (is_block) return is_host_repeated(place);
     // Blocks still to come, of this unit's later choices too, tell hosts apart.
-    const bool are_hosts_apart = has_host_after_[d + 1];
+    const bool are_hosts_apart = steps_.has_host_from(d + 1);
     const int host = place < num_host_ranks_ ? place / items_.width : -1;
     const int first = are_hosts_apart && host >= 0 ? host * items_.width : 0;
     for (int other = first; other < place; ++other) {
@@ -337,31 +206,21 @@ class Dive {
 
   void keep() {
     is_found_ = true;
-    found_.units.resize(order_.size());
-    for (std::size_t d = 0; d < order_.size(); ++d) {
-      const int unit = order_[d];
-      const Step& step = steps_[unit][chosen_[d]];
-      UnitPlacement& placement = found_.units[unit];
+    found_.units.resize(steps_.size());
+    for (std::size_t d = 0; d < steps_.size(); ++d) {
+      const Step& step = steps_.steps(d)[chosen_[d]];
+      UnitPlacement& placement = found_.units[steps_.unit(d)];
       placement.choice = items_.choices[step.choice].index;
       if (step.spread != Spread::kUniform) placement.slots = places_[d];
     }
   }
 
-  static constexpr std::int64_t kNever = std::int64_t{1} << 61;
-
   const PlacementItems& items_;
   const DiveOptions& options_;
   EffortClock& clock_;
-  double to_whole_ = 0;
+  const DiveSteps steps_;
   int num_host_ranks_ = 0;
-  std::vector<int> kind_;                        // [num_ranks] first rank with equal caps
-  std::vector<std::vector<Step>> steps_;         // [num_units]
-  std::vector<int> order_;                       // units
-  std::vector<bool> has_host_after_;             // [depth] from this unit on
-  std::vector<bool> is_like_previous_;           // [depth]
-  std::vector<std::int64_t> sizes_;              // ascending
-  std::vector<std::vector<std::int64_t>> rest_;  // [depth][sizes]
-  std::int64_t forced_ = 0;
+  std::vector<int> kind_;                 // [num_ranks] first rank with equal caps
   std::vector<int> chosen_;               // [depth]
   std::vector<std::vector<int>> places_;  // [depth]
   std::vector<std::int64_t> load_;        // [num_ranks] without uniform loads

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "plimsoll/core/digest.h"
 #include "plimsoll/core/python_text.h"
@@ -117,6 +118,26 @@ Result<std::vector<Bytes>> make_caps(std::string_view tier, const TopologySpec& 
   return caps;
 }
 
+// All equal to 1 is what no speeds are.
+Result<std::vector<double>> make_speeds(const TopologySpec& spec) {
+  const std::vector<double>& speeds = spec.device_speeds;
+  if (!speeds.empty() && speeds.size() != static_cast<std::size_t>(spec.world_size)) {
+    return fail(ErrorCode::kValue, "device_speeds",
+                fmt::format("{} speeds for {} ranks", speeds.size(), spec.world_size),
+                "give one speed for each rank");
+  }
+  bool is_plain = true;
+  for (std::size_t rank = 0; rank < speeds.size(); ++rank) {
+    if (!(std::isfinite(speeds[rank]) && speeds[rank] > 0)) {
+      return fail(ErrorCode::kValue, fmt::format("device_speeds/{}", rank),
+                  fmt::format("speed {} is not positive and finite", speeds[rank]),
+                  "give 1 for a rank that is as fast as the bandwidths say, 0.5 for half of that");
+    }
+    is_plain = is_plain && speeds[rank] == 1;
+  }
+  return is_plain ? std::vector<double>() : speeds;
+}
+
 std::string python_whole_or_float(double value) {
   if (value == std::trunc(value) && std::fabs(value) < 1e15) return fmt::format("{:.0f}", value);
   return python_repr(value);
@@ -201,6 +222,7 @@ Result<Topology> make_topology(const TopologySpec& spec, bool zero_cap_is_defaul
                                                           kDefaultDdrCap, zero_cap_is_default));
   PLIMSOLL_ASSIGN(std::vector<Bytes> ssd, make_caps("ssd", spec, spec.ssd_cap, spec.ssd_caps,
                                                     kDefaultSsdCap, zero_cap_is_default));
+  PLIMSOLL_ASSIGN(std::vector<double> speeds, make_speeds(spec));
   const auto world_size = static_cast<std::size_t>(spec.world_size);
   if (spec.compute_device == ComputeDevice::kCpu && spec.hbm_caps.empty()) {
     hbm.assign(world_size, 0);
@@ -234,6 +256,7 @@ Result<Topology> make_topology(const TopologySpec& spec, bool zero_cap_is_defaul
   topology.comms.intra_host_bw = spec.intra_host_bw.value_or(topology.comms.intra_host_bw);
   topology.comms.inter_host_bw = spec.inter_host_bw.value_or(topology.comms.inter_host_bw);
   topology.comms.rules = spec.comms_rules;
+  topology.device_speeds = std::move(speeds);
   topology.bwd_compute_multiplier =
       spec.bwd_compute_multiplier.value_or(topology.bwd_compute_multiplier);
   topology.weighted_feature_bwd_compute_multiplier =
@@ -315,12 +338,16 @@ std::string topology_hash(const Topology& topology, bool has_ssd_tier) {
   text +=
       fmt::format(", {}, {}", python_repr(topology.hbm_mem_bw), python_repr(topology.ddr_mem_bw));
   if (has_ssd_tier) text += ", " + python_repr(topology.ssd_mem_bw);
-  text += fmt::format(", {}, {}, {}, {}, {}, {}]", python_repr(topology.hbm_to_ddr_mem_bw),
+  text += fmt::format(", {}, {}, {}, {}, {}, {}", python_repr(topology.hbm_to_ddr_mem_bw),
                       python_repr(topology.comms.intra_host_bw),
                       python_repr(topology.comms.inter_host_bw),
                       python_whole_or_float(topology.bwd_compute_multiplier),
                       python_whole_or_float(topology.weighted_feature_bwd_compute_multiplier),
                       python_repr(topology.uneven_sharding_perf_multiplier));
+  for (std::size_t rank = 0; rank < topology.device_speeds.size(); ++rank) {
+    text += (rank == 0 ? ", [" : ", ") + python_repr(topology.device_speeds[rank]);
+  }
+  text += topology.device_speeds.empty() ? "]" : "]]";
   return sha256_hex(text);
 }
 

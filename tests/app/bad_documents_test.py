@@ -21,13 +21,25 @@ FIRST = "/tables/0/"
 # What is wrong: document, place in it, code, a word of message or remedy.
 MODELS = {
     "unknown key": ({"tabels": []}, "/tabels", "schema", "did you mean 'tables'"),
-    "unknown key of a table": (one(num_embedings=1), FIRST + "num_embedings", "schema",
-                               "did you mean 'num_embeddings'"),
-    "unknown key of constraints": (one(constraints={"sharding_type": []}), FIRST + "constraints/sharding_type",
-                                   "schema", "did you mean 'sharding_types'"),
+    "unknown key of a table": (
+        one(num_embedings=1),
+        FIRST + "num_embedings",
+        "schema",
+        "did you mean 'num_embeddings'",
+    ),
+    "unknown key of constraints": (
+        one(constraints={"sharding_type": []}),
+        FIRST + "constraints/sharding_type",
+        "schema",
+        "did you mean 'sharding_types'",
+    ),
     "unknown name": (one(data_type="fp31"), FIRST + "data_type", "value", "did you mean 'fp3"),
-    "unknown sharding type": (one(constraints={"sharding_types": ["rowwise"]}),
-                              FIRST + "constraints/sharding_types/0", "value", "did you mean 'row_wise'"),
+    "unknown sharding type": (
+        one(constraints={"sharding_types": ["rowwise"]}),
+        FIRST + "constraints/sharding_types/0",
+        "value",
+        "did you mean 'row_wise'",
+    ),
     "a key twice": ('{"tables": [], "tables": []}', "/tables", "syntax", "twice"),
     "a key twice in a table": ('{"tables": [{"name": "t", "name": "u"}]}', FIRST + "name", "syntax", "twice"),
     "a missing key": ({"tables": [{"name": "t", "embedding_dim": 4}]}, "/tables/0", "schema", "num_embeddings"),
@@ -46,21 +58,45 @@ MODELS = {
     "2^64": (one(num_embeddings=2**64), FIRST + "num_embeddings", "overflow", "9223372036854775807"),
     "a product beyond 2^63": (one(num_embeddings=2**62), FIRST + "num_embeddings", "overflow", "fewer"),
     "a size beyond 2^63": ({"tables": [], "dense_parameter_bytes": "9 EiB"}, "/dense_parameter_bytes", "overflow", ""),
-    "a negative size with a unit": ({"tables": [], "dense_parameter_bytes": "-1 GiB"}, "/dense_parameter_bytes",
-                                    "value", "negative"),
+    "a negative size with a unit": (
+        {"tables": [], "dense_parameter_bytes": "-1 GiB"},
+        "/dense_parameter_bytes",
+        "value",
+        "negative",
+    ),
     "bits for bytes": ({"tables": [], "dense_parameter_bytes": "1 Gb"}, "/dense_parameter_bytes", "value", "bits"),
     "NaN": ('{"tables": [{"name": "t", "num_embeddings": NaN}]}', FIRST + "num_embeddings", "syntax", "NaN"),
-    "a number too big": ('{"tables": [{"constraints": {"pooling_factors": [1e999]}}]}',
-                         FIRST + "constraints/pooling_factors/0", "", ""),
-    "a negative pooling factor": (one(constraints={"pooling_factors": [-1]}),
-                                  FIRST + "constraints/pooling_factors/0", "value", "at least 0"),
+    "a number too big": (
+        '{"tables": [{"constraints": {"pooling_factors": [1e999]}}]}',
+        FIRST + "constraints/pooling_factors/0",
+        "",
+        "",
+    ),
+    "a negative pooling factor": (
+        one(constraints={"pooling_factors": [-1]}),
+        FIRST + "constraints/pooling_factors/0",
+        "value",
+        "at least 0",
+    ),
     "a table name twice": ({"tables": [table(), table()]}, "/tables/1/name", "", "'t'"),
-    "a module path twice": ({"modules": [{"path": "a", "tables": []}, {"path": "a", "tables": []}]},
-                            "/modules/1/path", "", "a"),
-    "lists of different lengths": (one(constraints={"pooling_factors": [1, 2], "num_poolings": [1]}),
-                                   FIRST + "constraints/num_poolings", "", "one entry a feature"),
-    "a cache load factor above 1": (one(constraints={"cache_params": {"load_factor": 1.5}}),
-                                    FIRST + "constraints/cache_params/load_factor", "value", "1"),
+    "a module path twice": (
+        {"modules": [{"path": "a", "tables": []}, {"path": "a", "tables": []}]},
+        "/modules/1/path",
+        "",
+        "a",
+    ),
+    "lists of different lengths": (
+        one(constraints={"pooling_factors": [1, 2], "num_poolings": [1]}),
+        FIRST + "constraints/num_poolings",
+        "",
+        "one entry a feature",
+    ),
+    "a cache load factor above 1": (
+        one(constraints={"cache_params": {"load_factor": 1.5}}),
+        FIRST + "constraints/cache_params/load_factor",
+        "value",
+        "1",
+    ),
     "too many tables": (one(count=2**40), FIRST + "count", "value", ""),
     "a document of another kind": ({"schema": "plimsoll.topology/1", "tables": []}, "/schema", "", "plimsoll.model/1"),
     "nested too deeply": (nested(200), "/facts/x/0/0", "syntax", "128"),
@@ -83,16 +119,24 @@ TOPOLOGIES = {
     "an unknown unit": ({"world_size": 2, "intra_host_bw": "5 parsec"}, "/intra_host_bw", "value", "parsec"),
     "an unknown device": ({"world_size": 2, "compute_device": "gpu"}, "/compute_device", "value", ""),
     "a rule without a bandwidth": ({"world_size": 2, "comms_rules": [{}]}, "/comms_rules/0", "schema", "bandwidth"),
-    "a rule that never applies": ({"world_size": 2, "comms_rules": [
-        {"bandwidth": 1, "min_world_size": 3, "max_world_size": 2}]}, "/comms_rules/0", "value", ""),
+    "a rule that never applies": (
+        {"world_size": 2, "comms_rules": [{"bandwidth": 1, "min_world_size": 3, "max_world_size": 2}]},
+        "/comms_rules/0",
+        "value",
+        "",
+    ),
     "a pod larger than the machine": ({"world_size": 2, "pod_size": 3}, "/pod_size", "value", ""),
 }
 
 CONSTRAINTS = {
     "no constraints": ({}, "", "schema", "constraints"),
     "unknown key": ({"constraints": {"t": {"kernels": []}}}, "/constraints/t/kernels", "schema", ""),
-    "lists of different lengths": ({"constraints": {"a/b": {"pooling_factors": [1], "batch_sizes": [1, 2]}}},
-                                   "/constraints/a~1b/batch_sizes", "", "one entry a feature"),
+    "lists of different lengths": (
+        {"constraints": {"a/b": {"pooling_factors": [1], "batch_sizes": [1, 2]}}},
+        "/constraints/a~1b/batch_sizes",
+        "",
+        "one entry a feature",
+    ),
 }
 
 
@@ -129,8 +173,11 @@ class BadDocuments(ProgramTest):
 
     def test_constraints(self):
         self.put("model.json", one())
-        self.assert_refused(CONSTRAINTS, "constraints.json",
-                            ("shard", "model.json", "--on", "2x40GiB", "--constraints", "constraints.json"))
+        self.assert_refused(
+            CONSTRAINTS,
+            "constraints.json",
+            ("shard", "model.json", "--on", "2x40GiB", "--constraints", "constraints.json"),
+        )
 
     def test_nesting_of_128_is_taken(self):
         self.put("model.json", nested(126))
@@ -157,8 +204,11 @@ class BadDocuments(ProgramTest):
     def test_files_that_are_none(self):
         for path in ("none.json", "./none", "none/model.json", "/none.json"):
             with self.subTest(path):
-                for arguments in ((path, "--on", "2x40GiB"), ("criteo-kaggle", "--on", path),
-                                  ("criteo-kaggle", "--on", "2x40GiB", "--constraints", path)):
+                for arguments in (
+                    (path, "--on", "2x40GiB"),
+                    ("criteo-kaggle", "--on", path),
+                    ("criteo-kaggle", "--on", "2x40GiB", "--constraints", path),
+                ):
                     error = self.run_program("shard", *arguments, "--json", code=1).error
                     self.assertEqual((error["code"], error["place"]), ("not_found", path))
         (self.folder / "folder.json").mkdir()

@@ -8,12 +8,18 @@ SHARD = {
     "no model": ([], "", "MODEL"),
     "no hardware": (["model.json"], "--on", "no hardware"),
     "an empty hardware": (["model.json", "--on", ""], "--on", "dgx-h100:2"),
-    "an unknown flag": (["model.json", "--on", "2x40GiB", "--batchsize", "4"], "--batchsize",
-                        "did you mean '--batch-size'"),
+    "an unknown flag": (
+        ["model.json", "--on", "2x40GiB", "--batchsize", "4"],
+        "--batchsize",
+        "did you mean '--batch-size'",
+    ),
     "an argument too many": (["model.json", "more", "--on", "2x40GiB"], "more", "--help"),
     "a flag without its value": (["--json", "model.json", "--on"], "", "--on"),
-    "an unknown model": (["mlperf-dlrm-dcnv", "--on", "2x40GiB"], "mlperf-dlrm-dcnv",
-                         "did you mean 'mlperf-dlrm-dcnv2'"),
+    "an unknown model": (
+        ["mlperf-dlrm-dcnv", "--on", "2x40GiB"],
+        "mlperf-dlrm-dcnv",
+        "did you mean 'mlperf-dlrm-dcnv2'",
+    ),
     "a name too long for a file": (["a" * 5000, "--on", "2x40GiB"], "a" * 5000, "known: "),
     "an unknown node": (["model.json", "--on", "dgx-h10:2"], "--on", "did you mean 'dgx-h100'"),
     "an unknown accelerator": (["model.json", "--on", "4xh1000"], "--on", ""),
@@ -94,9 +100,10 @@ class BadUsage(ProgramTest):
                 self.assert_refused(["shard", "model.json", "--on", "4x40GiB", f"{flag}={value}"], flag, word)
 
     def test_values_that_do_not_go_together(self):
-        for arguments, place in ((["--pod-size", "2", "--local-world-size", "2", "--cost-model", "torchrec-1.4"], "--on"),
-                                 (["--reservation", "sku_aware:6GiB", "--cost-model", "torchrec-1.4"],
-                                  "--reservation")):
+        for arguments, place in (
+            (["--pod-size", "2", "--local-world-size", "2", "--cost-model", "torchrec-1.4"], "--on"),
+            (["--reservation", "sku_aware:6GiB", "--cost-model", "torchrec-1.4"], "--reservation"),
+        ):
             self.assert_refused(["shard", "model.json", "--on", "4x40GiB", *arguments], place, "")
 
     def test_commands(self):
@@ -109,7 +116,9 @@ class BadUsage(ProgramTest):
         self.assert_refused(["completion"], "", "SHELL")
         self.assert_refused(["completion", "fish"], "SHELL", "zsh")
         self.assert_refused(["check", "model.json", "--on", "4x40GiB"], "", "PLAN")
-        self.assert_refused(["convert", "model.json", "plan.json", "--on", "4x40GiB", "--to", "xml"], "--to", "torchrec")
+        self.assert_refused(
+            ["convert", "model.json", "plan.json", "--on", "4x40GiB", "--to", "xml"], "--to", "torchrec"
+        )
 
     def test_no_command(self):
         self.assertIn("Subcommands:", self.run_help(code=1).err)

@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import time
-import unittest
 
 import program
 from program import ProgramTest, table
@@ -16,8 +15,10 @@ QUICK = ("--effort", "20000")
 class Balanced(ProgramTest):
     def setUp(self):
         super().setUp()
-        tables = [table(f"t{i}", rows, 128 if i % 2 == 0 else 64, constraints={"pooling_factors": [3 + 7 * i]})
-                  for i, rows in enumerate((4000000, 1000000, 200000, 4096, 4096, 1000))]
+        tables = [
+            table(f"t{i}", rows, 128 if i % 2 == 0 else 64, constraints={"pooling_factors": [3 + 7 * i]})
+            for i, rows in enumerate((4000000, 1000000, 200000, 4096, 4096, 1000))
+        ]
         self.write("model.json", {"modules": [{"path": "ebc", "tables": tables}]})
 
     def shard(self, *arguments, code=0, on=ON):
@@ -38,7 +39,16 @@ class Balanced(ProgramTest):
 class Answers(Balanced):
     def test_the_default_keeps_the_rating_and_states_everything(self):
         text = self.shard().out
-        for part in ("reference plan", "rating", "step", "time", "no plan that rates at most", "gap", "proof: ", "assumed"):
+        for part in (
+            "reference plan",
+            "rating",
+            "step",
+            "time",
+            "no plan that rates at most",
+            "gap",
+            "proof: ",
+            "assumed",
+        ):
             self.assertIn(part, text)
         answer = self.answer()
         self.assertEqual((answer["objective"], answer["provenance"]["options"]["search"]), ("time", "balanced"))
@@ -76,8 +86,14 @@ class Answers(Balanced):
         self.assertEqual(self.shard("--json", "--threads", "4").out, first)
 
     def test_rules_are_kept_and_judged(self):
-        self.write("rules.json", {"allowed_ranks": {"ebc.t3": [2]}, "forbidden_ranks": {"ebc.t4": [0, 1, 2]},
-                                  "apart": [["ebc.t3", "ebc.t5"]]})
+        self.write(
+            "rules.json",
+            {
+                "allowed_ranks": {"ebc.t3": [2]},
+                "forbidden_ranks": {"ebc.t4": [0, 1, 2]},
+                "apart": [["ebc.t3", "ebc.t5"]],
+            },
+        )
         self.shard("--rules", "rules.json", "--objective", "rating")
         tables = {t["table"]: t for t in self.answer()["plan"]["tables"]}
         self.assertEqual({r["first"] for r in tables["t3"]["ranks"]}, {2})
@@ -86,16 +102,59 @@ class Answers(Balanced):
         self.write("rules.json", {"apart": [["ebc.t3", "ebc.t9"]]})
         self.assertEqual(self.shard("--rules", "rules.json", "--json", code=1).error["code"], "not_found")
 
+    def test_a_plan_that_breaks_its_rules_is_found(self):
+        self.write("rules.json", {"allowed_ranks": {"ebc.t3": [2]}, "apart": [["ebc.t3", "ebc.t5"]]})
+        self.shard("--rules", "rules.json", "--objective", "rating")
+        here = next(t for t in self.answer()["plan"]["tables"] if t["table"] == "t5")["ranks"][0]["first"]
+
+        def move(answer):  # onto t5, wherever that is
+            taken = next(t for t in answer["plan"]["tables"] if t["table"] == "t3")
+            taken["ranks"] = [{"first": here, "count": 1}]
+
+        self.change(move)
+        broken = [v for v in self.check("--json", code=5).document["violations"] if v["code"] == "rule_broken"]
+        self.assertEqual([v["rank"] for v in broken], [here, here])
+
+    def test_slow_ranks_get_less(self):
+        for speeds in ([1, 1, 1, 0.25], [0.25, 1, 1, 1]):
+            self.write(
+                "machine.json", {"world_size": 4, "local_world_size": 2, "hbm_cap": "8 GiB", "device_speeds": speeds}
+            )
+            on = ("--on", "machine.json")
+            for objective in ("rating", "step", "time"):
+                self.shard("--objective", objective, on=on)
+                answer = self.answer()
+                self.assertLessEqual(answer["times"][objective], answer["reference"][objective] * (1 + 1e-12))
+                report = self.check("--strict", "--json", on=on).document
+                self.assertAlmostEqual(report["rating"], answer["times"]["rating"], delta=1e-9 * report["rating"])
+            self.assertIn("rating_cap_left_out", self.shard("--json", on=on).out)
+            self.check("--strict", on=on)
+            self.assertLessEqual(self.answer()["times"]["rating"], self.answer()["reference"]["rating"] * (1 + 1e-9))
+            self.assertIn("equally fast", self.shard("--search", "torchrec", on=on).err)
+            self.check(on=on)
+
+    def test_the_reference_search_states_all_three_times_too(self):
+        text = self.run_program("shard", "model.json", *ON, "--search", "torchrec", "-o", "plan.json").out
+        times = self.answer()["times"]
+        self.assertIn(f"step {times['step']:.6g} ms, time {times['time']:.6g} ms", text)
+        self.assertEqual(times["rating"], self.answer()["rating"])
+        self.shard()
+        self.assertEqual(self.answer()["reference"], times)
+
     def test_pooled_ddr_is_recorded_and_judged(self):
         self.shard("--pool-ddr")
         self.assertEqual(self.answer()["provenance"]["options"]["pools_ddr"], "true")
         self.check("--strict")
+        error = self.shard("--pool-ddr", "--pod-size", "2", "--json", code=1).error
+        self.assertEqual((error["code"], error["place"]), ("conflict", "--pool-ddr"))
 
     def test_flags_of_the_other_search_are_refused(self):
-        for arguments, place in ((("--search", "torchrec", "--objective", "rating"), "--objective"),
-                                 (("--search", "torchrec", "--frontier"), "--frontier"),
-                                 (("--perf-model", "storage"), "--perf-model"),
-                                 (("--search", "balanced", "--load-plan", "plan.json"), "--load-plan")):
+        for arguments, place in (
+            (("--search", "torchrec", "--objective", "rating"), "--objective"),
+            (("--search", "torchrec", "--frontier"), "--frontier"),
+            (("--perf-model", "storage"), "--perf-model"),
+            (("--search", "balanced", "--load-plan", "plan.json"), "--load-plan"),
+        ):
             self.assertEqual(self.shard(*arguments, "--json", code=1).error["place"], place)
 
     def test_the_frontier_falls_and_is_bounded(self):
@@ -130,10 +189,12 @@ class Certificates(Balanced):
                 lambda a: a["certificate"].update(lower_bound=a["certificate"]["lower_bound"] * 1.01, gap=None),
                 lambda a: a["certificate"].pop("bound"),
                 lambda a: bound(a).update(value=bound(a)["value"] * 1.01),
-                lambda a: bound(a)["cases"].pop(0)],
+                lambda a: bound(a)["cases"].pop(0),
+            ],
             "times_mismatch": [
                 lambda a: a["times"].update(time=a["times"]["time"] * 0.99),
-                lambda a: a["times"].update(step=a["times"]["step"] * 0.99)],
+                lambda a: a["times"].update(step=a["times"]["step"] * 0.99),
+            ],
             "rating_above_cap": [lambda a: a["provenance"]["options"].update(rating_cap="1e-9")],
         }
         for code, list_of in changes.items():
@@ -179,8 +240,12 @@ class Limits(Balanced):
 
     def test_the_clock_cuts_and_a_replay_stops_there(self):
         for limit in ("100ms", "500ms", "3s", "20s"):  # a slow machine needs longer for a first plan
-            done = subprocess.run([program.PROGRAM, "shard", *self.MODEL, "--effort", "100000000000", "--time-limit",
-                                   limit, "--json"], capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                [program.PROGRAM, "shard", *self.MODEL, "--effort", "100000000000", "--time-limit", limit, "--json"],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             if done.returncode != 4:
                 break
         self.assertEqual(done.returncode, 3, done.stderr)
@@ -192,8 +257,12 @@ class Limits(Balanced):
         self.assertEqual(self.replay("cut.json")["plan"], cut["plan"])
 
     def test_an_interrupt_returns_the_best_plan(self):
-        process = subprocess.Popen([program.PROGRAM, "shard", *self.MODEL, "--effort", "100000000000", "--json"],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [program.PROGRAM, "shard", *self.MODEL, "--effort", "100000000000", "--json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         time.sleep(3)
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=program.TIMEOUT_S)
@@ -213,16 +282,35 @@ class Dumps(ProgramTest):
         options = []
         for i, (rows, ms) in enumerate(((1000, 1.0), (64, 2.0), (4096, 5.0))):
             whole = rows * 256
-            for kind, count, share, size in (("table_wise", 1, 1, [rows, 64]), ("column_wise", 2, 2, [rows, 32]),
-                                             ("row_wise", 4, 4, [rows // 4, 64]),
-                                             ("table_row_wise", 2, 2, [rows // 2, 64])):
+            for kind, count, share, size in (
+                ("table_wise", 1, 1, [rows, 64]),
+                ("column_wise", 2, 2, [rows, 32]),
+                ("row_wise", 4, 4, [rows // 4, 64]),
+                ("table_row_wise", 2, 2, [rows // 2, 64]),
+            ):
                 self.classes.append([whole // share, 0, 0, ms / share + 0.1])
-                options.append({"fqn": f"m.t{i}", "sharding_type": kind, "compute_kernel": "fused", "rows": rows,
-                                "columns": 64, "shards": [len(self.classes) - 1] * count, "sizes": [size] * count,
-                                "storage_hash": 2**60 + len(options)})
-        self.dump = {"schema": "plimsoll.torchrec_options/1", "torchrec": "1.8.0", "world_size": 4,
-                     "local_world_size": 2, "room": [[2**29, 0, 0]] * 4, "context_hash": "abc",
-                     "shard_classes": self.classes, "options": options}
+                options.append(
+                    {
+                        "fqn": f"m.t{i}",
+                        "sharding_type": kind,
+                        "compute_kernel": "fused",
+                        "rows": rows,
+                        "columns": 64,
+                        "shards": [len(self.classes) - 1] * count,
+                        "sizes": [size] * count,
+                        "storage_hash": 2**60 + len(options),
+                    }
+                )
+        self.dump = {
+            "schema": "plimsoll.torchrec_options/1",
+            "torchrec": "1.8.0",
+            "world_size": 4,
+            "local_world_size": 2,
+            "room": [[2**29, 0, 0]] * 4,
+            "context_hash": "abc",
+            "shard_classes": self.classes,
+            "options": options,
+        }
         self.write("dump.json", self.dump)
 
     def test_the_answer_names_every_option_and_rank(self):
@@ -236,8 +324,9 @@ class Dumps(ProgramTest):
             self.assertEqual((taken["fqn"], taken["storage_hash"]), (option["fqn"], option["storage_hash"]))
             self.assertEqual(len(taken["ranks"]), len(option["shards"]))
             self.assertEqual(placed["sharding_type"], option["sharding_type"])
-            self.assertEqual([[s["rows"], s["columns"]] for s in taken["shards"] for _ in range(s["count"])],
-                             option["sizes"])
+            self.assertEqual(
+                [[s["rows"], s["columns"]] for s in taken["shards"] for _ in range(s["count"])], option["sizes"]
+            )
             for rank, shard in zip(taken["ranks"], option["shards"]):
                 load[rank] += self.classes[shard][3]
         self.assertAlmostEqual(max(load), answer["rating"], delta=1e-9)
@@ -246,15 +335,40 @@ class Dumps(ProgramTest):
         self.run_program("shard", "dump.json", "-o", "plan.json")
         self.assertIn("the prices prove", self.run_program("check", "dump.json", "plan.json", "--strict").out)
         answer = program.parse(self.read("plan.json"))
-        for code, change in (("wrong_shard_count", lambda t: t["ranks"].append(0)),
-                             ("duplicate_table", lambda t: t.update(fqn="m.t1")),
-                             ("type_not_allowed", lambda t: t.update(option=99)),
-                             ("rank_out_of_range", lambda t: t["ranks"].__setitem__(0, 9))):
+        for code, change in (
+            ("wrong_shard_count", lambda t: t["ranks"].append(0)),
+            ("duplicate_table", lambda t: t.update(fqn="m.t1")),
+            ("type_not_allowed", lambda t: t.update(option=99)),
+            ("rank_out_of_range", lambda t: t["ranks"].__setitem__(0, 9)),
+        ):
             changed = json.loads(json.dumps(answer))
             change(changed["options"][0])
             self.write("changed.json", changed)
             report = self.run_program("check", "dump.json", "changed.json", "--json", code=5).document
             self.assertIn(code, [v["code"] for v in report["violations"]])
+
+    def test_the_frontier_of_a_dump(self):
+        for i, rows in enumerate((1000, 64, 4096)):  # replicas are fast, and take the most
+            self.classes.append([rows * 256, 0, 0, 0.05])
+            self.dump["options"].append(
+                {
+                    "fqn": f"m.t{i}",
+                    "sharding_type": "data_parallel",
+                    "compute_kernel": "dense",
+                    "rows": rows,
+                    "columns": 64,
+                    "shards": [len(self.classes) - 1] * 4,
+                    "sizes": [[rows, 64]] * 4,
+                }
+            )
+        self.write("dump.json", self.dump)
+        answer = self.run_program("shard", "dump.json", "--frontier", "--json").document
+        upper, lower = answer["frontier"], answer["frontier_bound"]
+        self.assertGreater(len(upper), 1)
+        self.assertAlmostEqual(upper[-1]["ms"], answer["rating"], delta=1e-12)
+        for point in upper:
+            bound = [p["ms"] for p in lower if p["bytes"] <= point["bytes"]]
+            self.assertLessEqual(bound[-1], point["ms"] * (1 + 1e-9))
 
     def test_a_replay_and_the_reference(self):
         self.run_program("shard", "dump.json", "-o", "plan.json")
@@ -264,8 +378,13 @@ class Dumps(ProgramTest):
         self.assertGreaterEqual(reference["rating"], program.parse(again)["rating"])
 
     def test_what_a_dump_does_not_tell_is_refused(self):
-        for arguments in (("--on", "4x40GiB"), ("--batch-size", "3"), ("--objective", "step"), ("--widths", "all"),
-                          ("--frontier",), ("--stats",)):
+        for arguments in (
+            ("--on", "4x40GiB"),
+            ("--batch-size", "3"),
+            ("--objective", "step"),
+            ("--widths", "all"),
+            ("--stats",),
+        ):
             error = self.run_program("shard", "dump.json", *arguments, "--json", code=1).error
             self.assertEqual((error["code"], error["place"]), ("usage", arguments[0]))
         self.dump["options"][0]["shards"] = [99]

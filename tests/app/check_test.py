@@ -9,14 +9,20 @@ from program import ProgramTest, constrained, table
 # One table of every placement, on two hosts of two ranks.
 HARDWARE = ("--on", "4x40GiB", "--local-world-size", "2")
 MODEL = {
-    "name": "five", "optimizer": "sgd",
-    "modules": [{"path": "sparse.ebc", "tables": [
-        constrained("tw", "table_wise"),
-        constrained("rw", "row_wise", rows=4000),
-        constrained("cw", "column_wise", columns=256, min_partition=64),
-        constrained("dp", "data_parallel", rows=100, kernel="dense"),
-        constrained("twrw", "table_row_wise", rows=4000),
-    ]}],
+    "name": "five",
+    "optimizer": "sgd",
+    "modules": [
+        {
+            "path": "sparse.ebc",
+            "tables": [
+                constrained("tw", "table_wise"),
+                constrained("rw", "row_wise", rows=4000),
+                constrained("cw", "column_wise", columns=256, min_partition=64),
+                constrained("dp", "data_parallel", rows=100, kernel="dense"),
+                constrained("twrw", "table_row_wise", rows=4000),
+            ],
+        }
+    ],
 }
 
 
@@ -24,8 +30,9 @@ class CheckTest(ProgramTest):
     def setUp(self):
         super().setUp()
         self.write("model.json", MODEL)
-        self.answer = self.run_program("shard", "model.json", *HARDWARE, "--batch-size", "64", "-o", "plan.json",
-                                       "--search", "torchrec", "--json").document
+        self.answer = self.run_program(
+            "shard", "model.json", *HARDWARE, "--batch-size", "64", "-o", "plan.json", "--search", "torchrec", "--json"
+        ).document
 
     def check(self, plan, *arguments, code=0):
         return self.run_program("check", "model.json", plan, *HARDWARE, *arguments, code=code)
@@ -72,21 +79,36 @@ class RightPlans(CheckTest):
 
     def test_torchrec_has_every_shard_and_easyrec_none(self):
         modules = program.parse(self.convert("torchrec").out)
-        self.assertEqual(modules["sparse.ebc"]["rw"]["shards"][3],
-                         {"shard_offsets": [3000, 0], "shard_sizes": [1000, 64], "placement": "rank:3/cuda:1"})
+        self.assertEqual(
+            modules["sparse.ebc"]["rw"]["shards"][3],
+            {"shard_offsets": [3000, 0], "shard_sizes": [1000, 64], "placement": "rank:3/cuda:1"},
+        )
         self.assertNotIn("shards", modules["sparse.ebc"]["dp"])
         self.assertNotIn("shards", self.convert("easyrec").out)
 
     def test_shipped_models(self):
         for name in ("criteo-kaggle", "deeprecsys-rm2", "dlrmv3-hstu-debug", "taobao-multitower-din"):
             with self.subTest(name):
-                self.run_program("shard", name, "--search", "torchrec", "--on", "dgx-a100-640gb", "-o", "answer.json", "-q")
+                self.run_program(
+                    "shard", name, "--search", "torchrec", "--on", "dgx-a100-640gb", "-o", "answer.json", "-q"
+                )
                 self.run_program("check", name, "answer.json", "--on", "dgx-a100-640gb", "--strict")
 
     def test_what_the_plan_records_is_used_where_a_flag_is_absent(self):
-        made = ("--batch-size", "77", "--cost-model", "torchrec-1.8", "--optimizer", "adam", "--inference",
-                "--reservation", "fixed_percentage:0.3", "--pipeline-type", "train_prefetch_sparse_dist",
-                "--run-embedding-at-peak-memory")
+        made = (
+            "--batch-size",
+            "77",
+            "--cost-model",
+            "torchrec-1.8",
+            "--optimizer",
+            "adam",
+            "--inference",
+            "--reservation",
+            "fixed_percentage:0.3",
+            "--pipeline-type",
+            "train_prefetch_sparse_dist",
+            "--run-embedding-at-peak-memory",
+        )
         self.run_program("shard", "model.json", *HARDWARE, *made, "-o", "made.json")
         self.check("made.json")
         given = self.check("made.json", "--batch-size", "512", "--json", code=5).document
@@ -97,7 +119,9 @@ class RightPlans(CheckTest):
         self.assertLess(dense.document["ranks"][0]["capacity"]["hbm"], 39 << 30)
 
     def test_a_rating_by_storage_is_no_time(self):
-        self.run_program("shard", "model.json", *HARDWARE, "--search", "torchrec", "--perf-model", "storage", "-o", "storage.json")
+        self.run_program(
+            "shard", "model.json", *HARDWARE, "--search", "torchrec", "--perf-model", "storage", "-o", "storage.json"
+        )
         self.check("storage.json")
 
 
@@ -145,43 +169,58 @@ class BrokenPlans(CheckTest):
             for entry in answer["plan"]["tables"]:
                 if entry["table"] == name:
                     entry.update(copy.deepcopy(keys))
+
         return change
 
     def test_name_what_is_wrong_with_table_and_rank(self):
         tables = self.answer["plan"]["tables"]
         rows = {"count": 4, "rows": 1000, "columns": 64, "row_stride": 1000}
         cases = {
-            "a rank that does not exist":
-                (self.edit("tw", ranks=[{"first": 9}]), ("rank_out_of_range", "sparse.ebc.tw", 9)),
-            "a table left out":
-                (lambda a: a["plan"]["tables"].pop(0), ("missing_table", "sparse.ebc.tw", None)),
-            "a table twice":
-                (lambda a: a["plan"]["tables"].append(tables[0]), ("duplicate_table", "sparse.ebc.tw", None)),
-            "a table of another model":
-                (self.edit("tw", table="wt"), ("unknown_table", "sparse.ebc.wt", None)),
-            "a missing row":
-                (self.edit("rw", shards=[rows | {"rows": 999}]), ("not_covered", "sparse.ebc.rw", None)),
-            "rows held twice":
-                (self.edit("rw", shards=[rows | {"row_stride": 900}]), ("covered_twice", "sparse.ebc.rw", 1)),
-            "rows beyond the table":
-                (self.edit("rw", shards=[rows | {"rows": 1001}]), ("shard_out_of_table", "sparse.ebc.rw", 3)),
-            "a rank without a replica":
-                (self.edit("dp", ranks=[{"first": 0, "count": 3}], shards=[{"count": 3, "rows": 100, "columns": 64}]),
-                 ("wrong_group", "sparse.ebc.dp", 3)),
-            "rows of a host on two hosts":
-                (self.edit("twrw", ranks=[{"first": 1, "count": 2}]), ("wrong_group", "sparse.ebc.twrw", 2)),
-            "a width that no kernel takes":
-                (self.edit("cw", ranks=[{"first": 0, "count": 2}],
-                           shards=[{"rows": 1000, "columns": 130}, {"rows": 1000, "columns": 126, "column": 130}]),
-                 ("width_not_divisible", "sparse.ebc.cw", 0)),
-            "kernel dense off data_parallel":
-                (self.edit("tw", compute_kernel="dense"), ("dense_off_data_parallel", "sparse.ebc.tw", None)),
-            "a type that the constraint forbids":
-                (self.edit("tw", sharding_type="column_wise"), ("type_not_allowed", "sparse.ebc.tw", None)),
-            "a rating that is not the plan's":
-                (lambda a: a.update(rating=1.0), ("rating_mismatch", None, None)),
-            "a plan for another machine":
-                (lambda a: a["plan"].update(world_size=8), ("wrong_machine", None, None)),
+            "a rank that does not exist": (
+                self.edit("tw", ranks=[{"first": 9}]),
+                ("rank_out_of_range", "sparse.ebc.tw", 9),
+            ),
+            "a table left out": (lambda a: a["plan"]["tables"].pop(0), ("missing_table", "sparse.ebc.tw", None)),
+            "a table twice": (
+                lambda a: a["plan"]["tables"].append(tables[0]),
+                ("duplicate_table", "sparse.ebc.tw", None),
+            ),
+            "a table of another model": (self.edit("tw", table="wt"), ("unknown_table", "sparse.ebc.wt", None)),
+            "a missing row": (self.edit("rw", shards=[rows | {"rows": 999}]), ("not_covered", "sparse.ebc.rw", None)),
+            "rows held twice": (
+                self.edit("rw", shards=[rows | {"row_stride": 900}]),
+                ("covered_twice", "sparse.ebc.rw", 1),
+            ),
+            "rows beyond the table": (
+                self.edit("rw", shards=[rows | {"rows": 1001}]),
+                ("shard_out_of_table", "sparse.ebc.rw", 3),
+            ),
+            "a rank without a replica": (
+                self.edit("dp", ranks=[{"first": 0, "count": 3}], shards=[{"count": 3, "rows": 100, "columns": 64}]),
+                ("wrong_group", "sparse.ebc.dp", 3),
+            ),
+            "rows of a host on two hosts": (
+                self.edit("twrw", ranks=[{"first": 1, "count": 2}]),
+                ("wrong_group", "sparse.ebc.twrw", 2),
+            ),
+            "a width that no kernel takes": (
+                self.edit(
+                    "cw",
+                    ranks=[{"first": 0, "count": 2}],
+                    shards=[{"rows": 1000, "columns": 130}, {"rows": 1000, "columns": 126, "column": 130}],
+                ),
+                ("width_not_divisible", "sparse.ebc.cw", 0),
+            ),
+            "kernel dense off data_parallel": (
+                self.edit("tw", compute_kernel="dense"),
+                ("dense_off_data_parallel", "sparse.ebc.tw", None),
+            ),
+            "a type that the constraint forbids": (
+                self.edit("tw", sharding_type="column_wise"),
+                ("type_not_allowed", "sparse.ebc.tw", None),
+            ),
+            "a rating that is not the plan's": (lambda a: a.update(rating=1.0), ("rating_mismatch", None, None)),
+            "a plan for another machine": (lambda a: a["plan"].update(world_size=8), ("wrong_machine", None, None)),
         }
         for name, (change, expected) in cases.items():
             with self.subTest(name):
@@ -196,8 +235,10 @@ class BrokenPlans(CheckTest):
         modules["sparse.ebc"]["rw"]["shards"][1]["shard_offsets"] = [900, 0]
         self.write("broken.json", modules)
         report = self.check("broken.json", "--json", code=5).document
-        self.assertIn(("covered_twice", "sparse.ebc.rw", 1),
-                      [(v["code"], v["table"], v.get("rank")) for v in report["violations"]])
+        self.assertIn(
+            ("covered_twice", "sparse.ebc.rw", 1),
+            [(v["code"], v["table"], v.get("rank")) for v in report["violations"]],
+        )
 
 
 class BadPlans(CheckTest):
@@ -211,8 +252,18 @@ class BadPlans(CheckTest):
             self.assertTrue(answer.error["message"])
 
     def test_wrong_documents(self):
-        for text in ("", "[]", "7", '"plan"', "{", "null", '{"x": 1}', '{"tables": 1}', '{"schema": "plimsoll.plan/2"}',
-                     '{"schema": "plimsoll.model/1", "tables": []}'):
+        for text in (
+            "",
+            "[]",
+            "7",
+            '"plan"',
+            "{",
+            "null",
+            '{"x": 1}',
+            '{"tables": 1}',
+            '{"schema": "plimsoll.plan/2"}',
+            '{"schema": "plimsoll.model/1", "tables": []}',
+        ):
             with self.subTest(text):
                 self.assert_refused(text, "bad.json#")
 
@@ -241,11 +292,18 @@ class BadPlans(CheckTest):
     def test_recorded_options_that_are_none(self):
         recorded = self.answer["provenance"]["options"]
         kind, *figures = recorded["reservation"].split(",")
-        cases = [("batch_size", "x"), ("batch_size", "-5"), ("batch_size", "99999999999999999999"),
-                 ("cost_model", "torchrec-0"), ("pipeline_type", "x"), ("reservation", "x"), ("reservation", kind),
-                 ("reservation", ",".join([kind, "nan", *figures[1:]])),
-                 ("reservation", ",".join([kind, figures[0], "inf", *figures[2:]])),
-                 ("reservation", ",".join([kind, *figures[:2], "-5", *figures[3:]]))]
+        cases = [
+            ("batch_size", "x"),
+            ("batch_size", "-5"),
+            ("batch_size", "99999999999999999999"),
+            ("cost_model", "torchrec-0"),
+            ("pipeline_type", "x"),
+            ("reservation", "x"),
+            ("reservation", kind),
+            ("reservation", ",".join([kind, "nan", *figures[1:]])),
+            ("reservation", ",".join([kind, figures[0], "inf", *figures[2:]])),
+            ("reservation", ",".join([kind, *figures[:2], "-5", *figures[3:]])),
+        ]
         for key, value in cases:
             with self.subTest(f"{key}: {value}"):
                 answer = copy.deepcopy(self.answer)
@@ -262,8 +320,9 @@ class BadPlans(CheckTest):
     def test_missing_files(self):
         answer = self.run_program("check", "model.json", "none.json", *HARDWARE, "--json", code=1)
         self.assertEqual((answer.error["code"], answer.error["place"]), ("not_found", "none.json"))
-        answer = self.run_program("convert", "model.json", "plan.json", *HARDWARE, "-o", "none/plan.json", "--json",
-                                  code=1)
+        answer = self.run_program(
+            "convert", "model.json", "plan.json", *HARDWARE, "-o", "none/plan.json", "--json", code=1
+        )
         self.assertEqual(answer.error["place"], "none/plan.json")
         self.run_program("convert", "model.json", "plan.json", *HARDWARE, "--to", "xml", "--json", code=1)
 

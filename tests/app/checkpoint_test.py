@@ -19,24 +19,39 @@ def tiny(**changes):
     mib = 1 << 20
 
     def module(fqn, is_leaf, kept, total, grads, grad_total, param, sac_memory=0, runtime=0, slopes=(), intercepts=()):
-        return {"fqn": fqn, "is_leaf": is_leaf, "act_fw_per_module": kept * mib, "act_total": total * mib,
-                "act_grad_per_module": grads * mib, "grad_total": grad_total * mib, "param_per_module": param * mib,
-                "fw_runtime_per_module": runtime, "bw_runtime_per_module": 2 * runtime, "sac_memory": sac_memory * mib,
-                "sac_runtime": runtime, "n_segments": len(slopes), "slopes": list(slopes),
-                "intercepts": list(intercepts)}
+        return {
+            "fqn": fqn,
+            "is_leaf": is_leaf,
+            "act_fw_per_module": kept * mib,
+            "act_total": total * mib,
+            "act_grad_per_module": grads * mib,
+            "grad_total": grad_total * mib,
+            "param_per_module": param * mib,
+            "fw_runtime_per_module": runtime,
+            "bw_runtime_per_module": 2 * runtime,
+            "sac_memory": sac_memory * mib,
+            "sac_runtime": runtime,
+            "n_segments": len(slopes),
+            "slopes": list(slopes),
+            "intercepts": list(intercepts),
+        }
 
-    half = {"sac_memory": 1024, "slopes": (.4, 1.6), "intercepts": (0, -.6)}
+    half = {"sac_memory": 1024, "slopes": (0.4, 1.6), "intercepts": (0, -0.6)}
     stats = {
         "name": "tiny6",
-        "mod_order": {"fw_pre_order": ["R", "R.a", "R.a.x", "R.b", "R.b.x", "R.c"],
-                      "fw_post_order": ["R.a.x", "R.a", "R.b.x", "R.b", "R.c", "R"]},
+        "mod_order": {
+            "fw_pre_order": ["R", "R.a", "R.a.x", "R.b", "R.b.x", "R.c"],
+            "fw_post_order": ["R.a.x", "R.a", "R.b.x", "R.b", "R.c", "R"],
+        },
         "mod_stats": [
-            module("R", False, 1700, 2048, 256, 0, 400, 2000, 11, (.5, 2), (0, -.9)),
+            module("R", False, 1700, 2048, 256, 0, 400, 2000, 11, (0.5, 2), (0, -0.9)),
             module("R.a", False, 768, 832, 192, 300, 100, runtime=4, **half),
             module("R.a.x", True, 700, 800, 150, 320, 80),
             module("R.b", False, 768, 1664, 192, 200, 100, runtime=6, **half),
             module("R.b.x", True, 700, 1632, 150, 220, 80),
-            module("R.c", True, 100, 2048, 128, 0, 200)]}
+            module("R.c", True, 100, 2048, 128, 0, 200),
+        ],
+    }
     return stats | changes
 
 
@@ -52,8 +67,8 @@ class Checkpoint(ProgramTest):
         answer = self.plan("tiny.json", "--budget", "2.6GiB")
         self.assertEqual(answer["status"], "optimal")
         self.assertEqual([unit["fqn"] for unit in answer["units"]], ["R.a"])
-        self.assertAlmostEqual(answer["units"][0]["discard_ratio"], .290625, places=6)
-        self.assertAlmostEqual(answer["predicted"]["recompute_ms"], .465, places=6)
+        self.assertAlmostEqual(answer["units"][0]["discard_ratio"], 0.290625, places=6)
+        self.assertAlmostEqual(answer["predicted"]["recompute_ms"], 0.465, places=6)
         self.assertLessEqual(answer["predicted"]["peak_bytes"], int(2.6 * GIB))
         self.assertEqual(answer["predicted"]["binding"], "R")
         self.assertAlmostEqual(answer["predicted"]["price_ms_per_gib"], 1.6, places=6)
@@ -89,14 +104,18 @@ class Checkpoint(ProgramTest):
             arguments = ("tiny.json", *extra) if "--budget" in extra else ("tiny.json", "--budget", "2GiB", *extra)
             document = self.plan(*arguments)
             self.assertEqual(len(document["profile"]), 6)
-            self.assertLessEqual(abs(max(entry["bytes"] for entry in document["profile"]) - document["predicted"]["peak_bytes"]), 1024)
+            self.assertLessEqual(
+                abs(max(entry["bytes"] for entry in document["profile"]) - document["predicted"]["peak_bytes"]), 1024
+            )
 
     def test_units_say_what_becomes_of_random_operators(self):
         for model in ("gpt-native-12l", "bert-large", "swin-base"):
             stats = json.loads(pathlib.Path(stats_path(model)).read_text())
             for budget in ("90%", "60%"):
                 for unit in self.plan(stats_path(model), "--budget", budget)["units"]:
-                    table = stats["sac_stats"][stats["sac_stats_of"][unit["fqn"]]] if unit.get("ops") else {"rand_ops": []}
+                    table = (
+                        stats["sac_stats"][stats["sac_stats_of"][unit["fqn"]]] if unit.get("ops") else {"rand_ops": []}
+                    )
                     keeps = table["rand_ops"] and all(unit["ops"][op]["save"] for op in table["rand_ops"])
                     self.assertEqual(unit["rng"], "save" if keeps else "recompute")
 
@@ -135,13 +154,20 @@ class Checkpoint(ProgramTest):
             self.assertAlmostEqual(milp["predicted"]["recompute_ms"], ms, places=4)
             for variant in ("reference", "torch-2.13"):
                 torch = self.run_program(*asked, "--search", "torch", "--variant", variant).document
-                self.assertLessEqual(torch["predicted"]["recompute_ms"], ms / .95)
+                self.assertLessEqual(torch["predicted"]["recompute_ms"], ms / 0.95)
                 self.assertGreaterEqual(torch["predicted"]["recompute_ms"], ms * (1 - 2e-3))  # its tolerances
 
     def test_plans_pass_the_judge_whatever_was_asked(self):
         models = ("llama-3-8b", "dlrm-deep-towers", stats_path("gpt-native-12l"), stats_path("resnet-50"))
-        flags = (("--peak", "torch"), ("--costs", "fit"), ("--segments", "2"), ("--nested",), ("--world-size", "8"),
-                 ("--optimizer-bytes", "1GiB"), ("--repair", "early_stop", "--unit-overhead-ms", "0.1"))
+        flags = (
+            ("--peak", "torch"),
+            ("--costs", "fit"),
+            ("--segments", "2"),
+            ("--nested",),
+            ("--world-size", "8"),
+            ("--optimizer-bytes", "1GiB"),
+            ("--repair", "early_stop", "--unit-overhead-ms", "0.1"),
+        )
         for model in models:
             for extra in flags:
                 with self.subTest(model=model, extra=extra):
@@ -203,19 +229,72 @@ class Checkpoint(ProgramTest):
         self.plan("tiny.json", "--budget", str(GIB + stage["missing"]), "--in-flight", "4")
 
     def test_models_whose_orders_disagree_go_to_the_milp(self):
-        order = {"fw_pre_order": ["R", "R.a", "R.a.x", "R.b", "R.b.x", "R.c"],
-                 "fw_post_order": ["R.a.x", "R.b.x", "R.a", "R.b", "R.c", "R"]}
+        order = {
+            "fw_pre_order": ["R", "R.a", "R.a.x", "R.b", "R.b.x", "R.c"],
+            "fw_post_order": ["R.a.x", "R.b.x", "R.a", "R.b", "R.c", "R"],
+        }
         self.write("odd.json", tiny(mod_order=order))
         answer = self.plan("odd.json", "--budget", "2.5GiB")
         self.assertEqual(answer["status"], "optimal")
         self.assertEqual([warning["code"] for warning in answer["warnings"]], ["order_of_return"])
         self.assertLessEqual(answer["predicted"]["peak_bytes"], answer["budget_bytes"])
         self.assertNotIn("price_ms_per_gib", answer["predicted"])
-        self.assertIn("order_of_return", self.run_program("checkpoint", "odd.json", "--budget", "2.5GiB").err + json.dumps(answer["warnings"]))
-        for question in ((), ("--frontier",), ("--knee",), ("--overhead", "5%"), ("--budget", "2.5GiB", "--in-flight", "2")):
-            refused = self.run_program("checkpoint", "odd.json", *question, "--json", code=1).error
-            self.assertEqual((refused["code"], refused["place"]), ("conflict", "odd.json"))
-            self.assertIn("--budget", refused["remedy"])
+        self.assertIn(
+            "order_of_return",
+            self.run_program("checkpoint", "odd.json", "--budget", "2.5GiB").err + json.dumps(answer["warnings"]),
+        )
+        # Every question that other models may be asked.
+        curve = self.plan("odd.json", "--frontier")
+        self.assertEqual(
+            (curve["status"], curve, [warning["code"] for warning in curve["warnings"]]),
+            ("optimal", self.plan("odd.json"), ["order_of_return"]),
+        )
+        self.assertNotIn("frontier_bound", curve)
+        self.assertIn("mixed-integer programming", self.run_program("checkpoint", "odd.json", "--frontier").err)
+        points = curve["frontier"]
+        self.assertEqual((points[0]["bytes"], points[-1]["bytes"], points[-1]["ms"]), (2402 << 20, 2704 << 20, 0))
+        self.assertTrue(all(point["is_exact"] for point in points))
+        for point in points:
+            found = self.plan("odd.json", "--budget", str(point["bytes"]))
+            self.assertAlmostEqual(found["predicted"]["recompute_ms"], point["ms"], places=6)
+            least = self.plan("odd.json", "--overhead", str(point["ms"] + 1e-9))["predicted"]
+            self.assertLessEqual(abs(least["peak_bytes"] - point["bytes"]), 1024)
+        knee = self.plan("odd.json", "--knee")
+        self.assertEqual(
+            (knee["status"], [warning["code"] for warning in knee["warnings"]]), ("optimal", ["order_of_return"])
+        )
+        both = ("--in-flight", "3", "--ac-unit", "R.a", "--ac-unit", "R.b")
+        missing = self.plan("odd.json", "--budget", "1GiB", *both, code=2)["explanation"]["missing"]
+        both = ("--budget", str(GIB + missing), *both)
+        # Each returns amid the other.
+        self.assertEqual([unit["fqn"] for unit in self.plan("odd.json", *both)["units"]], ["R.a", "R.b"])
+        for question in (
+            ("--knee",),
+            ("--overhead", "5%"),
+            ("--budget", "2.5GiB"),
+            both,
+            ("--budget", "4.5GiB", "--in-flight", "2"),
+            ("--budget", "2.5GiB", "--world-size", "4", "--optimizer-bytes", "1GiB"),
+        ):
+            with self.subTest(question):
+                answer = self.run_program("checkpoint", "odd.json", *question, "-o", "p.json").err
+                self.assertIn("mixed-integer programming", answer)
+                judged = self.run_program("check", "odd.json", "p.json", "--json").document
+                self.assertEqual(judged["violations"], [])
+        stage = self.plan("odd.json", "--budget", "1GiB", "--in-flight", "3", code=2)["explanation"]
+        self.plan("odd.json", "--budget", str(GIB + stage["missing"]), "--in-flight", "3")
+        self.plan("odd.json", "--budget", str(GIB + stage["missing"] - 4096), "--in-flight", "3", code=2)
+        cut = self.plan("odd.json", "--frontier", "--time-limit", "0.000001s", code=3)
+        self.assertEqual((cut["status"], cut["stop"]), ("feasible", "deadline"))
+        self.assertIn("frontier_unproved", [warning["code"] for warning in cut["warnings"]])
+        self.assertEqual(cut["frontier_bound"][-1]["ms"], 0)
+        for flags, place in (
+            (("--segments", "2"), "--segments"),
+            (("--nested",), "--nested"),
+            (("--repair", "saved_copies"), "--repair"),
+        ):
+            refused = self.run_program("checkpoint", "odd.json", *flags, "--json", code=1).error
+            self.assertEqual((refused["code"], refused["place"]), ("conflict", place))
         # R.b.x finds nothing gone, for R.a returns after it.
         for search in ("exact", "milp", "torch"):
             none = self.plan("odd.json", "--budget", "1GiB", "--search", search, code=2)["explanation"]
@@ -226,28 +305,50 @@ class Checkpoint(ProgramTest):
         self.plan("odd.json", "--budget", str((2402 << 20) - 1), code=2)
 
     def test_bad_questions(self):
-        for arguments, place in ((("--budget", "-1"), "--budget"), (("--budget", "nan"), "--budget"),
-                                 (("--budget", "inf"), "--budget"), (("--budget", "-5%"), "--budget"),
-                                 (("--budget", "x%"), "--budget"), (("--budget", ""), "--budget"), (("--overhead", "-1"), "--overhead"),
-                                 (("--overhead", "nan%"), "--overhead"), (("--budget", "1", "--knee"), "--budget"),
-                                 (("--search", "milp"), "--search"), (("--in-flight", "2"), "--in-flight"),
-                                 (("--peak", "step"), "--peak"), (("--time-limit", "0"), "--time-limit"),
-                                 (("--budget", "1", "--optimizer-bytes", "x"), "--optimizer-bytes")):
+        for arguments, place in (
+            (("--budget", "-1"), "--budget"),
+            (("--budget", "nan"), "--budget"),
+            (("--budget", "inf"), "--budget"),
+            (("--budget", "-5%"), "--budget"),
+            (("--budget", "x%"), "--budget"),
+            (("--budget", ""), "--budget"),
+            (("--overhead", "-1"), "--overhead"),
+            (("--overhead", "nan%"), "--overhead"),
+            (("--budget", "1", "--knee"), "--budget"),
+            (("--search", "torch"), "--search"),
+            (("--in-flight", "2"), "--in-flight"),
+            (("--peak", "step"), "--peak"),
+            (("--time-limit", "0"), "--time-limit"),
+            (("--budget", "1", "--optimizer-bytes", "x"), "--optimizer-bytes"),
+        ):
             with self.subTest(arguments):
                 answer = self.run_program("checkpoint", "tiny.json", *arguments, "--json", code=1)
                 self.assertEqual(answer.error["place"], place)
         unknown = self.run_program("checkpoint", "tiny.json", "--ac-unit", "R.zz", "--json", code=1)
         self.assertEqual((unknown.error["code"], unknown.error["place"]), ("not_found", "--ac-unit"))
-        near = self.run_program("checkpoint", stats_path("gpt2-small"), "--budget", "60%", "--fsdp-unit", "GPT2LMHeadModel.transformer.h.00", "--json", code=1)
+        near = self.run_program(
+            "checkpoint",
+            stats_path("gpt2-small"),
+            "--budget",
+            "60%",
+            "--fsdp-unit",
+            "GPT2LMHeadModel.transformer.h.00",
+            "--json",
+            code=1,
+        )
         self.assertEqual(near.error["place"], "--fsdp-unit")
         self.assertIn("GPT2LMHeadModel.transformer.h.0", near.error["remedy"])
         missing = self.run_program("checkpoint", "llama-3-9b", "--json", code=1)
         self.assertIn("llama-3-8b", missing.error["remedy"])
 
     def test_absurd_sizes(self):
-        for arguments, place in ((("--budget", "99999999%"), "--budget"), (("--budget", "1", "--optimizer-bytes", "7EiB"), "--optimizer-bytes"),
-                                 (("--budget", "99999999999GiB"), "--budget"), (("--budget", str((1 << 63) - 1)), "--budget"),
-                                 (("--budget", str((1 << 50) + 1)), "--budget")):
+        for arguments, place in (
+            (("--budget", "99999999%"), "--budget"),
+            (("--budget", "1", "--optimizer-bytes", "7EiB"), "--optimizer-bytes"),
+            (("--budget", "99999999999GiB"), "--budget"),
+            (("--budget", str((1 << 63) - 1)), "--budget"),
+            (("--budget", str((1 << 50) + 1)), "--budget"),
+        ):
             with self.subTest(arguments):
                 answer = self.run_program("checkpoint", "tiny.json", *arguments, "--json", code=1)
                 self.assertEqual(answer.error["place"], place)
@@ -256,14 +357,21 @@ class Checkpoint(ProgramTest):
         stats = tiny()
         stats["mod_stats"][0]["act_total"] = 1 << 50
         self.write("huge.json", stats)
-        self.assertEqual(self.run_program("checkpoint", "huge.json", "--budget", "1", "--in-flight", "1048576", "--json", code=1).error["place"],
-                         "--in-flight")
+        self.assertEqual(
+            self.run_program(
+                "checkpoint", "huge.json", "--budget", "1", "--in-flight", "1048576", "--json", code=1
+            ).error["place"],
+            "--in-flight",
+        )
         self.run_program("checkpoint", "tiny.json", "--budget", "5GiB", "--in-flight", "2", "-o", "p.json")
         plan = json.loads(self.read("p.json"))
         for in_flight in ("0", "-3", "2147483647"):
             plan["provenance"]["options"]["in_flight"] = in_flight
             self.write("p.json", plan)
-            self.assertEqual(self.run_program("check", "tiny.json", "p.json", "--json", code=1).error["place"], "provenance/options/in_flight")
+            self.assertEqual(
+                self.run_program("check", "tiny.json", "p.json", "--json", code=1).error["place"],
+                "provenance/options/in_flight",
+            )
 
     def test_bad_statistics(self):
         stats = tiny()
@@ -285,8 +393,15 @@ class RealModels(ProgramTest):
         for name, fraction, expected in rows:
             with self.subTest(name=name, fraction=fraction):
                 baseline = json.loads(pathlib.Path(stats_path(name)).read_text())["baseline_peak_bytes"]
-                asked = ("checkpoint", stats_path(name), "--costs", "fit", "--budget",
-                         str(int(baseline * fraction)), "--json")
+                asked = (
+                    "checkpoint",
+                    stats_path(name),
+                    "--costs",
+                    "fit",
+                    "--budget",
+                    str(int(baseline * fraction)),
+                    "--json",
+                )
                 if expected is None:
                     self.run_program(*asked, code=2)
                     continue

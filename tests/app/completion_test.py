@@ -19,8 +19,13 @@ class Bash(ProgramTest):
             _plimsoll
             printf '%s\\n' "${COMPREPLY[@]}"
         """
-        done = subprocess.run(["bash", "-c", script, "bash", "plimsoll", *words], capture_output=True, text=True,
-                              cwd=self.folder, check=True)
+        done = subprocess.run(
+            ["bash", "-c", script, "bash", "plimsoll", *words],
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            check=True,
+        )
         self.assertEqual(done.stderr, "")
         return done.stdout.split()
 
@@ -30,8 +35,13 @@ class Bash(ProgramTest):
 
     def test_the_script_is_bash(self):
         subprocess.run(["bash", "-n", "completion"], cwd=self.folder, check=True)
-        said = subprocess.run(["bash", "-c", "source completion; complete -p plimsoll"], capture_output=True,
-                              text=True, cwd=self.folder, check=True).stdout
+        said = subprocess.run(
+            ["bash", "-c", "source completion; complete -p plimsoll"],
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            check=True,
+        ).stdout
         self.assertIn("-F _plimsoll plimsoll", said)
 
     def test_commands(self):
@@ -64,7 +74,7 @@ class Zsh(ProgramTest):
             compdef() {{ print "compdef $*" }}
             compadd() {{ shift; print -l -- "$@" }}
             _files() {{ }}
-            words=(plimsoll {' '.join(words)})
+            words=(plimsoll {" ".join(words)})
             CURRENT={len(words) + 1}
             {how}
         """

@@ -32,14 +32,28 @@ class Data(ProgramTest):
                 self.write("model.json", answer.out)
                 # An effort of 1 reads, checks and enumerates, and plans no further.
                 done = program.subprocess.run(
-                    [program.PROGRAM, "shard", "model.json", "--search", "torchrec", "--on", "16x80GiB", "--effort", "1"], cwd=self.folder,
-                    capture_output=True, check=False)
+                    [
+                        program.PROGRAM,
+                        "shard",
+                        "model.json",
+                        "--search",
+                        "torchrec",
+                        "--on",
+                        "16x80GiB",
+                        "--effort",
+                        "1",
+                    ],
+                    cwd=self.folder,
+                    capture_output=True,
+                    check=False,
+                )
                 self.assertIn(done.returncode, (0, 2, 4))
 
     def test_every_graph_is_listed_and_can_be_placed(self):
         graphs = self.run_program("models", "--json").document["graphs"]
-        self.assertEqual([graph["id"] for graph in graphs],
-                         ["bert-l3-inference", "bert24-inference", "bert24-training"])
+        self.assertEqual(
+            [graph["id"] for graph in graphs], ["bert-l3-inference", "bert24-inference", "bert24-training"]
+        )
         text = self.run_program("models").out
         for graph in graphs:
             with self.subTest(graph["id"]):
@@ -65,13 +79,33 @@ class Data(ProgramTest):
     def test_a_plan_can_be_made_on_every_node(self):
         for node in self.run_program("hardware", "--json").document["nodes"]:
             with self.subTest(node["id"]):
-                answer = self.run_program("shard", "criteo-kaggle", "--search", "torchrec", "--on", node["id"], "--effort", "20", "--json")
+                answer = self.run_program(
+                    "shard", "criteo-kaggle", "--search", "torchrec", "--on", node["id"], "--effort", "20", "--json"
+                )
                 self.assertEqual(answer.document["plan"]["world_size"], node["num_accelerators"])
 
     def test_schemas_are_listed_and_printed(self):
         names = self.run_program("schema", "--json").document["schemas"]
-        self.assertEqual(names, ["checkpoint_policy", "constraints", "fx_graph", "model", "module_stats", "pipeline_plan",
-                                 "placement", "placement_rules", "plan", "sac_stats", "save_policy", "step_model", "topology", "torchrec_options"])
+        self.assertEqual(
+            names,
+            [
+                "checkpoint_policy",
+                "constraints",
+                "cost_graph",
+                "fx_graph",
+                "model",
+                "module_stats",
+                "pipeline_plan",
+                "placement",
+                "placement_rules",
+                "plan",
+                "sac_stats",
+                "save_policy",
+                "step_model",
+                "topology",
+                "torchrec_options",
+            ],
+        )
         self.assertEqual(self.run_program("schema").out.split(), names)
         for name in names:
             schema = program.parse(self.run_program("schema", name).out)
@@ -82,8 +116,13 @@ class Data(ProgramTest):
         good = {"tables": [program.table()]}
         validator = program.schema_validator("model")
         self.assertTrue(validator.is_valid(good))
-        for bad in ({}, {"tabels": []}, {"tables": [program.table(rows=-1)]}, {"tables": [program.table(x=1)]},
-                    {"tables": [], "modules": []}):
+        for bad in (
+            {},
+            {"tabels": []},
+            {"tables": [program.table(rows=-1)]},
+            {"tables": [program.table(x=1)]},
+            {"tables": [], "modules": []},
+        ):
             self.assertFalse(validator.is_valid(bad))
             self.write("model.json", bad)
             self.run_program("shard", "model.json", "--on", "2x40GiB", code=1)

@@ -7,9 +7,10 @@ ON = ("--on", "4x40GiB", "--local-world-size", "2")
 
 
 class EasyRecTest(ProgramTest):
-
     def plan(self, *arguments, on=ON, **variables):
-        return self.run_program("shard", "model.json", *on, "--search", "torchrec", "--json", *arguments, **variables).document
+        return self.run_program(
+            "shard", "model.json", *on, "--search", "torchrec", "--json", *arguments, **variables
+        ).document
 
     @staticmethod
     def types(answer):
@@ -17,7 +18,6 @@ class EasyRecTest(ProgramTest):
 
 
 class Environment(EasyRecTest):
-
     def setUp(self):
         super().setUp()
         self.write("model.json", {"tables": [table("a"), table("b", rows=2_000_000)]})
@@ -31,14 +31,21 @@ class Environment(EasyRecTest):
 
     def test_broken_bins_are_named(self):
         for variable in ("TZREC_DP_HBM_BINS_PER_DEVICE", "TZREC_DP_DDR_BINS_PER_DEVICE"):
-            answer = self.run_program("shard", "model.json", *ON, "--easyrec-environment", "--json", code=1,
-                                      **{variable: "ten"})
+            answer = self.run_program(
+                "shard", "model.json", *ON, "--easyrec-environment", "--json", code=1, **{variable: "ten"}
+            )
             self.assertEqual(answer.error["place"], variable)
 
     def test_sequences_stay_whole_without_cuda(self):
-        self.write("model.json", {"modules": [
-            {"path": "bags", "tables": [table("a")]},
-            {"path": "sequence", "kind": "embedding_collection", "tables": [table("b")]}]})
+        self.write(
+            "model.json",
+            {
+                "modules": [
+                    {"path": "bags", "tables": [table("a")]},
+                    {"path": "sequence", "kind": "embedding_collection", "tables": [table("b")]},
+                ]
+            },
+        )
         self.write("cpu.json", {"world_size": 2, "compute_device": "cpu"})
         on = ("--on", "cpu.json")
         self.assertEqual(set(self.types(self.plan(on=on))), {"bags.a", "sequence.b"})
@@ -49,18 +56,25 @@ class Environment(EasyRecTest):
 
 
 class CheckpointPlans(EasyRecTest):
-
     def setUp(self):
         super().setUp()
         self.write("model.json", {"modules": [{"path": "m", "tables": [table("a"), table("b")]}]})
         # Of a larger machine, as TorchEasyRec writes it.
-        self.write("checkpoint", {"m": {
-            "a": {"sharding_type": "data_parallel", "compute_kernel": "dense", "ranks": list(range(16))},
-            "b": {"sharding_type": "row_wise", "compute_kernel": "fused", "ranks": list(range(16))}}})
+        self.write(
+            "checkpoint",
+            {
+                "m": {
+                    "a": {"sharding_type": "data_parallel", "compute_kernel": "dense", "ranks": list(range(16))},
+                    "b": {"sharding_type": "row_wise", "compute_kernel": "fused", "ranks": list(range(16))},
+                }
+            },
+        )
         self.assertNotEqual(self.types(self.plan("--easyrec-environment"))["m.b"], "row_wise")
 
     def kept(self, *arguments, **variables):
-        return self.types(self.plan("--easyrec-environment", "--checkpoint-plan", "checkpoint", *arguments, **variables))
+        return self.types(
+            self.plan("--easyrec-environment", "--checkpoint-plan", "checkpoint", *arguments, **variables)
+        )
 
     def test_data_parallel_tables_stay_so(self):
         kept = self.kept()
@@ -78,11 +92,21 @@ class CheckpointPlans(EasyRecTest):
         self.assertEqual(self.kept("--constraints", "constraints.json")["m.a"], "table_wise")
 
     def test_a_broken_checkpoint_is_named(self):
-        arguments = ("shard", "model.json", *ON, "--search", "torchrec", "--json", "--easyrec-environment", "--checkpoint-plan")
+        arguments = (
+            "shard",
+            "model.json",
+            *ON,
+            "--search",
+            "torchrec",
+            "--json",
+            "--easyrec-environment",
+            "--checkpoint-plan",
+        )
         self.assertEqual(self.run_program(*arguments, "none", code=1).error["place"], "none")
         self.write("checkpoint", {"m": {"a": {"sharding_type": "rows", "compute_kernel": "fused", "ranks": [0]}}})
-        self.assertEqual(self.run_program(*arguments, "checkpoint", code=1).error["place"],
-                         "checkpoint#/m/a/sharding_type")
+        self.assertEqual(
+            self.run_program(*arguments, "checkpoint", code=1).error["place"], "checkpoint#/m/a/sharding_type"
+        )
 
     def test_it_needs_the_set_up(self):
         self.run_program("shard", "model.json", *ON, "--checkpoint-plan", "checkpoint", code=1)
@@ -90,12 +114,20 @@ class CheckpointPlans(EasyRecTest):
 
 
 class Constraints(EasyRecTest):
-
     def test_a_key_may_be_an_fqn(self):
-        self.write("model.json", {"modules": [{"path": "m", "tables": [table("a"), table("b")]},
-                                              {"path": "n", "tables": [table("a")]}]})
-        self.write("constraints.json", {"constraints": {"m.a": {"sharding_types": ["row_wise"], "pooling_factors": [9]},
-                                                        "a": {"sharding_types": ["table_wise"]}}})
+        self.write(
+            "model.json",
+            {"modules": [{"path": "m", "tables": [table("a"), table("b")]}, {"path": "n", "tables": [table("a")]}]},
+        )
+        self.write(
+            "constraints.json",
+            {
+                "constraints": {
+                    "m.a": {"sharding_types": ["row_wise"], "pooling_factors": [9]},
+                    "a": {"sharding_types": ["table_wise"]},
+                }
+            },
+        )
         answer = self.plan("--constraints", "constraints.json", "-o", "plan.json")
         types = self.types(answer)
         self.assertEqual((types["m.a"], types["n.a"]), ("row_wise", "table_wise"))
@@ -112,12 +144,18 @@ class Constraints(EasyRecTest):
 
 
 class DynamicTables(EasyRecTest):
-
     def test_from_model_to_checked_plan(self):
-        self.write("model.json", {"optimizer": "adam", "tables": [
-            table("a", rows=50_000_000, columns=128, dynamic_embedding={}),
-            table("b", rows=50_000_000, columns=128, dynamic_embedding={"mode": "hybrid", "load_factor": 0.25}),
-            table("c")]})
+        self.write(
+            "model.json",
+            {
+                "optimizer": "adam",
+                "tables": [
+                    table("a", rows=50_000_000, columns=128, dynamic_embedding={}),
+                    table("b", rows=50_000_000, columns=128, dynamic_embedding={"mode": "hybrid", "load_factor": 0.25}),
+                    table("c"),
+                ],
+            },
+        )
         answer = self.plan("--easyrec-environment", "-o", "plan.json")
         planned = {t["table"]: t.get("dynamic_embedding") for t in answer["plan"]["tables"]}
         self.assertIn(planned["a"]["mode"], ("hybrid", "caching"))

@@ -43,11 +43,9 @@ class ModuleStats(unittest.TestCase):
         kept = {module["fqn"] for module in few["mod_stats"]}
         self.assertIn("Transformer.layers.0.ffn_norm", kept)
         self.assertNotIn("Transformer.layers.0.attention.wq", kept)
-        self.assertEqual(
-            few["mod_stats"], [m for m in every["mod_stats"] if m["fqn"] in kept])
+        self.assertEqual(few["mod_stats"], [m for m in every["mod_stats"] if m["fqn"] in kept])
         for order in ("fw_pre_order", "fw_post_order"):
-            self.assertEqual(few["mod_order"][order],
-                             [fqn for fqn in every["mod_order"][order] if fqn in kept])
+            self.assertEqual(few["mod_order"][order], [fqn for fqn in every["mod_order"][order] if fqn in kept])
 
     def test_times_follow_the_release(self):
         model = ("dlrm-deep-towers", "--batch", "100")  # of sizes that are no blocks of 512 bytes
@@ -58,9 +56,15 @@ class ModuleStats(unittest.TestCase):
             self.assertEqual(newest[key], reference[key])
 
     def test_bad_usage(self):
-        for arguments in ([], ["gpt-5"], ["gpt", "--batch", "0"], ["gpt", "--gb-per-s", "1"],
-                          ["gpt", "--hardware", "h1000"], ["gpt", "--variant", "torch-3"],
-                          ["gpt", "--hardware", "a100", "--gb-per-s", "1", "--tflops", "1"]):
+        for arguments in (
+            [],
+            ["gpt-5"],
+            ["gpt", "--batch", "0"],
+            ["gpt", "--gb-per-s", "1"],
+            ["gpt", "--hardware", "h1000"],
+            ["gpt", "--variant", "torch-3"],
+            ["gpt", "--hardware", "a100", "--gb-per-s", "1", "--tflops", "1"],
+        ):
             with self.subTest(arguments):
                 answer = run(*arguments)
                 self.assertEqual(answer.returncode, 1)

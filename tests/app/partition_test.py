@@ -1,4 +1,4 @@
-"""plimsoll partition, and check and convert of its placements: graphs, devices, searches, streams, exit codes, bad input."""
+"""plimsoll partition, and check and convert of its placements: graphs, devices, searches, exit codes, bad input."""
 
 import json
 import math
@@ -6,7 +6,6 @@ import pathlib
 import signal
 import subprocess
 import time
-import unittest
 
 import program
 from program import ProgramTest
@@ -19,8 +18,14 @@ OPTIMA = {"bert24-inference": 17.789906, "bert24-training": 41.745812, "bert-l3-
 
 
 def node(number, accelerator=1.0, cpu=10.0, size=0, **more):
-    return {"id": number, "supportedOnFpga": True, "cpuLatency": cpu, "fpgaLatency": accelerator,
-            "isBackwardNode": False, "size": size} | more
+    return {
+        "id": number,
+        "supportedOnFpga": True,
+        "cpuLatency": cpu,
+        "fpgaLatency": accelerator,
+        "isBackwardNode": False,
+        "size": size,
+    } | more
 
 
 def edge(source, dest, cost=0.5):
@@ -28,8 +33,13 @@ def edge(source, dest, cost=0.5):
 
 
 def graph(nodes, edges=(), accelerators=2, cpus=0, memory=100):
-    return {"maxSizePerFPGA": memory, "maxFPGAs": accelerators, "maxCPUs": cpus, "nodes": list(nodes),
-            "edges": list(edges)}
+    return {
+        "maxSizePerFPGA": memory,
+        "maxFPGAs": accelerators,
+        "maxCPUs": cpus,
+        "nodes": list(nodes),
+        "edges": list(edges),
+    }
 
 
 def chain(length=4, size=10, **more):
@@ -78,16 +88,31 @@ class Placements(ProgramTest):
         self.assertEqual([c["count"] for c in four["classes"]], [4, 1])
         self.assertGreater(four["certificate"]["objective"], OPTIMA["bert24-inference"])
         self.assertEqual(four["provenance"]["options"], {"devices": "4", "search": "contiguous"})
-        some = self.place("bert24-inference", "--devices", "accelerator=4", "--devices", "cpu=0", "--memory", "1GiB",
-                          "--memory", "cpu=2GiB")
-        self.assertEqual(some["classes"], [
-            {"name": "accelerator", "count": 4, "memory_cap": 1 << 30, "link_rate": 1.0},
-            {"name": "cpu", "count": 0, "memory_cap": 2 << 30}])
+        some = self.place(
+            "bert24-inference",
+            "--devices",
+            "accelerator=4",
+            "--devices",
+            "cpu=0",
+            "--memory",
+            "1GiB",
+            "--memory",
+            "cpu=2GiB",
+        )
+        self.assertEqual(
+            some["classes"],
+            [
+                {"name": "accelerator", "count": 4, "memory_cap": 1 << 30, "link_rate": 1.0},
+                {"name": "cpu", "count": 0, "memory_cap": 2 << 30},
+            ],
+        )
 
     def test_hardware(self):
         answer = self.run_program("partition", "bert24-inference", "--on", "4xh100-sxm", "--json")
-        self.assertEqual(answer.document["classes"][0],
-                         {"name": "accelerator", "count": 4, "memory_cap": 80 * 10**9, "link_rate": 1.0})
+        self.assertEqual(
+            answer.document["classes"][0],
+            {"name": "accelerator", "count": 4, "memory_cap": 80 * 10**9, "link_rate": 1.0},
+        )
         self.assertEqual([w["code"] for w in answer.document["warnings"]], ["measured_costs"])
         self.assertIn("warning: --on", answer.err)
         self.write("topology.json", {"world_size": 2, "hbm_cap": "5 GiB"})
@@ -97,8 +122,10 @@ class Placements(ProgramTest):
         self.assertEqual((three["count"], three["memory_cap"]), (3, 5 << 30))
         self.write("topology.json", {"world_size": 2, "hbm_caps": [1, 2]})
         for arguments in (("topology.json",), ("4xh1000",), ("cpu-server-none:2",)):
-            self.assertEqual(self.run_program("partition", "bert24-inference", "--on", *arguments, "--json",
-                                              code=1).error["place"], "--on")
+            self.assertEqual(
+                self.run_program("partition", "bert24-inference", "--on", *arguments, "--json", code=1).error["place"],
+                "--on",
+            )
 
     def test_pins_and_forbidden_devices(self):
         self.write("g.json", chain())
@@ -110,8 +137,9 @@ class Placements(ProgramTest):
         self.write("g.json", chain(cpus=1))
         cpu = self.place("g.json", "--pin", "3=cpu")
         self.assertEqual((cpu["stages"][-1]["class"], cpu["stages"][-1]["nodes"]), ("cpu", ["3"]))
-        self.assertEqual(self.place("g.json", "--pin", "3=0", "--pin", "2=1", "--pin", "1=0", code=2)["status"],
-                         "infeasible")
+        self.assertEqual(
+            self.place("g.json", "--pin", "3=0", "--pin", "2=1", "--pin", "1=0", code=2)["status"], "infeasible"
+        )
         named = chain()
         named["nodes"][2]["name"] = "head"
         self.write("g.json", named)
@@ -119,9 +147,13 @@ class Placements(ProgramTest):
 
     def test_the_judge_accepts_what_is_planned(self):
         self.write("g.json", chain(cpus=1))
-        for arguments in (("bert24-inference",), ("bert24-training", "--devices", "3", "--memory", "3GiB"),
-                          ("bert-l3-inference", "--on", "2xh100-sxm"), ("g.json", "--pin", "0=cpu", "--forbid", "3=1"),
-                          ("g.json", "--forbid", "0=0", "--forbid", "0=1", "--devices", "cpu=2")):
+        for arguments in (
+            ("bert24-inference",),
+            ("bert24-training", "--devices", "3", "--memory", "3GiB"),
+            ("bert-l3-inference", "--on", "2xh100-sxm"),
+            ("g.json", "--pin", "0=cpu", "--forbid", "3=1"),
+            ("g.json", "--forbid", "0=0", "--forbid", "0=1", "--devices", "cpu=2"),
+        ):
             with self.subTest(arguments):
                 self.run_program("partition", *arguments, "-o", "p.json")
                 checked = self.run_program("check", arguments[0], "p.json", "--json").document
@@ -161,8 +193,9 @@ class Placements(ProgramTest):
         self.assertEqual(codes(lambda p: None, "--memory", "1MiB"), {"over_memory", "wrong_devices"})
         self.assertEqual(codes(lambda p: None, "--pin", "1=5"), {"pin_broken"})
         self.assertEqual(codes(lambda p: None, "--forbid", "1=0"), {"forbidden_device"})
-        self.assertIn("violation", self.run_program("check", "bert24-inference", "edited.json", "--memory", "1MiB",
-                                                    code=5).out)
+        self.assertIn(
+            "violation", self.run_program("check", "bert24-inference", "edited.json", "--memory", "1MiB", code=5).out
+        )
 
     def test_placements_of_another_graph(self):
         self.run_program("partition", "bert24-inference", "-o", "p.json")
@@ -180,7 +213,9 @@ class Placements(ProgramTest):
         self.write("split.json", split)
         self.assertAlmostEqual(json.loads(split)["maxLoad"], OPTIMA["bert24-training"], delta=1e-4)
         self.assertIn("right", self.run_program("check", "bert24-training", "split.json", "--contiguous").out)
-        self.assertEqual(split, self.run_program("convert", "bert24-training", "p.json", "--to", "dnn_partitioning").out)
+        self.assertEqual(
+            split, self.run_program("convert", "bert24-training", "p.json", "--to", "dnn_partitioning").out
+        )
         back = self.run_program("convert", "bert24-training", "split.json", "--to", "plimsoll", "--json").document
         self.assertEqual(back["stages"], json.loads(self.read("p.json"))["stages"])
         moved = json.loads(split)
@@ -234,8 +269,7 @@ class General(ProgramTest):
             self.assertEqual(again["stages"], answer["stages"])
             self.write("p.json", answer)
             self.assertEqual(self.run_program("check", name, "p.json", "--json").document["violations"], [])
-            self.run_program("check", name, "p.json", "--contiguous",
-                             code=0 if answer["is_contiguous"] else 5)
+            self.run_program("check", name, "p.json", "--contiguous", code=0 if answer["is_contiguous"] else 5)
 
     def test_flags_that_contradict_each_other(self):
         self.run_program("partition", "bert24-training", "--general", "--contiguous", "--json", code=1)
@@ -270,8 +304,11 @@ class TracedModels(ProgramTest):
         self.assertGreater(floored["certificate"]["objective"], known["certificate"]["objective"])
         with_cpu = self.place("dlrm-forward.json", "--on", "2xh100-sxm", "--devices", "cpu=1").document
         self.assertEqual([c["name"] for c in with_cpu["classes"]], ["h100", "cpu"])
-        for arguments, place in ((("--times", "v100"), "--times"), (("--devices", "tpu=1"), "--devices"),
-                                 (("--launch-floor", "-1"), "--launch-floor")):
+        for arguments, place in (
+            (("--times", "v100"), "--times"),
+            (("--devices", "tpu=1"), "--devices"),
+            (("--launch-floor", "-1"), "--launch-floor"),
+        ):
             error = self.place("dlrm-forward.json", "--on", "2xh100-sxm", *arguments, code=1).error
             self.assertEqual(error["place"], place)
         self.assertEqual(self.place("dlrm-forward.json", code=1).error["place"], "--on")
@@ -281,9 +318,36 @@ class TracedModels(ProgramTest):
         free = self.place("tiny-conv.pt2", "--on", "2xh100-sxm").document
         name = free["stages"][0]["nodes"][0]
         self.write("costs.csv", f"node,device_class,time_ms,mem_bytes\n{name},gpu,7.5,\n")
-        error = self.place("tiny-conv.pt2", "--on", "2xh100-sxm", "--cost-overlay", "costs.csv", "--times", "gpu",
-                           code=1).error
-        self.assertEqual(error["code"], "not_found")  # all others have no time on it
+        measured = self.place(
+            "tiny-conv.pt2", "--on", "2xh100-sxm", "--cost-overlay", "costs.csv", "--times", "gpu"
+        ).document
+        self.assertGreaterEqual(measured["certificate"]["objective"], 7.5)
+        self.assertLess(measured["certificate"]["objective"], 7.5 + free["certificate"]["objective"])
+        self.assertEqual([w["code"] for w in measured["warnings"]], ["unmeasured"])  # all others: the roofline's
+        self.write("p.json", measured)
+        graph = DATA / "graphs" / "tiny-conv.pt2"
+        self.assertEqual(self.run_program("check", graph, "p.json", "--json").document["violations"], [])
+        error = self.place(
+            "tiny-conv.pt2", "--on", "2x40GiB", "--cost-overlay", "costs.csv", "--times", "gpu", code=1
+        ).error
+        self.assertEqual(error["code"], "not_found")  # of nameless devices there is no roofline
+
+    def test_measured_costs_of_a_graph_that_states_its_own(self):
+        self.write("g.json", chain(length=2))
+        self.write("costs.csv", "node,device_class,time_ms,mem_bytes\n1,accelerator,5,\n")
+        answer = self.run_program("partition", "g.json", "--cost-overlay", "costs.csv", "--json").document
+        self.assertEqual(answer["certificate"]["objective"], 5.5)
+        self.write("p.json", answer)
+        self.assertTrue(self.run_program("check", "g.json", "p.json", "--json").document["is_right"])
+        for rows, place in (
+            ("2,accelerator,5,", "costs.csv:2"),
+            ("1,gpu,5,", "costs.csv:2"),
+            ("1,accelerator,-1,", "costs.csv:2"),
+            ("1,accelerator,nan,", "costs.csv:2"),
+        ):
+            self.write("costs.csv", f"node,device_class,time_ms,mem_bytes\n{rows}\n")
+            error = self.run_program("partition", "g.json", "--cost-overlay", "costs.csv", "--json", code=1).error
+            self.assertEqual(error["place"], place)
 
     def test_exports(self):
         name = "tiny-attention.pt2"
@@ -299,12 +363,131 @@ class TracedModels(ProgramTest):
         self.run_program(*asked, "--export", "dnn_partitioning", code=1)
         self.run_program("partition", "bert24-inference", "--export", "dot", code=1)
 
+    def test_the_passes_of_a_joint_graph_are_partitions_of_their_own(self):
+        graph = DATA / "graphs" / "gpt2-joint.json"
+        callback = json.loads(self.run_program("partition", graph, "--on", "2xh100-sxm", "--export", "callback").out)
+        self.assertEqual(set(callback.values()), {0, 1, 2, 3})
+
     def test_damaged_archives(self):
         for name in ("tiny-conv.pt2", "tiny-conv.onnx"):
             whole = (DATA / "graphs" / name).read_bytes()
-            for part in (whole[:100], whole[:len(whole) // 2], b""):
+            for part in (whole[:100], whole[: len(whole) // 2], b""):
                 (self.folder / name).write_bytes(part)
                 self.run_program("partition", name, "--on", "2xh100-sxm", "--json", code=1)
+
+
+class CostGraphs(ProgramTest):
+    """plimsoll.cost_graph/1: classes, rates between pairs, weights, pins, all stated."""
+
+    # a, b, c of 4 ms each on a fast class, 6 on a slow one; 2 units travel.
+    @staticmethod
+    def graph(**more):
+        return {
+            "classes": [
+                {"name": "fast", "count": 2, "memory_cap": 100, "link_rate": 2},
+                {"name": "slow", "count": 1, "link_rate": 2},
+            ],
+            "nodes": [{"name": name, "time_ms": {"fast": 4, "slow": 6}} for name in "abc"],
+            "nets": [
+                {"producer": "a", "consumers": ["b"], "amount": 2},
+                {"producer": "b", "consumers": ["c"], "amount": 2},
+            ],
+        } | more
+
+    def value(self, content, *arguments, is_proved=True):
+        """The objective, after the judge agreed."""
+        self.write("g.json", content)
+        answer = self.run_program("partition", "g.json", *arguments, "-o", "p.json", "--json").document
+        report = self.run_program("check", "g.json", "p.json", "--json").document
+        self.assertEqual(report["violations"], [])
+        if is_proved:
+            self.assertEqual(answer["status"], "optimal")
+        self.assertLessEqual(answer["certificate"]["lower_bound"], answer["certificate"]["objective"])
+        return answer["certificate"]["objective"]
+
+    def test_by_hand(self):
+        # Middle on one fast device: 4 + 1 + 1; the others 5 and, on the slow one, 7.
+        self.assertEqual(self.value(self.graph()), 7)
+        self.assertEqual(self.value(self.graph(), "--devices", "slow=0"), 9)  # two together, and one transfer
+        slow_pairs = [[0, 1, 2], [1, 0, 2], [2, 2, 0]]  # the two fast ones talk at half the rate
+        self.assertEqual(self.value(self.graph(pair_rates=slow_pairs)), 7)
+        self.assertEqual(
+            self.value(
+                self.graph(pair_rates=slow_pairs),
+                "--forbid",
+                "a=slow",
+                "--forbid",
+                "b=slow",
+                "--forbid",
+                "c=slow",
+                is_proved=False,
+            ),
+            10,
+        )  # bound by each one's fastest rate
+        # Two copies of a weight of 60 do not stop three nodes on three devices; of one with its node's 50 they do.
+        weights = [{"name": "w", "bytes": 60, "readers": ["a", "b"]}]
+        self.assertEqual(self.value(self.graph(weights=weights)), 7)
+        heavy = [{"name": name, "time_ms": {"fast": 4, "slow": 6}, "memory_bytes": 50} for name in "abc"]
+        self.assertEqual(self.value(self.graph(weights=weights, nodes=heavy)), 13)  # a and b on the slow one
+
+    def test_every_objective(self):
+        for arguments in (
+            (),
+            ("--general",),
+            ("--objective", "latency"),
+            ("--objective", "pipeline", "--microbatches", "4"),
+        ):
+            with self.subTest(arguments):
+                self.value(self.graph(), *arguments, is_proved="--general" not in arguments)
+        self.assertEqual(self.value(self.graph(), "--objective", "latency"), 12)
+
+    def test_rules_that_contradict_each_other(self):
+        def infeasible(content, *arguments):
+            self.write("g.json", content)
+            for more in (
+                (),
+                ("--general",),
+                ("--objective", "latency"),
+                ("--objective", "pipeline", "--microbatches", "4"),
+            ):
+                with self.subTest((arguments, more)):
+                    answer = self.run_program("partition", "g.json", *arguments, *more, "--json", code=2).document
+                    self.assertEqual(answer["status"], "infeasible")
+                    self.assertTrue(answer["certificate"]["proof"])
+                    self.assertTrue(answer["explanation"]["lines"])
+
+        infeasible(self.graph(), "--pin", "a=0", "--forbid", "a=0")
+        infeasible(self.graph(), "--forbid", "b=fast", "--forbid", "b=slow")
+        infeasible(
+            self.graph(
+                nodes=[
+                    {"name": name, "time_ms": {"fast": 1}, "colour": 1, "pinned_device": i}
+                    for i, name in enumerate("abc")
+                ]
+            )
+        )
+        infeasible(self.graph(nodes=[{"name": name, "time_ms": {}} for name in "abc"]))
+        infeasible(self.graph(nodes=[{"name": name, "time_ms": {"fast": 1}, "memory_bytes": 101} for name in "abc"]))
+        infeasible(
+            self.graph(
+                nodes=[{"name": name, "time_ms": {"fast": 1}} for name in "abc"],
+                weights=[{"bytes": 101, "readers": ["b"]}],
+            )
+        )
+
+    def test_bad_documents(self):
+        for content, place in (
+            (self.graph(pair_rates=[[0, 1], [1, 0]]), "g.json#"),
+            (self.graph(nets=[{"producer": "a", "consumers": ["z"], "amount": 1}]), "g.json#/nets/0/consumers/0"),
+            (self.graph(classes=[]), "g.json#/nodes/0/time_ms/fast"),
+            ({"schema": "plimsoll.cost_graph/1"}, "g.json#"),
+            (self.graph() | {"schema": "plimsoll.fx_graph/1"}, "g.json"),
+        ):
+            self.write("g.json", content)
+            self.assertEqual(self.run_program("partition", "g.json", "--json", code=1).error["place"], place)
+        self.write("g.json", self.graph(pair_rates=[[0, 1, 1], [1, 0, 1], [1, 1, 0]]))
+        error = self.run_program("partition", "g.json", "--devices", "fast=1", "--json", code=1).error
+        self.assertEqual(error["place"], "pair_rates")
 
 
 class BadInput(ProgramTest):
@@ -325,21 +508,22 @@ class BadInput(ProgramTest):
             return changed(edges=[good["edges"][0] | more, *good["edges"][1:]])
 
         for content, code, place in (
-                (changed(edges=[*good["edges"], edge(3, 0)]), "conflict", "g.json#"),
-                (with_edge(destId=9), "value", "g.json#/edges/0/destId"),
-                (with_edge(cost=-1), "value", "g.json#/edges/0/cost"),
-                (with_node(fpgaLatency=-1), "value", "g.json#/nodes/0/fpgaLatency"),
-                (with_node(size=2**63), "overflow", "g.json#/nodes/0/size"),
-                (with_node(size=-1), "value", "g.json#/nodes/0/size"),
-                (with_node(size=2**63 - 1), "overflow", "g.json#"),
-                (with_node(id=1), "conflict", "g.json#/nodes/1/id"),
-                (with_node(weight=1), "schema", "g.json#/nodes/0/weight"),
-                (changed(maxFPGAs=0), "value", "g.json#"),
-                (json.dumps(with_node(fpgaLatency=math.nan)), "syntax", None),
-                (json.dumps(good)[:-20], "syntax", None),
-                ("", "schema", "g.json"),
-                ([], "schema", "g.json"),
-                ({"nodes": []}, "schema", "g.json")):
+            (changed(edges=[*good["edges"], edge(3, 0)]), "conflict", "g.json#/edges"),
+            (with_edge(destId=9), "value", "g.json#/edges/0/destId"),
+            (with_edge(cost=-1), "value", "g.json#/edges/0/cost"),
+            (with_node(fpgaLatency=-1), "value", "g.json#/nodes/0/fpgaLatency"),
+            (with_node(size=2**63), "overflow", "g.json#/nodes/0/size"),
+            (with_node(size=-1), "value", "g.json#/nodes/0/size"),
+            (with_node(size=2**63 - 1), "overflow", "g.json#"),
+            (with_node(id=1), "conflict", "g.json#/nodes/1/id"),
+            (with_node(weight=1), "schema", "g.json#/nodes/0/weight"),
+            (changed(maxFPGAs=0), "value", "g.json#"),
+            (json.dumps(with_node(fpgaLatency=math.nan)), "syntax", None),
+            (json.dumps(good)[:-20], "syntax", None),
+            ("", "schema", "g.json"),
+            ([], "schema", "g.json"),
+            ({"nodes": []}, "schema", "g.json"),
+        ):
             with self.subTest(str(content)[:200]):
                 error = self.error(content)
                 self.assertEqual(error["code"], code, error)
@@ -347,19 +531,31 @@ class BadInput(ProgramTest):
                     self.assertEqual(error["place"], place)
 
     def test_bad_flags(self):
-        for arguments, place in ((("--devices", "-1"), "--devices"), (("--devices", "two"), "--devices"),
-                                 (("--devices", "gpu=2"), "--devices"), (("--devices", "0"), "--devices"),
-                                 (("--devices", "1", "--devices", "2"), "--devices"),
-                                 (("--devices", "1048577"), "--devices"),
-                                 (("--memory", "-1"), "--memory"), (("--memory", "nan"), "--memory"),
-                                 (("--memory", "9223372036854775808"), "--memory"), (("--pin", "0"), "--pin"),
-                                 (("--pin", "9=0"), "--pin"), (("--pin", "0=2"), "--pin"), (("--pin", "0=gpu"), "--pin"),
-                                 (("--pin", "0=0", "--pin", "0=1"), "--pin"), (("--forbid", "0=-1"), "--forbid"),
-                                 (("--search", "contigous"), "--search"), (("--search", "torch"), "--search"),
-                                 (("--objective", "fx"), "--objective"), (("--objective", "speed"), "--objective"),
-                                 (("--objective", "fx", "--search", "contiguous"), "--search"),
-                                 (("--time-limit", "0"), "--time-limit"), (("--tolerance", "2"), "--tolerance"),
-                                 (("--export", "png"), "--export")):
+        for arguments, place in (
+            (("--devices", "-1"), "--devices"),
+            (("--devices", "two"), "--devices"),
+            (("--devices", "gpu=2"), "--devices"),
+            (("--devices", "0"), "--devices"),
+            (("--devices", "1", "--devices", "2"), "--devices"),
+            (("--devices", "1048577"), "--devices"),
+            (("--memory", "-1"), "--memory"),
+            (("--memory", "nan"), "--memory"),
+            (("--memory", "9223372036854775808"), "--memory"),
+            (("--pin", "0"), "--pin"),
+            (("--pin", "9=0"), "--pin"),
+            (("--pin", "0=2"), "--pin"),
+            (("--pin", "0=gpu"), "--pin"),
+            (("--pin", "0=0", "--pin", "0=1"), "--pin"),
+            (("--forbid", "0=-1"), "--forbid"),
+            (("--search", "contigous"), "--search"),
+            (("--search", "torch"), "--search"),
+            (("--objective", "fx"), "--objective"),
+            (("--objective", "speed"), "--objective"),
+            (("--objective", "fx", "--search", "contiguous"), "--search"),
+            (("--time-limit", "0"), "--time-limit"),
+            (("--tolerance", "2"), "--tolerance"),
+            (("--export", "png"), "--export"),
+        ):
             with self.subTest(arguments):
                 self.assertEqual(self.error(chain(), *arguments)["place"], place)
         self.assertIn("contiguous", self.error(chain(), "--search", "contigous")["remedy"])
@@ -367,7 +563,13 @@ class BadInput(ProgramTest):
     def test_unknown_names(self):
         error = self.run_program("partition", "bert24-inferense", "--json", code=1).error
         self.assertIn("bert24-inference", error["remedy"])
-        self.run_program("partition", "missing.json", "--json", code=1)
+        for name in ("missing.json", "missing.pt2", "missing.onnx", "missing.txt"):
+            error = self.run_program("partition", name, "--on", "2xh100-sxm", "--json", code=1).error
+            self.assertEqual((error["code"], error["place"]), ("not_found", name))
+        (self.folder / "folder.pt2").mkdir()
+        self.assertEqual(
+            self.run_program("partition", "folder.pt2", "--on", "2xh100-sxm", "--json", code=1).error["code"], "io"
+        )
 
 
 class Torch(ProgramTest):
@@ -383,8 +585,13 @@ class Torch(ProgramTest):
             expected = case.get("expected_torch_2_13", case["expected"])
             self.write("g.json", case["input"])
             with self.subTest(case["id"]):
-                done = subprocess.run([program.PROGRAM, "partition", "g.json", "--json"], cwd=self.folder,
-                                      capture_output=True, text=True, check=False)
+                done = subprocess.run(
+                    [program.PROGRAM, "partition", "g.json", "--json"],
+                    cwd=self.folder,
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
                 document = program.parse(done.stdout)
                 self.check_document(document)
                 if "error" in expected:
@@ -398,19 +605,28 @@ class Torch(ProgramTest):
                 self.assertEqual(document["objective"], "fx")
                 self.assertEqual(
                     [(s["id"], s["nodes"], s["memory_bytes"], s["devices"]) for s in document["stages"]],
-                    [(p["id"], p["nodes"], p["used_mem_bytes"], list(dict.fromkeys(p["logical_device_ids"])))
-                     for p in expected["partitions"]])
+                    [
+                        (p["id"], p["nodes"], p["used_mem_bytes"], list(dict.fromkeys(p["logical_device_ids"])))
+                        for p in expected["partitions"]
+                    ],
+                )
                 self.assertEqual(document["node_to_partition"], expected["node_to_partition"])
                 self.assertEqual([c["submodule"] for c in document["calls"]], [c["name"] for c in expected["dag"]])
                 if "critical_path_latency" in expected:
-                    self.assertAlmostEqual(document["certificate"]["objective"],
-                                           1000 * expected["critical_path_latency"], places=6)
+                    self.assertAlmostEqual(
+                        document["certificate"]["objective"], 1000 * expected["critical_path_latency"], places=6
+                    )
         self.assertGreater(num_plans, 20)
         self.assertGreater(num_failures, 3)
 
     def test_modes_and_releases(self):
-        case = next(c for c in self.cases() if c["input"].get("mode") == "cost_aware" and c["input"].get("latency")
-                    and len(c["expected"].get("partitions", [])) > 2)
+        case = next(
+            c
+            for c in self.cases()
+            if c["input"].get("mode") == "cost_aware"
+            and c["input"].get("latency")
+            and len(c["expected"].get("partitions", [])) > 2
+        )
         self.write("g.json", case["input"])
         asked = self.run_program("partition", "g.json", "--json").document
         named = self.run_program("partition", "g.json", "--search", "torch_cost_aware", "--json").document
@@ -440,17 +656,21 @@ class Torch(ProgramTest):
         self.assertEqual(answer["stages"][0]["memory_cap"], 1 << 30)
         answer = self.run_program("partition", "g.json", "--on", "2x40GiB", "--json").document
         self.assertEqual(answer["stages"][0]["memory_cap"], 40 << 30)
-        for arguments, place in ((("--pin", "a=0"), "--pin"), (("--devices", "cpu=1"), "--devices"),
-                                 (("--objective", "throughput"), "--objective"),
-                                 (("--search", "contiguous"), "--search")):
+        for arguments, place in (
+            (("--pin", "a=0"), "--pin"),
+            (("--devices", "cpu=1"), "--devices"),
+            (("--objective", "throughput"), "--objective"),
+            (("--search", "contiguous"), "--search"),
+        ):
             error = self.run_program("partition", "g.json", *arguments, "--json", code=1).error
             self.assertEqual(error["place"], place)
 
 
 class OtherObjectives(ProgramTest):
     def test_latency_is_placed_and_judged(self):
-        document = self.run_program("partition", "bert24-inference", "--objective", "latency", "-o", "p.json",
-                                    "--json").document
+        document = self.run_program(
+            "partition", "bert24-inference", "--objective", "latency", "-o", "p.json", "--json"
+        ).document
         self.assertEqual((document["objective"], document["status"]), ("latency", "optimal"))
         self.assertAlmostEqual(document["certificate"]["objective"], 92.411, delta=0.01)  # all on one accelerator
         self.assertTrue(self.run_program("check", "bert24-inference", "p.json", "--json").document["is_right"])
@@ -458,8 +678,12 @@ class OtherObjectives(ProgramTest):
         document["certificate"].pop("lower_bound")
         document["certificate"].pop("gap")
         self.write("wrong.json", document)
-        codes = [v["code"] for v in self.run_program("check", "bert24-inference", "wrong.json", "--json",
-                                                     code=5).document["violations"]]
+        codes = [
+            v["code"]
+            for v in self.run_program("check", "bert24-inference", "wrong.json", "--json", code=5).document[
+                "violations"
+            ]
+        ]
         self.assertEqual(codes, ["latency_mismatch"])
 
     def test_our_critical_path_is_never_longer_than_torchs(self):
@@ -486,8 +710,9 @@ class Pipelines(ProgramTest):
     # Four operators of 1, 1, 1 and 3 ms, nothing to agree on.
     PROFILE = "".join(
         f"node{i} -- Linear({i}) -- forward_compute_time={ms}, backward_compute_time=0, activation_size=8, "
-        "parameter_size=0\n" for i, ms in enumerate((1, 1, 1, 3))) + "".join(
-            f"\tnode{i} -- node{i + 1}\n" for i in range(3))
+        "parameter_size=0\n"
+        for i, ms in enumerate((1, 1, 1, 3))
+    ) + "".join(f"\tnode{i} -- node{i + 1}\n" for i in range(3))
 
     def setUp(self):
         super().setUp()
@@ -497,10 +722,14 @@ class Pipelines(ProgramTest):
         return self.run_program("partition", "graph.txt", *arguments, "--json", code=code).document
 
     def test_stages_are_replicated_unless_straight(self):
-        for arguments, value in ((("--devices", "3"), 2), (("--devices", "3", "--straight"), 3),
-                                 (("--devices", "2", "--straight"), 3), (("--devices", "1"), 6),
-                                 (("--devices", "3", "--search", "pipedream"), 2),
-                                 (("--devices", "3", "--objective", "pipeline", "--microbatches", "12"), 2 + 11 * 2)):
+        for arguments, value in (
+            (("--devices", "3"), 2),
+            (("--devices", "3", "--straight"), 3),
+            (("--devices", "2", "--straight"), 3),
+            (("--devices", "1"), 6),
+            (("--devices", "3", "--search", "pipedream"), 2),
+            (("--devices", "3", "--objective", "pipeline", "--microbatches", "12"), 2 + 11 * 2),
+        ):
             with self.subTest(arguments):
                 answer = self.plan(*arguments, "-o", "p.json")
                 self.assertAlmostEqual(answer["certificate"]["objective"], value, delta=1e-9)
@@ -517,17 +746,101 @@ class Pipelines(ProgramTest):
 
     def test_the_profile_is_written_with_its_stages(self):
         text = self.run_program("partition", "graph.txt", "--devices", "2", "--straight", "--export", "pipedream").out
-        self.assertEqual([line.rsplit("stage_id=", 1)[1] for line in text.splitlines() if "stage_id=" in line],
-                         ["0", "0", "0", "1"])
+        self.assertEqual(
+            [line.rsplit("stage_id=", 1)[1] for line in text.splitlines() if "stage_id=" in line], ["0", "0", "0", "1"]
+        )
+
+    def test_plans_of_other_programs_are_judged_and_converted(self):
+        self.run_program("partition", "graph.txt", "--devices", "2", "--straight", "-o", "p.json")
+        staged = self.run_program("convert", "graph.txt", "p.json", "--to", "pipedream").out
+        self.write("staged.txt", staged)
+        report = self.run_program("check", "graph.txt", "staged.txt", "--json").document
+        self.assertEqual((report["violations"], report["num_devices"]), ([], 2))
+        self.assertAlmostEqual(report["slowest_ms"], 3)
+        ours = self.run_program("convert", "graph.txt", "staged.txt", "--to", "plimsoll", "--json").document
+        self.assertEqual(ours["stages"], json.loads(self.read("p.json"))["stages"])
+        self.write("staged.txt", staged.replace("stage_id=1", "stage_id=7").replace("stage_id=0", "stage_id=9"))
+        codes = [
+            v["code"]
+            for v in self.run_program("check", "graph.txt", "staged.txt", "--json", code=5).document["violations"]
+        ]
+        self.assertEqual(codes, ["backward_edge", "too_many_devices"][: len(codes)])
+        self.run_program("check", "graph.txt", "staged.txt", "--devices", "1", code=5)
+        self.write("staged.txt", staged.replace(" -- stage_id=1", ""))
+        error = self.run_program("check", "graph.txt", "staged.txt", "--json", code=1).error
+        self.assertIn("'node3' has no stage", error["message"])
+        self.run_program("convert", "graph.txt", "p.json", "--to", "piper", code=1)
+        self.assertEqual(
+            self.run_program("check", "bert24-inference", "staged.txt", "--json", code=1).error["code"], "usage"
+        )
+
+    def test_pipers_plans_are_judged_and_converted(self):
+        def entry(i):
+            return {
+                "id": 10 + i,
+                "TMPCs": {
+                    "1": [
+                        {
+                            "id": "vanilla",
+                            "timePerSample": 1e-3,
+                            "parameterSize": 0,
+                            "memoryUsageA": 10,
+                            "memoryUsageB": 0,
+                            "syncTimeFw": {str(9 + i): 0} if i else {},
+                            "syncTimeBw": {str(11 + i): 0} if i < 3 else {},
+                        }
+                    ]
+                },
+            }
+
+        self.write(
+            "g.json",
+            {
+                "maxMemoryPerDevice": 100,
+                "maxDevices": 2,
+                "bandwidth": 1,
+                "mbsInBatch": 8,
+                "nodes": [entry(i) for i in range(4)],
+                "edges": [{"sourceId": 10 + i, "destId": 11 + i, "communicationCost": 0} for i in range(3)],
+            },
+        )
+        stages = self.run_program("partition", "g.json", "--straight", "--export", "piper", "-o", "p.json").out
+        self.write("stages.json", stages)
+        report = self.run_program("check", "g.json", "stages.json", "--json").document
+        self.assertEqual(report["violations"], [])
+        self.assertAlmostEqual(report["slowest_ms"], 2)
+        self.assertEqual(self.run_program("convert", "g.json", "p.json", "--to", "piper").out, stages)
+        ours = self.run_program("convert", "g.json", "stages.json", "--to", "plimsoll", "--json").document
+        self.assertEqual(ours["stages"], json.loads(self.read("p.json"))["stages"])
+        # Four operators of 10 bytes a microbatch, two of them in flight in the first stage: 40 bytes.
+        self.run_program("check", "g.json", "stages.json", "--memory", "40")
+        codes = [
+            v["code"]
+            for v in self.run_program("check", "g.json", "stages.json", "--memory", "39", "--json", code=5).document[
+                "violations"
+            ]
+        ]
+        self.assertEqual(codes, ["over_memory"])
+        wrong = json.loads(stages)
+        wrong["stages"][0]["nodes"].append(99)
+        self.write("stages.json", wrong)
+        self.assertEqual(
+            self.run_program("check", "g.json", "stages.json", "--json", code=1).error["place"],
+            "stages.json#/stages/0/nodes/2",
+        )
 
     def test_bad_usage(self):
-        for arguments, place in (((), "--devices"), (("--devices", "0"), "--devices"),
-                                 (("--devices", "cpu=2"), "--devices"), (("--devices", "2", "--general"), "--general"),
-                                 (("--devices", "2", "--objective", "latency"), "--objective"),
-                                 (("--devices", "2", "--objective", "pipeline"), "--microbatches"),
-                                 (("--devices", "2", "--bandwidth", "-1"), "--bandwidth"),
-                                 (("--devices", "2", "--search", "contiguous"), "--search"),
-                                 (("--devices", "2", "--pin", "node0=0"), "--pin")):
+        for arguments, place in (
+            ((), "--devices"),
+            (("--devices", "0"), "--devices"),
+            (("--devices", "cpu=2"), "--devices"),
+            (("--devices", "2", "--general"), "--general"),
+            (("--devices", "2", "--objective", "latency"), "--objective"),
+            (("--devices", "2", "--objective", "pipeline"), "--microbatches"),
+            (("--devices", "2", "--bandwidth", "-1"), "--bandwidth"),
+            (("--devices", "2", "--search", "contiguous"), "--search"),
+            (("--devices", "2", "--pin", "node0=0"), "--pin"),
+        ):
             with self.subTest(arguments):
                 self.assertEqual(self.plan(*arguments, code=1)["error"]["place"], place)
         error = self.run_program("partition", "bert24-inference", "--straight", "--json", code=1).error
@@ -563,9 +876,11 @@ class Batches(ProgramTest):
 
     def test_batches_by_hand(self):
         self.write("g.json", graph([node(i) for i in range(4)], [edge(i, i + 1, cost=0) for i in range(3)]))
-        for arguments, value, devices in ((("--microbatches", "8"), 8 * 2, [[0, 1]]),
-                                          (("--microbatches", "8", "--straight"), 2 * 2 + 7 * 2, [[0], [1]]),
-                                          (("--microbatches", "3"), 2 * 2 + 2 * 2, [[0], [1]])):
+        for arguments, value, devices in (
+            (("--microbatches", "8"), 8 * 2, [[0, 1]]),
+            (("--microbatches", "8", "--straight"), 2 * 2 + 7 * 2, [[0], [1]]),
+            (("--microbatches", "3"), 2 * 2 + 2 * 2, [[0], [1]]),
+        ):
             with self.subTest(arguments):
                 answer = self.place("g.json", *arguments)
                 self.assertAlmostEqual(answer["certificate"]["objective"], value, delta=1e-9)
@@ -598,22 +913,44 @@ class Batches(ProgramTest):
         self.assertIn("over_memory", codes(lambda p: None, "--memory", "1MiB"))
 
     def test_bad_usage(self):
-        for arguments, place in ((("bert24-inference",), "--microbatches"),
-                                 (("bert24-inference", "--microbatches", "8", "--general"), "--search"),
-                                 (("bert24-inference", "--microbatches", "8", "--bandwidth", "1GB/s"), "--bandwidth"),
-                                 (("bert24-inference", "--microbatches", "0"), "--microbatches")):
+        for arguments, place in (
+            (("bert24-inference",), "--microbatches"),
+            (("bert24-inference", "--microbatches", "8", "--general"), "--search"),
+            (("bert24-inference", "--microbatches", "8", "--bandwidth", "1GB/s"), "--bandwidth"),
+            (("bert24-inference", "--microbatches", "0"), "--microbatches"),
+        ):
             with self.subTest(arguments):
                 self.assertEqual(self.place(*arguments, code=1)["error"]["place"], place)
         error = self.run_program("partition", "bert24-inference", "--microbatches", "8", "--json", code=1).error
         self.assertEqual(error["place"], "--microbatches")
 
     def test_a_stopped_search_stops_there_again(self):
-        first = self.run_program("partition", "bert-l3-inference", "--objective", "pipeline", "--microbatches", "6",
-                                 "--time-limit", "20ms", "--json", code=None).document
+        first = self.run_program(
+            "partition",
+            "bert-l3-inference",
+            "--objective",
+            "pipeline",
+            "--microbatches",
+            "6",
+            "--time-limit",
+            "20ms",
+            "--json",
+            code=None,
+        ).document
         if first["stop"] != "deadline" or "stages" not in first:
             self.skipTest("the machine was too fast or too slow for the clock")
-        again = self.run_program("partition", "bert-l3-inference", "--objective", "pipeline", "--microbatches", "6",
-                                 "--effort", first["provenance"]["stopped_at"], "--json", code=None).document
+        again = self.run_program(
+            "partition",
+            "bert-l3-inference",
+            "--objective",
+            "pipeline",
+            "--microbatches",
+            "6",
+            "--effort",
+            first["provenance"]["stopped_at"],
+            "--json",
+            code=None,
+        ).document
         self.assertEqual(first["stages"], again["stages"])
 
 
@@ -644,8 +981,12 @@ class Advice(ProgramTest):
 
     def test_one_byte_of_one_node(self):
         self.write("g.json", chain(length=1, size=100, accelerators=1))
-        for more in ((), ("--general",), ("--objective", "latency"),
-                     ("--objective", "pipeline", "--microbatches", "2")):
+        for more in (
+            (),
+            ("--general",),
+            ("--objective", "latency"),
+            ("--objective", "pipeline", "--microbatches", "2"),
+        ):
             with self.subTest(more):
                 explanation, line = self.lines("g.json", "--memory", "99", *more)
                 self.assertEqual((explanation["binding"], explanation["missing"]), ("memory", 1))
@@ -656,27 +997,57 @@ class Advice(ProgramTest):
         # Four operators of 10 bytes a microbatch on two devices, one behind the other: {0} holds two
         # microbatches in flight, {1 2 3} one; or {0 1 2 3} holds one.
         def entry(i):
-            return {"id": i, "TMPCs": {"1": [{
-                "id": "vanilla", "timePerSample": 1, "parameterSize": 0, "memoryUsageA": 10, "memoryUsageB": 0,
-                "syncTimeFw": {str(i - 1): 0} if i else {}, "syncTimeBw": {str(i + 1): 0} if i < 3 else {}}]}}
+            return {
+                "id": i,
+                "TMPCs": {
+                    "1": [
+                        {
+                            "id": "vanilla",
+                            "timePerSample": 1,
+                            "parameterSize": 0,
+                            "memoryUsageA": 10,
+                            "memoryUsageB": 0,
+                            "syncTimeFw": {str(i - 1): 0} if i else {},
+                            "syncTimeBw": {str(i + 1): 0} if i < 3 else {},
+                        }
+                    ]
+                },
+            }
 
-        self.write("g.json", {"maxMemoryPerDevice": 29, "maxDevices": 2, "bandwidth": 1, "mbsInBatch": 8,
-                              "nodes": [entry(i) for i in range(4)],
-                              "edges": [{"sourceId": i, "destId": i + 1, "communicationCost": 0} for i in range(3)]})
+        self.write(
+            "g.json",
+            {
+                "maxMemoryPerDevice": 29,
+                "maxDevices": 2,
+                "bandwidth": 1,
+                "mbsInBatch": 8,
+                "nodes": [entry(i) for i in range(4)],
+                "edges": [{"sourceId": i, "destId": i + 1, "communicationCost": 0} for i in range(3)],
+            },
+        )
         explanation, line = self.lines("g.json")
         self.assertEqual((explanation["binding"], explanation["missing"]), ("memory", 1))
         self.assertIn("30 bytes", line)
         self.run_program("partition", "g.json", "--memory", "30")
 
     def test_torchs_graphs_say_it_too(self):
-        self.write("g.json", {
-            "nodes": [{"name": "a", "op": "call_function", "args": [], "output_size": 4, "total_size": 4},
-                      {"name": "output", "op": "output", "args": ["a"]}],
-            "devices": [{"name": "d", "mem": 3, "id": 0}], "mode": "cost_aware", "latency": {"a": [1, 1]},
-            "transfer_rate": 1})
+        self.write(
+            "g.json",
+            {
+                "nodes": [
+                    {"name": "a", "op": "call_function", "args": [], "output_size": 4, "total_size": 4},
+                    {"name": "output", "op": "output", "args": ["a"]},
+                ],
+                "devices": [{"name": "d", "mem": 3, "id": 0}],
+                "mode": "cost_aware",
+                "latency": {"a": [1, 1]},
+                "transfer_rate": 1,
+            },
+        )
         explanation, line = self.lines("g.json", "--objective", "fx")
         self.assertEqual((explanation["binding"], explanation["missing"]), ("memory", 1))
         self.assertIn("4 bytes", line)
+
 
 class ClassesOfTracedModels(ProgramTest):
     def place(self, *arguments, code=0):
@@ -701,7 +1072,9 @@ class ClassesOfTracedModels(ProgramTest):
         self.assertIn("--on", error["remedy"])
         error = self.place(code=1).error
         self.assertIn("--devices h100=4", error["remedy"])
-        error = self.run_program("partition", DATA / "graphs" / "tiny-conv.pt2", "--devices", "2", "--json", code=1).error
+        error = self.run_program(
+            "partition", DATA / "graphs" / "tiny-conv.pt2", "--devices", "2", "--json", code=1
+        ).error
         self.assertIn("--on", error["remedy"])
 
 
@@ -716,30 +1089,49 @@ class TorchResults(ProgramTest):
             self.write("g.json", case["input"])
             self.write("r.json", case["expected"])
             with self.subTest(case["id"]):
-                done = subprocess.run([program.PROGRAM, "check", "g.json", "r.json", "--json"], cwd=self.folder,
-                                      capture_output=True, text=True, check=False)
+                done = subprocess.run(
+                    [program.PROGRAM, "check", "g.json", "r.json", "--json"],
+                    cwd=self.folder,
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
                 document = program.parse(done.stdout)
                 self.check_document(document)
                 self.assertEqual(done.returncode, 0 if document["is_right"] else 5, done.stdout)
                 codes = {violation["code"] for violation in document["violations"]}
                 # What torch does wrong: no memory check under aot_based, a mapping that kl_based left
                 # behind, partitions that wait for each other.
-                self.assertLessEqual(codes, {"over_memory", "mapping_mismatch", "path_mismatch", "partitions_wait",
-                                             "missing_source"})
+                self.assertLessEqual(
+                    codes, {"over_memory", "mapping_mismatch", "path_mismatch", "partitions_wait", "missing_source"}
+                )
                 num_right += document["is_right"]
                 num_wrong += not document["is_right"]
                 ours = self.run_program("convert", "g.json", "r.json", "--to", "plimsoll", "--json").document
                 self.write("ours.json", ours)
-                again = subprocess.run([program.PROGRAM, "check", "g.json", "ours.json", "--json"], cwd=self.folder,
-                                       capture_output=True, text=True, check=False)
+                again = subprocess.run(
+                    [program.PROGRAM, "check", "g.json", "ours.json", "--json"],
+                    cwd=self.folder,
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
                 self.assertEqual(program.parse(again.stdout)["violations"], document["violations"])
                 callback = json.loads(self.run_program("convert", "g.json", "r.json", "--to", "callback").out)
-                self.assertEqual(callback, {name: number for name, number in case["expected"]["node_to_partition"].items()
-                                            if name in callback})
+                self.assertEqual(
+                    callback,
+                    {
+                        name: number
+                        for name, number in case["expected"]["node_to_partition"].items()
+                        if name in callback
+                    },
+                )
         self.assertGreater(num_right, 20)
 
     def test_our_own_answers_are_judged(self):
-        case = next(c for c in Torch.cases() if c["input"].get("latency") and len(c["expected"].get("partitions", [])) > 2)
+        case = next(
+            c for c in Torch.cases() if c["input"].get("latency") and len(c["expected"].get("partitions", [])) > 2
+        )
         self.write("g.json", case["input"])
         answer = self.run_program("partition", "g.json", "--objective", "fx", "--json").document
         self.write("p.json", answer)
@@ -765,13 +1157,16 @@ class TorchResults(ProgramTest):
     def test_results_of_another_graph_are_refused(self):
         case = next(c for c in Torch.cases() if "error" not in c["expected"])
         self.write("g.json", case["input"])
-        for result, place in (({"partitions": 1}, "r.json#/partitions"),
-                              ({"partitions": [{"id": "x"}]}, "r.json#/partitions/0/id"),
-                              ({"partitions": [{"id": 0, "nodes": ["nobody"], "logical_device_ids": [0]}]},
-                               "r.json#/stages/0/nodes"),
-                              ({"partitions": [{"id": 0, "nodes": [], "logical_device_ids": [0.5]}]},
-                               "r.json#/partitions/0/logical_device_ids/0"),
-                              ({"partitions": [], "node_to_partition": {"a": "b"}}, "r.json#/node_to_partition")):
+        for result, place in (
+            ({"partitions": 1}, "r.json#/partitions"),
+            ({"partitions": [{"id": "x"}]}, "r.json#/partitions/0/id"),
+            ({"partitions": [{"id": 0, "nodes": ["nobody"], "logical_device_ids": [0]}]}, "r.json#/stages/0/nodes"),
+            (
+                {"partitions": [{"id": 0, "nodes": [], "logical_device_ids": [0.5]}]},
+                "r.json#/partitions/0/logical_device_ids/0",
+            ),
+            ({"partitions": [], "node_to_partition": {"a": "b"}}, "r.json#/node_to_partition"),
+        ):
             with self.subTest(result):
                 self.write("r.json", result)
                 self.assertEqual(self.run_program("check", "g.json", "r.json", "--json", code=1).error["place"], place)
@@ -794,8 +1189,9 @@ class NamesOfFormats(ProgramTest):
         error = self.run_program("partition", "g.json", "--json", code=1).error
         self.assertIn('"schema": "plimsoll.fx_graph/1"', error["remedy"])
         self.write("g.json", {"format": "plimsoll-fx-graph"})
-        self.assertEqual(self.run_program("partition", "g.json", "--on", "2xh100-sxm", "--json", code=1).error["code"],
-                         "schema")
+        self.assertEqual(
+            self.run_program("partition", "g.json", "--on", "2xh100-sxm", "--json", code=1).error["code"], "schema"
+        )
 
 
 class Interrupt(ProgramTest):
@@ -803,12 +1199,20 @@ class Interrupt(ProgramTest):
         # Four independent chains: their pairs of downsets take many seconds.
         chains = [(c, i) for c in range(4) for i in range(22)]
         number = {key: n for n, key in enumerate(chains)}
-        big = graph([node(number[c, i], accelerator=1 + 0.1 * ((7 * c + 3 * i) % 11)) for c, i in chains],
-                    [edge(number[c, i], number[c, i + 1], cost=0.15 * (1 + (5 * c + 3 * i) % 7))
-                     for c, i in chains if i < 21], accelerators=7, memory=10**6)
+        big = graph(
+            [node(number[c, i], accelerator=1 + 0.1 * ((7 * c + 3 * i) % 11)) for c, i in chains],
+            [edge(number[c, i], number[c, i + 1], cost=0.15 * (1 + (5 * c + 3 * i) % 7)) for c, i in chains if i < 21],
+            accelerators=7,
+            memory=10**6,
+        )
         self.write("g.json", big)
-        with subprocess.Popen([program.PROGRAM, "partition", "g.json", "--json"], cwd=self.folder, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        with subprocess.Popen(
+            [program.PROGRAM, "partition", "g.json", "--json"],
+            cwd=self.folder,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as running:
             time.sleep(0.3)
             running.send_signal(signal.SIGINT)
             out, _ = running.communicate(timeout=program.TIMEOUT_S)

@@ -35,15 +35,39 @@ REQUIRED_KEYS = {
     "plimsoll.hardware/1": {"accelerators", "nodes", "planner_presets"},
     "plimsoll.schema_list/1": {"schemas"},
 }
-PUBLISHED = {f"plimsoll.{name}/1": name for name in ("checkpoint_policy", "constraints", "fx_graph", "model", "module_stats",
-                                                         "pipeline_plan", "placement", "placement_rules", "plan", "sac_stats",
-                                                         "save_policy", "step_model", "topology", "torchrec_options")}
+PUBLISHED = {
+    f"plimsoll.{name}/1": name
+    for name in (
+        "checkpoint_policy",
+        "constraints",
+        "cost_graph",
+        "fx_graph",
+        "model",
+        "module_stats",
+        "pipeline_plan",
+        "placement",
+        "placement_rules",
+        "plan",
+        "sac_stats",
+        "save_policy",
+        "step_model",
+        "topology",
+        "torchrec_options",
+    )
+}
 
 
 def environment(**variables):
     """Ours without the variables that the program reads, and with these."""
-    read = {"NO_COLOR", "INTRA_NODE_BANDWIDTH", "CROSS_NODE_BANDWIDTH", "STORAGE_RESERVE_PERCENT",
-            "TZREC_DP_HBM_BINS_PER_DEVICE", "TZREC_DP_DDR_BINS_PER_DEVICE", "FORCE_LOAD_SHARDING_PLAN"}
+    read = {
+        "NO_COLOR",
+        "INTRA_NODE_BANDWIDTH",
+        "CROSS_NODE_BANDWIDTH",
+        "STORAGE_RESERVE_PERCENT",
+        "TZREC_DP_HBM_BINS_PER_DEVICE",
+        "TZREC_DP_DDR_BINS_PER_DEVICE",
+        "FORCE_LOAD_SHARDING_PLAN",
+    }
     kept = {k: v for k, v in os.environ.items() if k not in read}
     return kept | variables
 
@@ -105,8 +129,15 @@ class ProgramTest(unittest.TestCase):
 
     def run_program(self, *arguments, code=0, stdin="", **variables):
         """Runs the program in the folder; its exit code must be `code` (None: any), and its streams in order."""
-        done = subprocess.run([PROGRAM, *map(str, arguments)], input=stdin.encode(), capture_output=True,
-                              cwd=self.folder, env=environment(**variables), timeout=TIMEOUT_S, check=False)
+        done = subprocess.run(
+            [PROGRAM, *map(str, arguments)],
+            input=stdin.encode(),
+            capture_output=True,
+            cwd=self.folder,
+            env=environment(**variables),
+            timeout=TIMEOUT_S,
+            check=False,
+        )
         # An error may quote bytes of a file that are no UTF-8; a document may not.
         answer = Answer(done.returncode, done.stdout.decode(), done.stderr.decode(errors="replace"))
         said = f"{arguments}\nstdout: {answer.out[:2000]}\nstderr: {answer.err[:2000]}"
@@ -130,8 +161,9 @@ class ProgramTest(unittest.TestCase):
         if schema not in PUBLISHED:
             self.assertEqual(REQUIRED_KEYS[schema] - document.keys(), set())
         elif jsonschema is not None:
-            errors = [f"{e.json_path}: {e.message[:200]}"
-                      for e in schema_validator(PUBLISHED[schema]).iter_errors(document)]
+            errors = [
+                f"{e.json_path}: {e.message[:200]}" for e in schema_validator(PUBLISHED[schema]).iter_errors(document)
+            ]
             self.assertEqual(errors, [])
 
 
@@ -140,8 +172,9 @@ def table(name="t", rows=1000, columns=64, **more):
 
 
 def constrained(name, sharding_type, rows=1000, columns=64, kernel="fused", **more):
-    return table(name, rows, columns,
-                 constraints={"sharding_types": [sharding_type], "compute_kernels": [kernel]} | more)
+    return table(
+        name, rows, columns, constraints={"sharding_types": [sharding_type], "compute_kernels": [kernel]} | more
+    )
 
 
 def main():

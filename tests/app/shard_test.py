@@ -11,6 +11,7 @@ import threading
 import program
 from program import ProgramTest, constrained, table
 
+
 def open_terminal(test):
     try:
         return pty.openpty()
@@ -37,32 +38,41 @@ class ExitCodes(ProgramTest):
         self.assertEqual((answer["status"], answer["plan"]["tables"]), ("optimal", []))
 
     def test_0_when_the_effort_runs_out_with_a_plan(self):
-        answer = self.run_program("shard", "mlperf-dlrm-dcnv2", "--search", "torchrec", "--on", "dgx-h100:2", "--effort", "5",
-                                  "--json").document
+        answer = self.run_program(
+            "shard", "mlperf-dlrm-dcnv2", "--search", "torchrec", "--on", "dgx-h100:2", "--effort", "5", "--json"
+        ).document
         self.assertEqual((answer["status"], answer["stop"]), ("feasible", "effort"))
 
     def test_2_for_what_is_proved_infeasible_with_the_explanation(self):
-        # Three tables of 4.8 GiB; two ranks of 6.8 GiB after reservation lack 0.7 GiB in all, ranks of 4.2 GiB hold none.
+        # Three tables of 4.8 GiB; two ranks of 6.8 GiB after reservation lack 0.7 GiB in all, ranks of 4.2 hold none.
         tables = [constrained("t", "table_wise", rows=10**7, columns=128) | {"count": 3}]
         self.write("model.json", {"tables": tables})
         answer = self.run_program("shard", "model.json", "--search", "torchrec", "--on", "2x8GiB", code=2)
         self.assertIn("infeasible", answer.out)
         self.assertIn("insufficient_storage", answer.err)
         self.assertIn("proved infeasible: hbm: ", answer.err)
-        document = self.run_program("shard", "model.json", "--search", "torchrec", "--on", "2x8GiB", "--json", code=2).document
+        document = self.run_program(
+            "shard", "model.json", "--search", "torchrec", "--on", "2x8GiB", "--json", code=2
+        ).document
         self.assertEqual(document["status"], "infeasible")
         self.assertNotIn("plan", document)
         self.assertIsNone(document["rating"])
         self.assertEqual(document["explanation"]["binding"], "hbm")
         self.assertGreater(document["explanation"]["missing"], 0)
-        document = self.run_program("shard", "model.json", "--search", "torchrec", "--on", "2x5GiB", "--json", code=2).document
+        document = self.run_program(
+            "shard", "model.json", "--search", "torchrec", "--on", "2x5GiB", "--json", code=2
+        ).document
         self.assertEqual(document["explanation"]["binding"], "table .t_0")
 
     def test_3_when_the_clock_cuts_the_search_and_the_effort_it_names_gives_the_same_plan(self):
         # A slow machine may need longer for its first plan, a fast one must not finish first.
         for limit in ("300ms", "2s", "10s"):
-            done = subprocess.run([program.PROGRAM, "shard", *LARGE, "--time-limit", limit, "--json"],
-                                  capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                [program.PROGRAM, "shard", *LARGE, "--time-limit", limit, "--json"],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             if done.returncode != 4:
                 break
         self.assertEqual(done.returncode, 3, done.stderr)
@@ -78,8 +88,9 @@ class ExitCodes(ProgramTest):
         # Progress stands on a terminal only, so standard error is one.
         ours, theirs = open_terminal(self)
         self.addCleanup(os.close, ours)
-        process = subprocess.Popen([program.PROGRAM, "shard", *LARGE, "--json"], stdout=subprocess.PIPE,
-                                   stderr=theirs, text=True)
+        process = subprocess.Popen(
+            [program.PROGRAM, "shard", *LARGE, "--json"], stdout=subprocess.PIPE, stderr=theirs, text=True
+        )
         os.close(theirs)
         said = b""
 
@@ -110,7 +121,9 @@ class ExitCodes(ProgramTest):
         self.write("model.json", {"tables": tables})
         answer = self.run_program("shard", "model.json", "--search", "torchrec", "--on", "2x10GiB", code=4)
         self.assertIn("strict_constraints", answer.err)
-        document = self.run_program("shard", "model.json", "--search", "torchrec", "--on", "2x10GiB", "--json", code=4).document
+        document = self.run_program(
+            "shard", "model.json", "--search", "torchrec", "--on", "2x10GiB", "--json", code=4
+        ).document
         self.assertEqual((document["status"], document["failure"]["kind"]), ("limit", "strict_constraints"))
         self.assertTrue(document["failure"]["message"])
 
@@ -139,7 +152,9 @@ class Streams(ProgramTest):
 
     def test_equal_input_gives_equal_bytes_on_any_number_of_threads(self):
         first = self.run_program("shard", "mlperf-dlrm-dcnv2", "--search", "torchrec", "--on", "dgx-h100:2", "--json")
-        again = self.run_program("shard", "mlperf-dlrm-dcnv2", "--search", "torchrec", "--on", "dgx-h100:2", "--json", "--threads", "4")
+        again = self.run_program(
+            "shard", "mlperf-dlrm-dcnv2", "--search", "torchrec", "--on", "dgx-h100:2", "--json", "--threads", "4"
+        )
         self.assertEqual(first.out, again.out)
 
     def test_warnings_go_to_stderr_unless_quiet(self):
@@ -164,9 +179,14 @@ class Streams(ProgramTest):
     def test_no_color_wins_over_a_terminal(self):
         for variables, is_coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
             ours, theirs = open_terminal(self)
-            subprocess.run([program.PROGRAM, "shard", "model.json", "--on", "4x40GiB"], stdout=theirs,
-                           stderr=subprocess.DEVNULL, cwd=self.folder, check=True,
-                           env=program.environment(**variables))
+            subprocess.run(
+                [program.PROGRAM, "shard", "model.json", "--on", "4x40GiB"],
+                stdout=theirs,
+                stderr=subprocess.DEVNULL,
+                cwd=self.folder,
+                check=True,
+                env=program.environment(**variables),
+            )
             os.close(theirs)
             said = os.read(ours, 1 << 16)
             os.close(ours)
@@ -213,17 +233,24 @@ class Files(ProgramTest):
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
-        done = subprocess.run([program.PROGRAM, "shard", "model.json", "--on", "4x40GiB", "-o", "plan.json"],
-                              capture_output=True, text=True, cwd=self.folder, check=False,
-                              preexec_fn=limit_file_size, restore_signals=False)
+        done = subprocess.run(
+            [program.PROGRAM, "shard", "model.json", "--on", "4x40GiB", "-o", "plan.json"],
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            check=False,
+            preexec_fn=limit_file_size,
+            restore_signals=False,
+        )
         self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
         self.assertIn("plimsoll: plan.json: cannot write", done.stderr)
         self.assert_untouched()
 
     def test_a_full_standard_output_is_an_error(self):
         with open("/dev/full", "w", encoding="utf-8") as full:
-            done = subprocess.run([program.PROGRAM, "models"], stdout=full, stderr=subprocess.PIPE, text=True,
-                                  check=False)
+            done = subprocess.run(
+                [program.PROGRAM, "models"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            )
         self.assertEqual(done.returncode, 1)
         self.assertIn("standard output", done.stderr)
 
@@ -277,16 +304,32 @@ class Choices(ProgramTest):
         self.assertEqual(self.plan()["provenance"]["options"]["cost_model"], "torchrec-1.9")
 
     def test_proposers_and_partitioners(self):
-        for name in ("default", "easyrec", "grid_search", "greedy_depth", "greedy_sum", "uniform",
-                     "dynamic_programming", "easyrec_dynamic_programming_v1", "easyrec_dynamic_programming_v2",
-                     "easyrec_dynamic_programming_v3", "greedy_depth+uniform"):
+        for name in (
+            "default",
+            "easyrec",
+            "grid_search",
+            "greedy_depth",
+            "greedy_sum",
+            "uniform",
+            "dynamic_programming",
+            "easyrec_dynamic_programming_v1",
+            "easyrec_dynamic_programming_v2",
+            "easyrec_dynamic_programming_v3",
+            "greedy_depth+uniform",
+        ):
             self.assertEqual(self.plan("--proposer", name)["provenance"]["options"]["proposers"], name)
         for name in ("greedy_perf", "greedy_perf_by_perf", "memory_balanced"):
             self.assertEqual(self.plan("--partitioner", name)["provenance"]["options"]["partitioner"], name)
 
     def test_reservations(self):
-        for name in ("heuristical", "heuristical:0.05", "fixed_percentage:0.1", "inference", "fixed_absolute:4GiB",
-                     "sku_aware:6GiB"):
+        for name in (
+            "heuristical",
+            "heuristical:0.05",
+            "fixed_percentage:0.1",
+            "inference",
+            "fixed_absolute:4GiB",
+            "sku_aware:6GiB",
+        ):
             self.assertEqual(self.plan("--reservation", name)["status"] in ("optimal", "feasible"), True)
 
     def test_optimizers_change_the_bytes(self):
@@ -323,16 +366,22 @@ class Choices(ProgramTest):
         self.assertTrue(asked["provenance"]["options"]["reservation"].startswith("heuristical,0.5,"))
         self.assertNotEqual(asked["provenance"]["inputs"]["topology"], plain["provenance"]["inputs"]["topology"])
         self.assertGreater(asked["rating"], plain["rating"])
-        given = self.plan("--easyrec-environment", "--proposer", "uniform", "--reservation", "heuristical:0.1",
-                          **variables)["provenance"]["options"]
+        given = self.plan(
+            "--easyrec-environment", "--proposer", "uniform", "--reservation", "heuristical:0.1", **variables
+        )["provenance"]["options"]
         self.assertEqual(given["proposers"], "uniform")
         self.assertTrue(given["reservation"].startswith("heuristical,0.1,"))
 
     def test_a_broken_easyrec_environment_is_named(self):
-        for variable, value in (("INTRA_NODE_BANDWIDTH", "fast"), ("CROSS_NODE_BANDWIDTH", "-1"),
-                                ("STORAGE_RESERVE_PERCENT", "7"), ("STORAGE_RESERVE_PERCENT", "x")):
-            answer = self.run_program("shard", "model.json", "--on", "8x40GiB", "--easyrec-environment", "--json",
-                                      code=1, **{variable: value})
+        for variable, value in (
+            ("INTRA_NODE_BANDWIDTH", "fast"),
+            ("CROSS_NODE_BANDWIDTH", "-1"),
+            ("STORAGE_RESERVE_PERCENT", "7"),
+            ("STORAGE_RESERVE_PERCENT", "x"),
+        ):
+            answer = self.run_program(
+                "shard", "model.json", "--on", "8x40GiB", "--easyrec-environment", "--json", code=1, **{variable: value}
+            )
             self.assertEqual(answer.error["place"], variable)
 
     def test_a_dash_is_standard_output(self):
@@ -348,6 +397,9 @@ class Choices(ProgramTest):
             self.assertEqual(answer["bill"]["bytes"][tier], total, tier)
         self.assertEqual(len(answer["bill"]["bytes"]["hbm"]), 8)
         self.assertGreater(max(answer["bill"]["bytes"]["hbm_weights"]), 0)
+        sizes = answer["bill"]["bytes"]
+        for rank, capacity in enumerate(sizes["capacity_hbm"]):
+            self.assertLessEqual(sum(sizes[name][rank] for name in ("hbm", "dense", "kjt", "reserve")), capacity)
         self.assertAlmostEqual(max(answer["bill"]["ms"]["total"]), answer["rating"], delta=1e-9)
         certificate = answer["certificate"]
         self.assertLessEqual(certificate["lower_bound"], certificate["objective"])

@@ -14,7 +14,9 @@ class Topologies(ProgramTest):
         if on.endswith(".json") and program.jsonschema is not None:
             errors = list(program.schema_validator("topology").iter_errors(program.parse(self.read(on))))
             self.assertEqual(errors, [])
-        return self.run_program("shard", model, "--on", on, "--search", "torchrec", "--json", *arguments, code=code).document
+        return self.run_program(
+            "shard", model, "--on", on, "--search", "torchrec", "--json", *arguments, code=code
+        ).document
 
     def capacity(self, on, *arguments):
         """HBM by rank after no reservation, as the judge sees it."""
@@ -24,8 +26,15 @@ class Topologies(ProgramTest):
         return [rank["capacity"]["hbm"] for rank in report["ranks"]]
 
     def test_the_four_ways_to_name_hardware(self):
-        for on, ranks, host in (("dgx-h100:2", 16, 8), ("dgx-h100", 8, 8), ("16x40GiB", 16, 8), ("4x40GiB", 4, 4),
-                                ("4xh100-sxm", 4, 4), ("torchrec-defaults:16", 16, 16), ("DGX-H100", 8, 8)):
+        for on, ranks, host in (
+            ("dgx-h100:2", 16, 8),
+            ("dgx-h100", 8, 8),
+            ("16x40GiB", 16, 8),
+            ("4x40GiB", 4, 4),
+            ("4xh100-sxm", 4, 4),
+            ("torchrec-defaults:16", 16, 16),
+            ("DGX-H100", 8, 8),
+        ):
             with self.subTest(on):
                 plan = self.plan(on)["plan"]
                 self.assertEqual(plan["world_size"], ranks)
@@ -81,13 +90,18 @@ class Topologies(ProgramTest):
 
     def test_oddities_are_taken_with_a_warning(self):
         for on, arguments, code, warning in (
-                ("6x40GiB", ("--local-world-size", "4"), 0, "uneven_hosts"),
-                ("4x40GiB", ("--local-world-size", "8"), 0, "host_exceeds_world"),
-                ("4x40GiB", ("--ddr-cap", "0"), 0, "zero_ddr"),
-                ("4x40GiB", ("--hbm-cap", "0"), 2, "zero_hbm"),
-                ("4x40GiB", ("--intra-host-bw", "1GB/s"), 0, "slow_intra_host"),
-                ({"world_size": 3, "hbm_caps": [0, "40 GiB", "40 GiB"]}, ("--reservation", "fixed_percentage:0"), 0,
-                 "zero_hbm")):
+            ("6x40GiB", ("--local-world-size", "4"), 0, "uneven_hosts"),
+            ("4x40GiB", ("--local-world-size", "8"), 0, "host_exceeds_world"),
+            ("4x40GiB", ("--ddr-cap", "0"), 0, "zero_ddr"),
+            ("4x40GiB", ("--hbm-cap", "0"), 2, "zero_hbm"),
+            ("4x40GiB", ("--intra-host-bw", "1GB/s"), 0, "slow_intra_host"),
+            (
+                {"world_size": 3, "hbm_caps": [0, "40 GiB", "40 GiB"]},
+                ("--reservation", "fixed_percentage:0"),
+                0,
+                "zero_hbm",
+            ),
+        ):
             with self.subTest(warning):
                 document = self.plan(on, *arguments, code=code)
                 self.assertIn(warning, [w["code"] for w in document["warnings"]])
@@ -105,9 +119,16 @@ class Topologies(ProgramTest):
 
     def test_other_devices(self):
         self.plan({"world_size": 2, "compute_device": "cpu", "ddr_cap": "64 GiB"})
-        answer = self.run_program("shard", "model.json", "--on", self.write("tpu.json", {
-            "world_size": 4, "compute_device": "tpu", "hbm_cap": "16 GiB"}), "--cost-model", "torchrec-1.8", "--json",
-            code=1)
+        answer = self.run_program(
+            "shard",
+            "model.json",
+            "--on",
+            self.write("tpu.json", {"world_size": 4, "compute_device": "tpu", "hbm_cap": "16 GiB"}),
+            "--cost-model",
+            "torchrec-1.8",
+            "--json",
+            code=1,
+        )
         self.assertIn("TPU", answer.error["message"])
 
 

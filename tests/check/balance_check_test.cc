@@ -182,6 +182,56 @@ TEST(BalanceCheck, SaysWhenABoundWasSearchedFor) {
             *report.proved_bound * (1 + 1e-7) < made.stated.certificate->objective);
 }
 
+TEST(BalanceCheck, SearchesAgainWhereABoundWasSearchedFor) {
+  Made made = make_plan(make_problem(), BalanceObjective::kRating, false);
+  made.stated.bound.reset();
+  made.stated.certificate->proof = std::string(embedding::kSearchedToTheEnd) + " for a plan";
+  Certificate& certificate = *made.stated.certificate;
+  certificate.lower_bound = certificate.objective * .9;  // far below what is possible
+  BalanceReport report = judge(made);
+  EXPECT_TRUE(report.is_bound_searched);
+  EXPECT_TRUE(report.is_search_repeated);
+  EXPECT_GT(report.num_repeated_nodes, 0);
+  certificate.lower_bound = certificate.objective * 1.01;  // the plan itself is below
+  report = judge(made);
+  EXPECT_TRUE(report.is_bound_searched);
+  EXPECT_FALSE(report.is_search_repeated);
+}
+
+TEST(BalanceCheck, FindsBrokenRules) {
+  Made made = make_plan(make_problem(), BalanceObjective::kRating, false);
+  const auto& tables = made.result.planning.outcome.plan->tables;
+  const auto whole = std::find_if(tables.begin(), tables.end(),
+                                  [](const auto& table) { return table.num_shards() == 1; });
+  ASSERT_NE(whole, tables.end());
+  const int rank = whole->ranks.front().first;
+  embedding::BridgeOptions& rules = made.stated.options.bridge;
+  const auto num_broken = [&] {
+    int count = 0;
+    for (const Violation& violation : judge(made).violations) {
+      count += violation.code == ViolationCode::kRuleBroken ? 1 : 0;
+    }
+    return count;
+  };
+  rules.allowed_ranks[whole->fqn()] = {rank};
+  EXPECT_EQ(num_broken(), 0);
+  rules.allowed_ranks[whole->fqn()] = {(rank + 1) % 4};
+  EXPECT_EQ(num_broken(), 1);
+  rules.allowed_ranks.clear();
+  rules.forbidden_ranks[whole->fqn()] = {(rank + 1) % 4};
+  EXPECT_EQ(num_broken(), 0);
+  rules.forbidden_ranks[whole->fqn()] = {rank};
+  EXPECT_EQ(num_broken(), 1);
+  rules.forbidden_ranks.clear();
+  std::vector<std::string> all;
+  for (const auto& table : tables) all.push_back(table.fqn());
+  rules.together = {all};
+  EXPECT_GT(num_broken(), 0);
+  rules.together.clear();
+  rules.apart = {all};  // six tables, four ranks
+  EXPECT_GT(num_broken(), 0);
+}
+
 TEST(BalancedRecord, ComesBack) {
   embedding::BalancedOptions options;
   options.bridge.objective = BalanceObjective::kStep;

@@ -89,6 +89,25 @@ TEST(CheckpointCheck, TakesEveryPositionByItself) {
   EXPECT_EQ(report.peak, step->peak.resident);
 }
 
+// Net.b.up, below Net.b, returns before Net.a does, and is entered again before it.
+TEST(CheckpointCheck, KeepsApartUnitsThatReturnAmidEachOther) {
+  ModuleStats stats = toy_stats();
+  std::vector<std::string>& order = stats.mod_order.fw_post_order;
+  order.erase(std::find(order.begin(), order.end(), "Net.b.up"));
+  order.insert(std::find(order.begin(), order.end(), "Net.a"), "Net.b.up");
+  CheckpointPolicy policy = toy_policy(stats);
+  const CheckpointReport report = check(stats, policy);
+  EXPECT_TRUE(report.is_right()) << report.violations[0].message;
+  EXPECT_EQ(report.discarded, 384);
+  ModuleStats copy = stats;
+  // Nothing is gone before Net.b.up.
+  EXPECT_EQ(report.profile[3], *info(copy, "Net.b.up").total_peak_bw);
+  std::swap(policy.units[0], policy.units[1]);
+  EXPECT_THAT(codes(check(stats, policy)), ElementsAre(Code::kOrder));
+  policy.units.push_back(unit_of(stats, "Net"));
+  EXPECT_THAT(codes(check(stats, policy)), ::testing::Contains(Code::kUnitInsideUnit));
+}
+
 CheckpointUnit run_of(std::vector<std::string> fqns) {
   CheckpointUnit unit;
   unit.fqns = std::move(fqns);

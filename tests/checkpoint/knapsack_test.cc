@@ -52,6 +52,14 @@ TEST(Knapsack, AnswersUpstreamsVectors) {
   }
 }
 
+TEST(Knapsack, FillsTheBudgetUpToRoundingAsTorchsProgramDoes) {
+  // 0.4 and 0.1 are 0.5 and a little more; recorded from torch 2.13 with scipy's HiGHS.
+  const KnapsackProblem problem{{0.4, 0.4, 0.1}, {32768, 512, 8192}, 0.5};
+  EXPECT_EQ(ilp_knapsack(problem)->saved, (std::vector<int>{0, 2}));
+  const KnapsackProblem larger{{0.4, 0.4, 0.1001}, {32768, 512, 8192}, 0.5};
+  EXPECT_EQ(ilp_knapsack(larger)->saved, std::vector<int>{0});
+}
+
 TEST(Knapsack, GreedyGoesOnAfterWhatDoesNotFitAndKeepsTiesInOrder) {
   const auto choice = greedy_knapsack({{2, 5, 1, 1}, {6, 14, 2, 2}, 4});
   ASSERT_TRUE(choice.has_value());

@@ -8,13 +8,11 @@
 #include <algorithm>
 #include <limits>
 
-#include "checkpoint/random_trees.h"
-#include "random.h"
+#include "any_order.h"
 
 namespace plimsoll::checkpoint {
 namespace {
 
-using bench::small_tree;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -30,11 +28,6 @@ SmallestBudget smallest(const CheckpointProblem& problem) {
   EXPECT_TRUE(outcome) << format_error(outcome.error());
   EXPECT_EQ(outcome->status, SolveStatus::kOptimal);
   return outcome->plan.value_or(SmallestBudget{});
-}
-
-bool is_above(const CheckpointProblem& problem, int above, int node) {
-  while (node >= 0 && node != above) node = problem.tree.parent[node];
-  return node == above;
 }
 
 // The judge: no unit above another, and every base less what returned before it within the peak.
@@ -95,31 +88,6 @@ struct LeastPeak {
     chosen.pop_back();
   }
 };
-
-CheckpointProblem random_problem(int seed) {
-  bench::SmallTree shape;
-  shape.has_points = seed % 3 == 0;
-  shape.has_end = seed % 2 == 0;
-  CheckpointProblem problem = small_tree(static_cast<std::uint64_t>(seed), shape);
-  // What only the exact search knows.
-  for (CandidateUnit& unit : problem.units) {
-    for (solve::CostPoint& point : unit.points) point.needs = std::numeric_limits<Bytes>::min();
-    std::reverse(unit.points.begin(), unit.points.end());  // the most bytes stand last
-  }
-  return problem;
-}
-
-// Any order of return.
-CheckpointProblem scrambled(CheckpointProblem problem, int seed) {
-  Random random(seed);
-  ModuleTree& tree = problem.tree;
-  for (int i = problem.num_modules() - 1; i > 0; --i) {
-    std::swap(tree.post_order[i], tree.post_order[random.below(i + 1)]);
-  }
-  for (int p = 0; p < problem.num_modules(); ++p) tree.position[tree.post_order[p]] = p;
-  tree.is_nested = false;
-  return problem;
-}
 
 // R.b.x, below R.b, returns before R.a does: neither block is a run of positions.
 //
@@ -187,7 +155,7 @@ TEST(MilpSearch, EqualsTheExactSearchOnNestedTrees) {
   int num_infeasible = 0;
   for (int seed = 0; seed < 120; ++seed) {
     SCOPED_TRACE(seed);
-    const CheckpointProblem problem = random_problem(seed);
+    const CheckpointProblem problem = mixed_problem(seed);
     const SmallestBudget exact = *smallest_budget(problem);
     EXPECT_EQ(smallest(problem).bytes, exact.bytes);
     for (const Bytes budget : {exact.bytes - 1, exact.bytes, exact.bytes + 13, Bytes{90}}) {
@@ -212,7 +180,7 @@ TEST(MilpSearch, FindsTheSmallestBudgetOfAnyOrderToTheByte) {
   int num_helped = 0;
   for (int seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);
-    const CheckpointProblem problem = scrambled(random_problem(seed), seed);
+    const CheckpointProblem problem = scrambled(mixed_problem(seed), seed);
     LeastPeak brute_force{problem, std::numeric_limits<Bytes>::max(), {}};
     brute_force.search(0);
     const SmallestBudget least = smallest(problem);
@@ -239,7 +207,7 @@ TEST(MilpSearch, FindsTheSmallestBudgetOfAnyOrderToTheByte) {
 TEST(MilpSearch, HoldsBudgetsOfRealSizesToTheByte) {
   for (int seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
-    CheckpointProblem problem = scrambled(random_problem(seed), seed);
+    CheckpointProblem problem = scrambled(mixed_problem(seed), seed);
     // Peaks that differ by some 100 KiB are no ties.
     const auto large = [](Bytes bytes) {
       return bytes == 0 ? 0 : bytes * kGiB / 2 + std::abs(bytes) * 7919 % (1 << 18);
@@ -290,6 +258,102 @@ TEST(MilpSearch, TakesNoPlanThatOnlyTheSolversToleranceLetsFit) {
   EXPECT_EQ(plan(problem, 35 * kGiB + 4096).certificate.objective, 0);
 }
 
+// Discards all count (N - 1) times more, wherever they stand.
+TEST(MilpSearch, PlansStagesOfAnyOrder) {
+  int num_infeasible = 0, num_harder = 0;
+  for (int seed = 0; seed < 240; seed += 3) {  // points, so that trying everything is possible
+    SCOPED_TRACE(seed);
+    const CheckpointProblem problem = scrambled(mixed_problem(seed, seed % 2 == 0), seed);
+    for (const int in_flight : {2, 4}) {
+      const Bytes most = 175 + (in_flight - 1) * problem.total_activations;
+      const std::vector<double> least = least_times(problem, most, in_flight);
+      Bytes smallest = 0;
+      while (least[smallest] == solve::kInfinity) ++smallest;
+      for (const Bytes budget : {smallest - 1, smallest, smallest + 9, smallest + 40}) {
+        if (budget < 0 || budget > most) continue;
+        SCOPED_TRACE(budget);
+        const auto found = plan_stage_by_milp(problem, budget, in_flight);
+        ASSERT_TRUE(found) << format_error(found.error());
+        if (least[budget] == solve::kInfinity) {
+          ++num_infeasible;
+          EXPECT_EQ(found->status, SolveStatus::kInfeasible);
+          EXPECT_EQ(found->explanation.missing, smallest - budget);
+          continue;
+        }
+        ASSERT_EQ(found->status, SolveStatus::kOptimal);
+        EXPECT_NEAR(found->plan->recompute_ms, least[budget], 1e-6);
+        EXPECT_EQ(found->plan->peak,
+                  peak_in_any_order(problem, found->plan->plan.decisions, in_flight));
+        EXPECT_LE(found->plan->peak, budget);
+        num_harder += found->plan->recompute_ms > 0 ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(num_infeasible, 50);
+  EXPECT_GT(num_harder, 100);
+}
+
+TEST(MilpSearch, PlansStagesAsTheExactSearchDoes) {
+  for (int seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    const CheckpointProblem problem = mixed_problem(seed);
+    const PipelineOptions options{.in_flight = 3, .search = {}};
+    const Bytes smallest = smallest_stage_budget(problem, options)->bytes;
+    for (const Bytes budget : {smallest - 1, smallest, smallest + 11, smallest + 50}) {
+      SCOPED_TRACE(budget);
+      const auto right = plan_pipeline_stage(problem, budget, options);
+      const auto found = plan_stage_by_milp(problem, budget, 3);
+      ASSERT_EQ(found->status, right->status);
+      EXPECT_EQ(found->explanation, right->explanation);
+      if (!right->plan) continue;
+      EXPECT_NEAR(found->plan->recompute_ms, right->plan->recompute_ms, 1e-5);
+      EXPECT_LE(found->plan->peak, budget);
+    }
+  }
+}
+
+// What a unit needs for itself binds where it is one, and nowhere else.
+TEST(MilpSearch, GivesUnitsTheRoomTheyNeed) {
+  int num_bound = 0;
+  for (int seed = 0; seed < 400; ++seed) {
+    SCOPED_TRACE(seed);
+    CheckpointProblem problem = scrambled(mixed_problem(seed, true), seed);
+    const std::vector<double> least = least_times(problem, 175);
+    CheckpointProblem roomy = problem;
+    for (CandidateUnit& unit : roomy.units) {
+      unit.own_need = kNoNeed;
+      for (solve::CostPoint& point : unit.points) point.needs = kNoNeed;
+    }
+    const std::vector<double> without = least_times(roomy, 175);
+    for (Bytes budget = 20; budget <= 170; budget += 15) {
+      SCOPED_TRACE(budget);
+      const Outcome<CheckpointPlan> found = plan(problem, budget);
+      num_bound += least[budget] != without[budget] ? 1 : 0;
+      ASSERT_EQ(found.plan.has_value(), least[budget] < solve::kInfinity);
+      if (!found.plan) continue;
+      EXPECT_NEAR(found.plan->figures.recompute_ms, least[budget], 1e-5);
+      EXPECT_LE(peak_in_any_order(problem, found.plan->decisions), budget);
+    }
+  }
+  EXPECT_GT(num_bound, 10);
+}
+
+TEST(MilpSearch, BoundsWhatChoicesLeftOutCouldSave) {
+  CheckpointProblem problem = bench::problem_over({-1, 0, 1});
+  problem.base = {100, 0, 0};
+  CandidateUnit unit = bench::unit_over(problem, {1});
+  unit.kept_inside = unit.sac_memory = 40;
+  unit.points = {{40, 5.0, kNoNeed}};
+  unit.loss_ms = 2;
+  problem.units = {unit};
+  problem.thinned = {1};
+  const Outcome<CheckpointPlan> found = plan(problem, 60);
+  EXPECT_EQ(found.status, SolveStatus::kFeasible);
+  EXPECT_EQ(found.certificate.objective, 5);
+  EXPECT_NEAR(*found.certificate.lower_bound, 3, 1e-6);
+  EXPECT_THAT(found.warnings, ElementsAre(::testing::Field(&Warning::code, "choices_left_out")));
+}
+
 TEST(MilpSearch, RefusesWhatItDoesNotKnow) {
   const auto place = [](auto change) {
     CheckpointProblem problem = crossing_blocks();
@@ -303,7 +367,8 @@ TEST(MilpSearch, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(place([](CheckpointProblem& p) { p.model.max_segment_length = 2; }),
             "max_segment_length");
   EXPECT_EQ(place([](CheckpointProblem& p) { p.model.nested_units = true; }), "nested_units");
-  EXPECT_EQ(place([](CheckpointProblem& p) { p.units[0].own_need = 5; }), "repairs");
+  EXPECT_EQ(place([](CheckpointProblem& p) { p.model.saved_copies = true; }), "repairs");
+  EXPECT_EQ(plan_stage_by_milp(crossing_blocks(), 100, 0).error().place, "in_flight");
 }
 
 }  // namespace

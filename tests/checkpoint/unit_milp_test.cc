@@ -89,6 +89,79 @@ TEST(UnitMilp, BuysCheapBytesFirstAndPaysTheFixedPrice) {
   EXPECT_FALSE(solve(problem).plan);
 }
 
+// As above: 0 ms at 16 bytes, 4 at 12, 11 at 10.
+TEST(UnitMilp, AsksForEveryBudgetOfARangeAtOnce) {
+  UnitMilpProblem problem;
+  problem.base = {16, 9, 12};
+  problem.parent = {-1, 0, 0};
+  problem.position = {2, 0, 1};
+  problem.cost = {std::nullopt, DiscardCost{4, {{1, 0}}}, DiscardCost{9, {{2, 3}}}};
+  const auto least = [&problem](double low, double high, double ms_per_byte) {
+    const auto outcome = solve_over_budgets(problem, {low, high, ms_per_byte});
+    EXPECT_EQ(outcome->status, SolveStatus::kOptimal);
+    EXPECT_NEAR(outcome->certificate.objective, *outcome->certificate.lower_bound, 1e-6);
+    return outcome->certificate.objective;
+  };
+  EXPECT_NEAR(least(10, 16, 0), 0, 1e-6);
+  EXPECT_NEAR(least(10, 15, 0), 1, 1e-6);
+  EXPECT_NEAR(least(10, 16, 0.5), 3, 1e-6);    // 16
+  EXPECT_NEAR(least(10, 16, 3), 4 + 6, 1e-6);  // 12
+  EXPECT_NEAR(least(10, 16, 4), 11, 1e-6);     // 10
+  EXPECT_NEAR(least(16, 16, 4), 0, 1e-6);
+  EXPECT_EQ(solve_over_budgets(problem, {2, 7, 1})->status, SolveStatus::kInfeasible);
+
+  // The same choices by the time that they may take.
+  const auto peak = [&problem](double max_ms) {
+    return minimise_peak(problem, {}, max_ms)->plan->peak;
+  };
+  EXPECT_NEAR(peak(0), 16, 1e-6);
+  EXPECT_NEAR(peak(1), 15, 1e-6);
+  EXPECT_NEAR(peak(4), 12, 1e-6);
+  EXPECT_NEAR(peak(11), 10, 1e-6);
+  EXPECT_EQ(peak(solve::kInfinity), 9);
+}
+
+// Before b, its own need of 14 is there where b is a unit; a has discarded 4.
+TEST(UnitMilp, HoldsWhatAUnitNeedsForItself) {
+  UnitMilpProblem problem;
+  problem.budget = 10;
+  problem.base = {16, 9, 12};
+  problem.parent = {-1, 0, 0};
+  problem.position = {2, 0, 1};
+  problem.cost = {std::nullopt, DiscardCost{4, {{1, 0}}}, DiscardCost{9, {{2, 3}}}};
+  problem.cost[2]->need = 14;
+  const auto outcome = solve(problem);
+  EXPECT_NEAR(outcome.plan->recompute_ms, 4 + 3 + 2 * 2, 1e-6);
+  problem.cost[2]->need = 14.5;
+  EXPECT_EQ(solve(problem).status, SolveStatus::kInfeasible);
+  EXPECT_NEAR(minimise_peak(problem)->plan->peak, 10.5, 1e-6);
+  problem.cost[2] = DiscardCost{9, {}, {{2, 1}, {9, 1}}};
+  problem.cost[2]->point_needs = {14, 15};
+  EXPECT_NEAR(solve(problem).plan->recompute_ms, 4 + 1, 1e-6);
+  problem.cost[2]->point_needs = {15, 15};
+  EXPECT_EQ(solve(problem).status, SolveStatus::kInfeasible);
+}
+
+// Two microbatches more hold 20 each, less all that is discarded: 16 + 40 = 56 without a plan, and
+// every byte of a counts three times before the root.
+TEST(UnitMilp, CountsWhatOtherMicrobatchesHold) {
+  UnitMilpProblem problem;
+  problem.base = {16, 9, 12};
+  problem.parent = {-1, 0, 0};
+  problem.position = {2, 0, 1};
+  problem.cost = {std::nullopt, DiscardCost{4, {{1, 0}}}, std::nullopt};
+  problem.others = 2;
+  problem.kept = 20;
+  problem.budget = 56;
+  EXPECT_THAT(solve(problem).plan->units, IsEmpty());
+  problem.budget = 50;
+  EXPECT_NEAR(solve(problem).plan->recompute_ms, 2, 1e-6);
+  EXPECT_NEAR(solve(problem).plan->peak, 50, 1e-6);
+  problem.budget = 43;
+  EXPECT_EQ(solve(problem).status, SolveStatus::kInfeasible);
+  EXPECT_EQ(minimise_peak(problem)->plan->peak, 44);
+}
+
 // Whole bytes, and costs that bend at whole bytes: an optimum in whole bytes exists, since prefix
 // sums make an interval matrix. Brute force tries them all.
 struct BruteForce {
@@ -307,6 +380,16 @@ TEST(UnitMilp, RefusesWhatIsNoProblem) {
                 p.cost[0] = DiscardCost{-1, {}};
               }),
               HasSubstr("a figure is negative"));
+  EXPECT_THAT(message([](UnitMilpProblem& p) { p.others = -1; }), HasSubstr("others"));
+  EXPECT_THAT(message([](UnitMilpProblem& p) { p.kept = solve::kInfinity; }), HasSubstr("others"));
+  EXPECT_THAT(message([](UnitMilpProblem& p) {
+                p.cost[0] = DiscardCost{1, {}, {{1, 1}}, 0, {1, 2}};
+              }),
+              HasSubstr("not as many"));
+  for (const BudgetRange& range :
+       {BudgetRange{2, 1, 0}, BudgetRange{0, std::nan(""), 0}, BudgetRange{0, 1, -1}}) {
+    EXPECT_EQ(solve_over_budgets(random_problem(1), range).error().place, "budget");
+  }
 
   const auto tree = make_module_tree(tiny6());
   UnitMilpOptions options;

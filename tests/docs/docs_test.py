@@ -46,8 +46,15 @@ class Blocks(unittest.TestCase):
                     if re.search(r"^(import|from) plimsoll", text, re.MULTILINE):
                         continue  # tests/python/test_docs.py has the package
                     num_blocks += 1
-                    done = subprocess.run([*commands[language], text], cwd=work, env=environment, text=True,
-                                          capture_output=True, timeout=TIMEOUT_S, check=False)
+                    done = subprocess.run(
+                        [*commands[language], text],
+                        cwd=work,
+                        env=environment,
+                        text=True,
+                        capture_output=True,
+                        timeout=TIMEOUT_S,
+                        check=False,
+                    )
                     self.assertEqual(done.returncode, 0, f"{text}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
                     self.assertNotIn("violation(s)", done.stdout.replace("right: 0 violation(s)", ""))
         self.assertGreaterEqual(num_blocks, 3)
@@ -102,8 +109,11 @@ class Names(unittest.TestCase):
     def test_every_code_of_the_judge_once_and_no_other(self):
         sharding, rest = self.page("check.md").split("## Checkpointing plans")
         checkpointing, placements = rest.split("## Placements of operators")
-        for name, text, least in (("codes.cc", sharding, 25), ("checkpoint_codes.cc", checkpointing, 25),
-                                  ("placement_check.cc", placements, 12)):
+        for name, text, least in (
+            ("codes.cc", sharding, 25),
+            ("checkpoint_codes.cc", checkpointing, 25),
+            ("placement_check.cc", placements, 12),
+        ):
             source = (ROOT / "src" / "check" / name).read_text(encoding="utf-8")
             codes = re.findall(r'return "(\w+)";', source)
             self.assertGreaterEqual(len(codes), least)
@@ -115,7 +125,7 @@ class Names(unittest.TestCase):
         words = set(re.findall(r"`([^`]+)`", FENCE.sub("", self.page("formats.md"))))
 
         def look(schema, place):
-            for key, value in schema.get("properties", {}).items():
+            for key in schema.get("properties", {}):
                 self.assertTrue(key in words, f"{place}: {key}")
             for value in schema.get("enum", []):
                 self.assertTrue(value in words, f"{place}: {value}")
@@ -145,8 +155,12 @@ class Names(unittest.TestCase):
     def test_every_cost_model_proposer_and_partitioner(self):
         page = self.page("embedding.md")
         for flag in ("--cost-model", "--proposer", "--partitioner"):
-            done = subprocess.run([PROGRAM, "shard", "criteo-kaggle", "--on", "8x80GiB", f"{flag}=?"],
-                                  capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                [PROGRAM, "shard", "criteo-kaggle", "--on", "8x80GiB", f"{flag}=?"],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             names = done.stderr.partition("known: ")[2].strip().split(", ")
             self.assertGreater(len(names), 2)
             for name in names:

@@ -10,6 +10,7 @@
 
 #include "plimsoll/check/sharding_check.h"
 #include "plimsoll/solve/balanced_placement.h"
+#include "plimsoll/solve/placement_judge.h"
 
 namespace plimsoll::embedding {
 namespace {

@@ -45,6 +45,7 @@ struct Shape {
   int group_size = 2;
   int num_modules = 1;
   bool has_unequal_caps = false;
+  bool has_unequal_speeds = false;
   int ddr_range = 20;  // of unequal caps
 };
 
@@ -116,6 +117,8 @@ Instance random_instance(std::uint64_t seed, const Shape& shape) {
     const Bytes hbm = shape.has_unequal_caps ? 10 + random.below(50) : 45;
     const Bytes ddr = shape.has_unequal_caps ? 5 + random.below(shape.ddr_range) : 16;
     instance.room.devices.push_back({hbm, ddr, 0});
+    const double speeds[] = {.5, 1, 1, 2.5};
+    if (shape.has_unequal_speeds) set.rank_speeds.push_back(speeds[random.below(4)]);
   }
   return instance;
 }
@@ -298,6 +301,35 @@ TEST(PlacementBridge, TakesRanksWithUnequalRoom) {
   Shape shape;
   shape.has_unequal_caps = true;
   EXPECT_GT(compare(shape, [](const Instance&, BridgeOptions&) {}).num_plans, 10);
+}
+
+TEST(PlacementBridge, TakesRanksOfUnequalSpeed) {
+  Shape shape;
+  shape.has_unequal_speeds = true;
+  EXPECT_GT(compare(shape, [](const Instance&, BridgeOptions&) {}).num_plans, 20);
+  shape.has_unequal_caps = true;
+  EXPECT_GT(compare(shape, [](const Instance&, BridgeOptions&) {}).num_plans, 10);
+}
+
+TEST(PlacementBridge, LoadsAShardByTheSpeedOfItsRank) {
+  Instance instance = random_instance(1, {});
+  instance.options.rank_speeds = {2, 1, 2, 1};
+  const auto bridge = make_placement_bridge(instance.input(), {});
+  ASSERT_TRUE(bridge);
+  EXPECT_EQ(bridge->problem.num_rank_classes, 2);
+  EXPECT_THAT(bridge->problem.rank_class, testing::ElementsAre(0, 1, 0, 1));
+  const auto& choices = bridge->problem.units[0].choices;
+  const Option& option =
+      instance.options.options[static_cast<std::size_t>(bridge->options[0][0][0])];
+  const Perf& perf = instance.options.shards(option).runs.front().perf;
+  EXPECT_THAT(choices[0].runs.front().load,
+              testing::ElementsAre(perf.fwd_compute / 2 + perf.fwd_comms, perf.total()));
+  BridgeOptions capped;
+  capped.rating_cap = 100;
+  const auto with_cap = make_placement_bridge(instance.input(), capped);
+  ASSERT_TRUE(with_cap);
+  EXPECT_EQ(with_cap->rating_tier, -1);
+  EXPECT_EQ(with_cap->warnings.back().code, "rating_cap_left_out");
 }
 
 TEST(PlacementBridge, PoolsTheDdrOfAHost) {

@@ -96,6 +96,9 @@ TEST(CheckpointPolicyJson, PlacesErrors) {
   expect_refused(frontier(R"({"bytes": 2, "ms": 1, "ms_per_byte": 1})"), kValue,
                  "/frontier/1/ms_per_byte");
   expect_refused(frontier("[2, 1]"), kSchema, "/frontier/1");
+  expect_refused(with_units("", R"(, "frontier_bound": [{"bytes": 1, "ms": 2},
+                                                        {"bytes": 2, "ms": 3}])"),
+                 kValue, "/frontier_bound/1");
   EXPECT_TRUE(read_checkpoint_answer(R"({"status": "limit"})", "p.json").has_value());
   expect_refused(R"({"status": "limit", "certificate": {"objective": 2, "lower_bound": 1,
                      "gap": 2}})",

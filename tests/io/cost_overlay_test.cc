@@ -100,15 +100,23 @@ TEST(CostOverlay, LiesOverCosts) {
     graph.nodes.emplace_back().name = name;
     graph.nodes.back().time_ms = {1, 2};
   }
-  ASSERT_TRUE(apply_overlay(overlay_of("y,cpu,9,100\n"), graph).has_value());
+  const std::vector<std::string> keys = {"7", "3", "y"};  // a key wins over a name
+  const auto apply = [&](const std::string& rows) {
+    return apply_overlay(overlay_of(rows), keys, graph);
+  };
+  ASSERT_TRUE(apply("3,cpu,9,100\ny,a100,0.5,\n").has_value());
   EXPECT_EQ(graph.nodes[1].time_ms, (std::vector<double>{1, 9}));
   EXPECT_EQ(graph.nodes[1].memory, 100);
-  expect_error(apply_overlay(overlay_of("x,cpu,9,\n"), graph), ErrorCode::kConflict, "c.csv:2",
-               "several nodes");
-  expect_error(apply_overlay(overlay_of("z,cpu,9,\n"), graph), ErrorCode::kNotFound, "c.csv:2",
-               "no node 'z'");
-  expect_error(apply_overlay(overlay_of("y,a10,9,\n"), graph), ErrorCode::kNotFound, "c.csv:2",
-               "did you mean 'a100'");
+  EXPECT_EQ(graph.nodes[2].time_ms, (std::vector<double>{0.5, 2}));
+  graph.nodes[0].name = "first";
+  ASSERT_TRUE(apply("first,cpu,4,\n").has_value());
+  EXPECT_EQ(graph.nodes[0].time_ms, (std::vector<double>{1, 4}));
+  graph.nodes[0].name = "x";
+  const CostGraph before = graph;
+  expect_error(apply("3,cpu,1,\nx,cpu,9,\n"), ErrorCode::kConflict, "c.csv:3", "several nodes");
+  expect_error(apply("3,cpu,1,\nz,cpu,9,\n"), ErrorCode::kNotFound, "c.csv:3", "no node 'z'");
+  expect_error(apply("3,a10,9,\n"), ErrorCode::kNotFound, "c.csv:2", "did you mean 'a100'");
+  EXPECT_EQ(graph, before);
 }
 
 }  // namespace

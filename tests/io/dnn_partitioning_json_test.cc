@@ -108,8 +108,8 @@ TEST(DnnPartitioningJson, PlacesErrors) {
          "/edges/1/isArtificial", "artificial");
   expect(R"("sourceId": 3, "destId": 1)", R"("sourceId": 1, "destId": 3)", ErrorCode::kConflict,
          "/edges/2", "backward");
-  expect(R"("sourceId": 3, "destId": 1)", R"("sourceId": 3, "destId": 7)", ErrorCode::kConflict, "",
-         "cycle");
+  expect(R"("sourceId": 3, "destId": 1)", R"("sourceId": 3, "destId": 7)", ErrorCode::kConflict,
+         "/edges", "in a cycle: 7 -> 3 -> 7");
 }
 
 TEST(DnnPartitioningJson, RefusesToWriteWhatTheFormatCannotSay) {

@@ -196,6 +196,23 @@ std::string replace(std::string text, const std::string& from, const std::string
   return text.replace(at, from.size(), to);
 }
 
+// A higher-order operator's tuple of one value, as releases of today write it.
+TEST(ExportedProgram, TakesTuplesOfOneApart) {
+  const std::string list = R"("outputs": [{"as_tensors": [{"name": "part"}]}])";
+  const std::string one = R"("outputs": [{"as_tensor": {"name": "part"}}], "name": "cond",
+                             "is_hop_single_tensor_return": )";
+  const auto whole = read_exported_program(make_archive(kProgram), "p.pt2");
+  const auto tuple =
+      read_exported_program(make_archive(replace(kProgram, list, one + "false")), "p.pt2");
+  ASSERT_TRUE(tuple.has_value()) << format_error(tuple.error());
+  EXPECT_EQ(tuple->graph, whole->graph);
+  EXPECT_EQ(find_node(tuple->graph, "part")->target, "getitem");
+  const auto tensor =
+      read_exported_program(make_archive(replace(kProgram, list, one + "true")), "p.pt2");
+  ASSERT_TRUE(tensor.has_value()) << format_error(tensor.error());
+  EXPECT_EQ(find_node(tensor->graph, "part"), nullptr);
+}
+
 TEST(ExportedProgram, RefusesWhatIsWrongAndSaysWhere) {
   struct Spoiled {
     const char* from;

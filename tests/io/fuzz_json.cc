@@ -5,6 +5,7 @@
 
 #include "plimsoll/io/aot_partition_json.h"
 #include "plimsoll/io/checkpoint_policy_json.h"
+#include "plimsoll/io/cost_graph_json.h"
 #include "plimsoll/io/dnn_partitioning_json.h"
 #include "plimsoll/io/foreign_plan.h"
 #include "plimsoll/io/fx_graph_json.h"
@@ -55,6 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   (void)plimsoll::io::read_placement(text, "fuzz");
   (void)plimsoll::io::read_fx_graph(text, "fuzz");
+  (void)plimsoll::io::read_cost_graph(text, "fuzz");
   (void)plimsoll::io::read_fx_partition(text, "fuzz");
   (void)plimsoll::io::read_any_plan(text, "fuzz", context);
   (void)plimsoll::io::read_module_stats(text, "fuzz");

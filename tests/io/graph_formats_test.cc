@@ -43,6 +43,10 @@ TEST_F(GraphFormats, GoesByContent) {
                             " \"edges\": [], \"maxFPGAs\": 2}")),
             GraphFormat::kDnnPartitioning);
   EXPECT_EQ(format_of(write("b.json", "{\"maxDevices\": 8, \"nodes\": []}")), GraphFormat::kPiper);
+  EXPECT_EQ(format_of(write("c.json", "{\"classes\": [], \"nodes\": []}")),
+            GraphFormat::kCostGraph);
+  EXPECT_EQ(format_of(write("d.json", "{\"schema\": \"plimsoll.cost_graph/1\"}")),
+            GraphFormat::kCostGraph);
   EXPECT_EQ(format_of(write("graph.txt", "node1 -- Input0 -- forward_compute_time=0.000\n")),
             GraphFormat::kPipedream);
 }
@@ -53,6 +57,13 @@ TEST_F(GraphFormats, RefusesOthers) {
     expect_error(open_graph_file(path), ErrorCode::kSchema, path, "no format");
   }
   expect_error(open_graph_file("/nowhere/g.json"), ErrorCode::kNotFound, "/nowhere/g.json");
+}
+
+TEST_F(GraphFormats, RefusesANameThatTheKeysContradict) {
+  const std::string path =
+      write("e.json", "{\"schema\": \"plimsoll.cost_graph/1\", \"maxFPGAs\": 1}");
+  expect_error(open_graph_file(path), ErrorCode::kSchema, path,
+               "calls itself plimsoll.cost_graph/1");
 }
 
 TEST_F(GraphFormats, ReadsOperators) {

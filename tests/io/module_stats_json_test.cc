@@ -173,6 +173,9 @@ TEST(ModuleStatsJson, RefusesFiguresThatMakeNoSense) {
                  "/mod_stats/0/sac_runtime");
   expect_refused(R"("runtimes": [1, 0.5])", R"("runtimes": [1, -0.5])", kValue,
                  "/sac_stats/0/runtimes/1");
+  expect_refused(R"("slopes": [0.5])", R"("slopes": [1e300])", kValue, "/mod_stats/0", "slopes");
+  expect_refused(R"("intercepts": [-0.25])", R"("intercepts": [-1e13])", kValue, "/mod_stats/0",
+                 "intercepts");
   std::string many;
   for (int i = 0; i < 5000; ++i) many += (i == 0 ? "" : ", ") + std::to_string(1LL << 50);
   std::string names, runtimes;
@@ -198,6 +201,10 @@ TEST(ModuleStatsJson, PlacesWhatContradicts) {
   expect_refused(R"({"R": 0})", R"({"R": 1})", kSchema, "/mod_stats/0",
                  "sac_stats_of names table 1");
   expect_refused(R"({"R": 0})", R"({"R.b/c": 0})", kSchema, "/sac_stats_of/R.b~1c");
+  expect_refused(R"("act_total": 9)", R"("act_total": 4)", kConflict, "/mod_stats/0",
+                 "act_fw_per_module is 5, more than act_total, which is 4");
+  expect_refused("{\n", R"({"total_step_peak": 6,)", kConflict, "/mod_stats/0",
+                 "param_per_module is 7");
   expect_refused("{\n", R"({"n_modules": 3,)", kConflict, "/n_modules");
   expect_refused("{\n", R"({"pos_fw_post_order": [0, 1],)", kConflict, "/pos_fw_post_order");
   expect_refused("{\n", R"({"pos_fw_post_order": [1],)", kConflict, "/pos_fw_post_order");

@@ -3,6 +3,7 @@
 
 #include "plimsoll/io/aot_partition_json.h"
 #include "plimsoll/io/checkpoint_policy_json.h"
+#include "plimsoll/io/cost_graph_json.h"
 #include "plimsoll/io/dnn_partitioning_json.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/foreign_plan.h"
@@ -91,6 +92,7 @@ void read_all(const std::string& text, const ForeignPlanContext& context,
   expect_placed(read_dnn_partitioning(text, "f.json"), num_errors);
   expect_placed(read_placement(text, "f.json"), num_errors);
   expect_placed(read_fx_graph(text, "f.json"), num_errors);
+  expect_placed(read_cost_graph(text, "f.json"), num_errors);
 }
 
 TEST(Readers, AnswerEveryDamagedDocument) {
@@ -117,6 +119,7 @@ TEST(Readers, AnswerEveryDamagedDocument) {
     texts.push_back(write_dnn_partitioning(random_dnn_partitioning(random)).value());
     texts.push_back(write_placement(random_placement(random)));
     texts.push_back(write_fx_graph(random_fx_graph(random)));
+    texts.push_back(write_cost_graph(random_cost_graph(random)).value());
   }
   std::int64_t num_documents = 0;
   std::int64_t num_errors = 0;

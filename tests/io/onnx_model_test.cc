@@ -117,6 +117,16 @@ TEST(OnnxModel, TellsParametersFromBuffersAndConstants) {
   EXPECT_EQ(find_node(graph, "axes")->op, OpKind::kGetAttr);
 }
 
+// Of a sparse weight its values and their places, here two numbers each.
+TEST(OnnxModel, ReadsSparseWeights) {
+  const OperatorGraph graph =
+      read(message(1, node("MatMul", {"x", "w"}, {"y"})) +
+           message(15, message(1, tensor("w", {3})) + message(2, tensor("", {3, 2}, kInt64)) +
+                           number(3, 4) + number(3, 8)) +
+           message(11, value_info("x", {2, 4})) + message(12, value_info("y", {2, 8})));
+  EXPECT_EQ(parameter_bytes(graph), 3 * 4 + 3 * 2 * 8);
+}
+
 // The If reads `x` and, in a branch of its branch, `w`; `inner` is the branch's own.
 TEST(OnnxModel, LetsSubgraphsReadFromOutside) {
   const std::string deepest =
@@ -202,6 +212,18 @@ TEST(OnnxModel, RefusesWhatIsWrongAndSaysWhere) {
          "nobody gives its input 'y'");
   expect(message(1, node("Relu", {"z"}, {"y"}, "r")) + message(1, node("Relu", {"y"}, {"z"})),
          ErrorCode::kConflict, "m.onnx:node 0 'r'", "cycle");
+  // What only waits for the cycle is not blamed.
+  expect(message(1, node("Relu", {"b"}, {"z"}, "behind")) +
+             message(1, node("Relu", {"b"}, {"a"}, "one")) +
+             message(1, node("Relu", {"a"}, {"b"}, "two")),
+         ErrorCode::kConflict, "m.onnx:node 1 'one'",
+         "in a cycle: node 1 'one' -> node 2 'two' -> node 1 'one'");
+  expect(message(1, node("If", {"x"}, {"y"}, "if",
+                         message(5, string(1, "then_branch") +
+                                        message(6, message(1, node("Relu", {"z"}, {"a"})))))),
+         ErrorCode::kValue, "m.onnx:node 0 'if'", "nobody gives 'z', which a subgraph of it reads");
+  expect(message(15, message(1, tensor("w", {3})) + message(2, tensor("", {INT64_MAX, 2}, kInt64))),
+         ErrorCode::kOverflow, "m.onnx:value 'w'", "63 bits");
   expect(message(1, node("Relu", {"x"}, {"y"})) + message(1, node("Relu", {"x"}, {"y"})),
          ErrorCode::kConflict, "m.onnx:value 'y'", "twice");
   expect(message(5, tensor("w", {1})) + message(5, tensor("w", {1})), ErrorCode::kConflict,

@@ -130,8 +130,13 @@ TEST(PiperJson, RefusesWhatContradictsItself) {
   expect_refused("1000.5", "1e30", ErrorCode::kOverflow, "/maxMemoryPerDevice");
   expect_refused("\"id\": 9,", "\"id\": 5,", ErrorCode::kConflict, "/nodes/1/id");
   expect_refused("\"destId\": 9", "\"destId\": 8", ErrorCode::kValue, "/edges/0/destId");
-  expect_refused("\"sourceId\": 5", "\"sourceId\": 9", ErrorCode::kConflict,
-                 "/nodes/0/TMPCs/1/0/syncTimeBw");
+  expect_refused("\"sourceId\": 5", "\"sourceId\": 9", ErrorCode::kConflict, "/edges");
+  expect_refused("10.0}", "10.0}, {\"sourceId\": 9, \"destId\": 5, \"communicationCost\": 1}",
+                 ErrorCode::kConflict, "/edges");
+  expect_refused("10.0}", "10.0}, {\"sourceId\": 5, \"destId\": 9, \"communicationCost\": 1}",
+                 ErrorCode::kConflict, "/edges/1");
+  expect_refused("\"edges\": [{\"sourceId\": 5, \"destId\": 9, \"communicationCost\": 10.0}]",
+                 "\"edges\": []", ErrorCode::kConflict, "/nodes/0/TMPCs/1/0/syncTimeBw");
   expect_refused("{\"1\": [{\"id\": \"vanilla\", \"timePerSample\": 0.5",
                  "{\"x\": [{\"id\": \"vanilla\", \"timePerSample\": 0.5", ErrorCode::kValue,
                  "/nodes/0/TMPCs/x");
@@ -160,6 +165,10 @@ TEST(PiperJson, ReadsAndWritesPlans) {
   const auto input = *read_piper(kPiper, "p.json");
   const PipelinePlan plan = {{{{0}, {0}, 2, 1}, {{1}, {0}, 1, 1}}};
   const std::string text = write_piper_plan(input, plan);
+  EXPECT_TRUE(is_piper_plan(text));
+  EXPECT_FALSE(is_piper_plan(kPiper));
+  EXPECT_FALSE(is_piper_plan("{\"stages\": []}"));
+  EXPECT_FALSE(is_piper_plan("{\"stages\": [7]}"));
   const auto back = read_piper_plan(text, "plan.json", input);
   ASSERT_TRUE(back.has_value()) << format_error(back.error());
   EXPECT_EQ(*back, plan);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "expect_error.h"
 #include "graph_files.h"
 #include "plimsoll/io/operator_graph_json.h"
@@ -80,6 +82,30 @@ TEST(PlacementExports, WritesTheCallbackTable) {
             "{\n \"emb\": 0,\n \"attn\": 0,\n \"add\": 0,\n \"attn_1\": 1,\n \"add_1\": 1,\n"
             " \"linear\": 2\n}\n");
   EXPECT_EQ(write_callback_table({}, {}), "{}\n");
+}
+
+// Three operators and their backward ones, which read each other in reverse.
+TEST(PlacementExports, TellsThePassesApart) {
+  Net net;
+  const int b2 = net.op("b2", "head", {net.head});
+  const int b1 = net.op("b1", "h.1", {b2, net.add1});
+  const int b0 = net.op("b0", "h.0", {b1, net.emb});
+  for (const int node : {b2, b1, b0}) net.graph.nodes[node].is_backward = true;
+  net.graph.nodes.erase(net.graph.nodes.begin() + net.head + 1);  // the output
+  for (int node = net.head + 1; node < net.graph.num_nodes(); ++node) {
+    for (int& input : net.graph.nodes[node].inputs) input -= input > net.head ? 1 : 0;
+  }
+  ASSERT_TRUE(partition::validate(net.graph).has_value());
+  const std::vector<int> stage = net.on({0, 0, 0, 1, 1, 2, 2, 1, 0});
+  EXPECT_EQ(number_partitions(net.graph, stage).value(), net.on({0, 0, 0, 1, 1, 2, 3, 4, 5}));
+  // The backward pass comes back to the last stage.
+  expect_error(number_partitions(net.graph, net.on({0, 0, 0, 1, 1, 2, 2, 1, 2})),
+               ErrorCode::kConflict, "node 13 'b0'", "reads node 12 'b1'");
+  // Forward graphs keep their stages.
+  const Net forward;
+  const std::vector<int> stages = forward.on({0, 0, 0, 1, 1, 2});
+  EXPECT_EQ(number_partitions(forward.graph, stages).value(), stages);
+  EXPECT_TRUE(number_partitions({}, {}).value().empty());
 }
 
 TEST(PlacementExports, BeginsStagesWhereModulesAreEntered) {
@@ -178,6 +204,9 @@ TEST(PlacementExports, ServesAPlanOfARealModel) {
   }
   EXPECT_NE(write_callback_table(graph, *stage).find("\"native_layer_norm\": 0"),
             std::string::npos);
+  const auto number = number_partitions(graph, *stage);
+  ASSERT_TRUE(number.has_value()) << format_error(number.error());
+  EXPECT_EQ(*std::max_element(number->begin(), number->end()), 7) << "4 stages, there and back";
 }
 
 }  // namespace

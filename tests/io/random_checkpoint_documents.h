@@ -43,7 +43,7 @@ inline checkpoint::ModuleInfo random_module(Random& random, std::string fqn) {
   module.act_fw_per_module = bytes();
   module.act_bw_per_module = random.coin() ? bytes() : 0;
   module.act_grad_per_module = random.coin() ? bytes() : -bytes();
-  module.act_total = bytes();
+  module.act_total = std::max(bytes(), module.act_fw_per_module);
   module.input_per_module = bytes();
   module.output_per_module = bytes();
   module.fw_runtime_per_module = random_ms(random);
@@ -100,6 +100,7 @@ inline checkpoint::ModuleStats random_module_stats(Random& random) {
           static_cast<int>(random.below(static_cast<std::int64_t>(stats.sac_stats.size())));
     }
   }
+  if (stats.total_step_peak) *stats.total_step_peak += stats.mod_stats[0].param_per_module;
   stats.mod_order.fw_pre_order = fqns;
   stats.mod_order.fw_post_order = {fqns.rbegin(), fqns.rend()};
   if (random.coin()) stats.mod_order.bw_pre_order = fqns;
@@ -149,13 +150,15 @@ inline CheckpointAnswer random_checkpoint_answer(Random& random) {
   answer.profile = random.list(3, [&] {
     return ProfileEntry{random.name(), random_bytes(random)};
   });
-  Bytes bytes = 0;
-  double ms = 1000;
-  answer.frontier = random.list(4, [&] {
-    bytes += 1 + random_bytes(random);
-    ms -= random.fraction();
-    return solve::FrontierPoint{bytes, ms, -random.fraction(), random.coin()};
-  });
+  for (auto* points : {&answer.frontier, &answer.frontier_bound}) {
+    Bytes bytes = 0;
+    double ms = 1000;
+    *points = random.list(4, [&] {
+      bytes += 1 + random_bytes(random);
+      ms -= random.fraction();
+      return solve::FrontierPoint{bytes, ms, -random.fraction(), random.coin()};
+    });
+  }
   answer.certificate = random.maybe([&] {
     return Certificate{1 + random.fraction(), random.maybe([&] { return random.fraction(); }),
                        random.name()};

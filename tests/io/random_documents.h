@@ -230,6 +230,9 @@ inline topology::TopologySpec random_topology(Random& random) {
     rule.bandwidth = bandwidth();
     return rule;
   });
+  if (random.coin()) {
+    for (int r = 0; r < spec.world_size; ++r) spec.device_speeds.push_back(bandwidth());
+  }
   spec.bwd_compute_multiplier = random.maybe([&] { return random.number(); });
   spec.weighted_feature_bwd_compute_multiplier = random.maybe([&] { return random.number(); });
   spec.uneven_sharding_perf_multiplier = random.maybe([&] { return random.number(); });
@@ -428,6 +431,8 @@ inline PlacementAnswer random_placement(Random& random) {
       stage.compute_ms = random.maybe([&] { return random.number(); });
       stage.transfer_ms = random.maybe([&] { return random.number(); });
       stage.load_ms = random.maybe([&] { return random.number(); });
+      stage.sync_ms = random.maybe([&] { return random.number(); });
+      stage.in_flight = random.maybe([&] { return 1 + device(); });
       stage.memory = random.size();
       stage.memory_cap = random.maybe([&] { return random.size(); });
       for (std::int64_t n = random.below(4); n > 0; --n) {
@@ -444,12 +449,73 @@ inline PlacementAnswer random_placement(Random& random) {
     return partition::DagNode{random.name(), names(), names(), random.list(2, device),
                               random.size()};
   });
-  if (random.coin()) answer.certificate = Certificate{random.number(), {}, random.name()};
-  if (random.coin()) answer.provenance = Provenance{"1", {{random.name(), "x"}}, {}, 7, "12"};
+  answer.certificate = random.maybe([&] {
+    return Certificate{1 + random.fraction(), random.maybe([&] { return random.fraction(); }),
+                       random.name()};
+  });
+  if (random.coin()) {
+    answer.provenance =
+        Provenance{"1", {{random.name(), "x"}}, {{random.name(), random.name()}}, 7, "12"};
+  }
   answer.warnings = random.list(2, [&] { return Warning{"code", random.name(), "text"}; });
   if (random.coin()) answer.explanation = Explanation{"memory", random.size(), names()};
   if (random.coin()) answer.failure = PlanFailure{"RuntimeError", "", random.name()};
   return answer;
+}
+
+inline partition::CostGraph random_cost_graph(Random& random) {
+  partition::CostGraph graph;
+  for (int c = 0; c < 3; ++c) {
+    graph.classes.push_back({random.name() + std::to_string(c), static_cast<int>(random.below(3)),
+                             random.maybe([&] { return random.size(); }),
+                             random.coin() ? partition::kUnlimited : 1 + random.number()});
+  }
+  ++graph.classes.back().count;
+  const auto num_devices = static_cast<std::size_t>(graph.num_devices());
+  if (random.coin()) {
+    graph.pair_rates.assign(num_devices, std::vector<double>(num_devices));
+    for (std::size_t a = 0; a < num_devices; ++a) {
+      for (std::size_t b = 0; b < a; ++b) {
+        graph.pair_rates[a][b] = graph.pair_rates[b][a] = 1 + random.number();
+      }
+    }
+  }
+  const auto devices = [&] {
+    std::vector<int> some;
+    for (int d = 0; d < graph.num_devices(); ++d) {
+      if (random.below(4) == 0) some.push_back(d);
+    }
+    return some;
+  };
+  const auto size = [&] { return random.below(Bytes{1} << 50); };
+  const int num_nodes = static_cast<int>(random.below(6));
+  for (int i = 0; i < num_nodes; ++i) {
+    partition::CostNode& node = graph.nodes.emplace_back();
+    node.name = random.name() + std::to_string(i);
+    for (std::size_t c = 0; c < graph.classes.size(); ++c) {
+      node.time_ms.push_back(random.coin() ? partition::kUnlimited : random.number());
+    }
+    node.memory = random.coin() ? size() : 0;
+    node.colour = random.maybe([&] { return random.below(3) - 1; });
+    if (random.below(4) == 0) {
+      node.pinned_device = static_cast<int>(random.below(graph.num_devices()));
+    }
+    node.forbidden_devices = devices();
+  }
+  const auto behind = [&](int producer) {
+    std::vector<int> nodes;
+    for (int i = producer + 1; i < num_nodes; ++i) {
+      if (random.coin()) nodes.push_back(i);
+    }
+    return nodes;
+  };
+  for (int i = 0; i < num_nodes; ++i) {
+    graph.nodes[i].is_backward = i + 1 == num_nodes && random.coin();  // nobody reads the last
+    if (random.coin()) graph.nets.push_back({i, behind(i), random.number()});
+    if (random.coin())
+      graph.weights.push_back({random.coin() ? random.name() : "", size(), behind(-1)});
+  }
+  return graph;
 }
 
 inline FxInput random_fx_graph(Random& random) {

@@ -101,7 +101,13 @@ inline PipelineAnswer random_pipeline_answer(Random& random) {
     return Certificate{1 + random.fraction(), random.maybe([&] { return random.fraction(); }),
                        random.name()};
   });
-  answer.warnings = random.list(2, [&] { return Warning{random.name(), "", random.name()}; });
+  if (random.coin()) {
+    answer.provenance =
+        Provenance{"1", {{random.name(), "x"}}, {{random.name(), random.name()}}, 7, "12"};
+  }
+  answer.warnings = random.list(2, [&] {
+    return Warning{random.name(), random.name(), random.name()};
+  });
   answer.explanation = random.maybe([&] {
     return Explanation{random.name(), random.below(1000), {random.name()}};
   });

@@ -15,7 +15,7 @@ bool are_equal(const TopologySpec& a, const TopologySpec& b) {
     return std::tie(s.world_size, s.local_world_size, s.pod_size, s.compute_device, s.hbm_cap,
                     s.ddr_cap, s.ssd_cap, s.hbm_caps, s.ddr_caps, s.ssd_caps, s.hbm_mem_bw,
                     s.ddr_mem_bw, s.ssd_mem_bw, s.hbm_to_ddr_mem_bw, s.intra_host_bw,
-                    s.inter_host_bw, s.comms_rules, s.bwd_compute_multiplier,
+                    s.inter_host_bw, s.comms_rules, s.device_speeds, s.bwd_compute_multiplier,
                     s.weighted_feature_bwd_compute_multiplier, s.uneven_sharding_perf_multiplier,
                     s.name);
   };
@@ -65,6 +65,8 @@ TEST(TopologyJson, PlacesErrors) {
   expect(R"(, "hbm_cap": 80.5)", ErrorCode::kSchema, "/hbm_cap", "80 GiB");
   expect(R"(, "hbm_caps": [1, 2, 3])", ErrorCode::kValue, "/hbm_caps", "3 entries for 4");
   expect(R"(, "ddr_caps": [1, 2, 3, -4])", ErrorCode::kValue, "/ddr_caps/3");
+  expect(R"(, "device_speeds": [1, 2])", ErrorCode::kValue, "/device_speeds", "2 entries for 4");
+  expect(R"(, "device_speeds": [1, -2, 1, 1])", ErrorCode::kValue, "/device_speeds/1");
   expect(R"(, "intra_host_bw": 0)", ErrorCode::kValue, "/intra_host_bw", "more than 0");
   expect(R"(, "intra_host_bw": "0 GB/s")", ErrorCode::kValue, "/intra_host_bw", "more than 0");
   expect(R"(, "intra_host_bw": "600 GiB")", ErrorCode::kValue, "/intra_host_bw");

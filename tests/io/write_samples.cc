@@ -3,6 +3,7 @@
 #include <string>
 
 #include "plimsoll/io/checkpoint_policy_json.h"
+#include "plimsoll/io/cost_graph_json.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/module_stats_json.h"
@@ -48,6 +49,7 @@ int main(int argc, char** argv) {
     write("sac_stats." + number, write_sac_stats(random_sac_stats(random)));
     write("pipeline_plan." + number, write_pipeline_answer(random_pipeline_answer(random)));
     write("placement." + number, write_placement(random_placement(random)));
+    write("cost_graph." + number, write_cost_graph(random_cost_graph(random)).value());
     write("fx_graph." + number, write_fx_graph(random_fx_graph(random)));
     write("checkpoint_policy." + number, write_checkpoint_answer(random_checkpoint_answer(random)));
   }

@@ -382,5 +382,34 @@ TEST(FxSearch, RepeatsItselfAndStopsWhenItIsTold) {
   expect_right(problem, *cancelled);
 }
 
+// Where a cancel stops a search, the same effort stops it again, with the same placement.
+TEST(FxSearch, StopsAgainWhereItWasStopped) {
+  int num_midway = 0;
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(seed);
+    const Problem problem = random_problem(seed, seed % 2 == 0 ? 120 : 22, 5);
+    for (int calls = 1; calls < 40; calls = 2 * calls + 1) {
+      std::atomic<bool> cancel{false};
+      RunContext context;
+      context.cancel = &cancel;
+      int num_calls = 0;
+      context.progress = [&](const Progress&) { cancel = ++num_calls >= calls; };
+      const auto stopped = partition_for_critical_path(
+          problem.graph, problem.config, with_effort(20'000), default_dialect(), context);
+      ASSERT_TRUE(stopped);
+      const auto again = partition_for_critical_path(problem.graph, problem.config,
+                                                     with_effort(stopped->num_evaluations));
+      ASSERT_TRUE(again);
+      EXPECT_EQ(again->outcome.plan, stopped->outcome.plan);
+      EXPECT_EQ(again->num_evaluations, stopped->num_evaluations);
+      num_midway += stopped->outcome.stop == StopReason::kCancelled &&
+                            stopped->num_evaluations > 100 && stopped->num_evaluations < 20'000
+                        ? 1
+                        : 0;
+    }
+  }
+  EXPECT_GT(num_midway, 5);
+}
+
 }  // namespace
 }  // namespace plimsoll::partition

@@ -298,6 +298,43 @@ TEST(LatencySearch, RepeatsItself) {
   }
 }
 
+// Where a cancel stops a search, the same effort stops it again, with the same plan.
+TEST(LatencySearch, StopsAgainWhereItWasStopped) {
+  int num_midway = 0;
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 generator(seed);
+    const CostGraph graph = seed % 2 == 0 ? wide_graph(seed) : random_latency_graph(generator, 12);
+    for (int calls = 1; calls < 40; calls = 2 * calls + 1) {
+      std::atomic<bool> cancel{false};
+      RunContext context;
+      context.cancel = &cancel;
+      int num_calls = 0;
+      context.progress = [&](const Progress&) { cancel = ++num_calls >= calls; };
+      const auto stopped = place_for_latency(graph, with_effort(20'000), context).value();
+      const auto again = place_for_latency(graph, with_effort(stopped.num_evaluations)).value();
+      EXPECT_EQ(again.outcome.plan, stopped.outcome.plan);
+      EXPECT_EQ(again.num_evaluations, stopped.num_evaluations);
+      num_midway += stopped.outcome.stop == StopReason::kCancelled &&
+                            stopped.num_evaluations > 100 && stopped.num_evaluations < 20'000
+                        ? 1
+                        : 0;
+    }
+  }
+  EXPECT_GT(num_midway, 5);
+}
+
+// More effort than the default does the runs over again: never worse.
+TEST(LatencySearch, GoesOnWithMoreEffortThanTheDefault) {
+  const CostGraph graph = wide_graph(2);
+  const LatencyPlacement usual = place(graph);
+  const LatencyPlacement more = place(graph, with_effort(usual.num_evaluations + 5000));
+  EXPECT_LE(more.outcome.certificate.objective, usual.outcome.certificate.objective);
+  if (usual.outcome.stop == StopReason::kEffort) {
+    EXPECT_GT(more.num_evaluations, usual.num_evaluations);
+  }
+}
+
 // Powers of two change no digit; a useless device changes nothing but its number.
 TEST(LatencySearch, ScalesWithItsCosts) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {

@@ -7,6 +7,7 @@ One record for each seed, in the shape that tests/data/golden/README.md describe
 `expected_torch_2_13`. Needs torch 2.13. Sets are iterated in graph order, as our own search does;
 sizes are given as uint8 tensors and parameters on the meta device.
 """
+
 import contextlib
 import io
 import json
@@ -27,7 +28,9 @@ class InOrder:
         self.members = dict.fromkeys(members)
 
     def __iter__(self):
-        key = lambda m: getattr(m, "_rank", None) if hasattr(m, "_rank") else m.partition_id
+        def key(m):
+            return getattr(m, "_rank", None) if hasattr(m, "_rank") else m.partition_id
+
         return iter(sorted(self.members, key=key))
 
     def __len__(self):
@@ -64,8 +67,7 @@ partitioner_utils.set = InOrder
 class Stub(torch.nn.Module):
     def __init__(self, num_bytes):
         super().__init__()
-        self.w = torch.nn.Parameter(
-            torch.empty(num_bytes, dtype=torch.uint8, device="meta"), requires_grad=False)
+        self.w = torch.nn.Parameter(torch.empty(num_bytes, dtype=torch.uint8, device="meta"), requires_grad=False)
 
 
 class EmbeddingStub(Stub):
@@ -78,20 +80,32 @@ def function(*args):
 
 def random_case(seed, only_mode=None):
     rng = random.Random(seed)
-    mode = only_mode or rng.choice(["size_based", "sparse_nn", "cost_aware", "cost_aware", "kl_based",
-                       "kl_based", "aot_based"])
+    mode = only_mode or rng.choice(
+        ["size_based", "sparse_nn", "cost_aware", "cost_aware", "kl_based", "kl_based", "aot_based"]
+    )
     num_ops = rng.choice([1, 2, 3, 5, 8, 12, 16])
     if mode in ("size_based", "aot_based", "sparse_nn") and rng.random() < 0.5:
         num_ops = rng.choice([20, 30])
     grain = rng.choice([1, 10, 10, 100])
     zeros = 0.1 if rng.random() < 0.2 else 0.0
-    size = lambda limit: 0 if rng.random() < zeros else grain * rng.randint(1, limit)
+
+    def size(limit):
+        return 0 if rng.random() < zeros else grain * rng.randint(1, limit)
+
     nodes = []
     reserved = rng.random() < 0.15
 
     def add(name, op, args, output, total=None, **more):
-        nodes.append({"name": name, "op": op, "args": args, "output_size": output,
-                      "total_size": output if total is None else total, **more})
+        nodes.append(
+            {
+                "name": name,
+                "op": op,
+                "args": args,
+                "output_size": output,
+                "total_size": output if total is None else total,
+                **more,
+            }
+        )
 
     for i in range(rng.randint(1, 3)):
         if reserved and i == 0:
@@ -118,8 +132,7 @@ def random_case(seed, only_mode=None):
     if rng.random() < 0.15:
         add("dead", "call_function", [nodes[0]["name"]], size(6))
     used = {a for n in nodes for a in n["args"]}
-    ends = [n["name"] for n in nodes if n["name"] not in used and n["op"].startswith("call")
-            and n["name"] != "dead"]
+    ends = [n["name"] for n in nodes if n["name"] not in used and n["op"].startswith("call") and n["name"] != "dead"]
     if rng.random() < 0.3:
         ends.append(rng.choice([n["name"] for n in nodes]))
     nodes.append({"name": "output", "op": "output", "args": ends})
@@ -128,8 +141,14 @@ def random_case(seed, only_mode=None):
     num_devices = rng.choice([1, 2, 3, 3, 4, 4, 5, 6])
     share = max(1, int(total * rng.choice([0.9, 1.3, 1.8, 1.8, 2.6, 2.6]) / num_devices))
     equal = mode == "sparse_nn" and rng.random() < 0.95
-    devices = [{"name": f"d{i}", "mem": share if equal else max(1, int(share * rng.uniform(0.6, 1.4))),
-                "id": rng.choice([i, i, i, 10 + i])} for i in range(num_devices)]
+    devices = [
+        {
+            "name": f"d{i}",
+            "mem": share if equal else max(1, int(share * rng.uniform(0.6, 1.4))),
+            "id": rng.choice([i, i, i, 10 + i]),
+        }
+        for i in range(num_devices)
+    ]
     if rng.random() < 0.05:
         devices.append(dict(devices[0]))
     if rng.random() < 0.05:
@@ -140,8 +159,9 @@ def random_case(seed, only_mode=None):
         case["transfer_rate"] = rng.choice([0.3, 1.0, 7.0, 8.0, 1e9]) if rng.random() < 0.97 else 0.0
         scale = rng.choice([1.0, 0.1, 1e-3])
         tick = rng.choice([4, 40])
-        case["latency"] = {n: [rng.randint(0, tick) * scale, rng.randint(0, tick) * scale]
-                           for n in op_names if rng.random() < 0.998}
+        case["latency"] = {
+            n: [rng.randint(0, tick) * scale, rng.randint(0, tick) * scale] for n in op_names if rng.random() < 0.998
+        }
     if mode == "aot_based":
         count = rng.randint(1, 4)
         order = list(op_names)
@@ -156,7 +176,9 @@ def random_case(seed, only_mode=None):
         case["node_to_partition"] = mapping
         case["partition_to_devices"] = {
             str(k): rng.sample([d["id"] for d in devices], rng.randint(1, len(devices)))
-            for k in sorted(set(mapping.values())) if rng.random() < 0.98}
+            for k in sorted(set(mapping.values()))
+            if rng.random() < 0.98
+        }
     if rng.random() < 0.25:
         case["saturate_host"] = True
     return {"id": f"live-{seed}", "input": case}
@@ -181,8 +203,14 @@ def build(case):
             node = graph.create_node(n["op"], target, args, name=n["name"])
             assert node.name == n["name"], (node.name, n["name"])
             node.meta["tensor_meta"] = TensorMetadata(
-                shape=torch.Size([n["output_size"]]), dtype=torch.uint8, requires_grad=False,
-                stride=(1,), memory_format=None, is_quantized=False, qparams={})
+                shape=torch.Size([n["output_size"]]),
+                dtype=torch.uint8,
+                requires_grad=False,
+                stride=(1,),
+                memory_format=None,
+                is_quantized=False,
+                qparams={},
+            )
         node._rank = rank
         nodes[n["name"]] = node
     return GraphModule(root, graph), root, nodes
@@ -191,14 +219,16 @@ def build(case):
 def run(case):
     module, root, nodes = build(case)
     expected = {"total_size_of_graph": sum(n.get("total_size", 0) for n in case["nodes"])}
-    latency = {nodes[k]: partitioner_utils.NodeLatency(*v)
-               for k, v in case.get("latency", {}).items()}
+    latency = {nodes[k]: partitioner_utils.NodeLatency(*v) for k, v in case.get("latency", {}).items()}
     config = partitioner_utils.PartitionerConfig(
         [partitioner_utils.Device(d["name"], d["mem"], d["id"]) for d in case["devices"]],
-        partitioner_utils.PartitionMode[case["mode"]], case.get("transfer_rate", 0.0), latency,
+        partitioner_utils.PartitionMode[case["mode"]],
+        case.get("transfer_rate", 0.0),
+        latency,
         {nodes[k]: v for k, v in case.get("node_to_partition", {}).items()},
         {int(k): list(v) for k, v in case.get("partition_to_devices", {}).items()},
-        case.get("saturate_host", False))
+        case.get("saturate_host", False),
+    )
     partitioner = accelerator_partitioner.Partitioner()
     try:
         with contextlib.redirect_stdout(io.StringIO()):
@@ -211,16 +241,28 @@ def run(case):
         return expected
     parts = partitioner.partitions
     expected["partitions"] = [
-        {"id": p.partition_id, "nodes": [n.name for n in p.nodes],
-         "used_mem_bytes": p.used_mem_bytes, "logical_device_ids": p.logical_device_ids,
-         "parents": [q.partition_id for q in p.parents],
-         "children": [q.partition_id for q in p.children], "bfs_level": p.bfs_level}
-        for p in parts]
+        {
+            "id": p.partition_id,
+            "nodes": [n.name for n in p.nodes],
+            "used_mem_bytes": p.used_mem_bytes,
+            "logical_device_ids": p.logical_device_ids,
+            "parents": [q.partition_id for q in p.parents],
+            "children": [q.partition_id for q in p.children],
+            "bfs_level": p.bfs_level,
+        }
+        for p in parts
+    ]
     expected["node_to_partition"] = {n.name: k for n, k in partitioner.node_to_partition.items()}
     expected["dag"] = [
-        {"name": d.submodule_node.name, "inputs": [n.name for n in d.input_nodes],
-         "outputs": [n.name for n in d.output_nodes], "logical_device_ids": d.logical_device_ids,
-         "size_bytes": d.size_bytes} for d in result.dag.nodes]
+        {
+            "name": d.submodule_node.name,
+            "inputs": [n.name for n in d.input_nodes],
+            "outputs": [n.name for n in d.output_nodes],
+            "logical_device_ids": d.logical_device_ids,
+            "size_bytes": d.size_bytes,
+        }
+        for d in result.dag.nodes
+    ]
     base = result.module_with_submodules.graph
     expected["base_graph"] = [n.name for n in base.nodes]
     expected["num_nodes_in_split_module"] = len(base.nodes)
@@ -229,7 +271,8 @@ def run(case):
             latencies = partitioner_utils.get_partition_to_latency_mapping(parts, latency)
             expected["partition_latency"] = [list(latencies[p]) for p in parts]
             expected["critical_path_latency"] = partitioner_utils.get_latency_of_partitioned_graph(
-                parts, latencies, case["transfer_rate"])
+                parts, latencies, case["transfer_rate"]
+            )
     return expected
 
 

@@ -305,6 +305,21 @@ TEST(OperatorCosts, TakesTimesFromRooflineColumnAndFloor) {
   EXPECT_EQ(costs.graph.nodes[2].time_ms, (std::vector<double>{0, 0, 0}));
 }
 
+TEST(OperatorCosts, LetsARooflineStandInForTimesThatNobodyMeasured) {
+  OperatorGraphBuilder b;
+  const int x = b.input("x");
+  for (const std::optional<double> time : {std::optional<double>(7), std::optional<double>()}) {
+    b.op(time ? "measured" : "unknown", {x});
+    b.graph.nodes.back().bytes_moved = 50;
+    b.graph.nodes.back().time_ms = {time};
+  }
+  OperatorCostOptions options = fast_devices(1);
+  options.classes[0].roofline = {100, 10};
+  const OperatorCosts costs = costs_of(b.graph, options);
+  EXPECT_EQ(costs.graph.nodes[0].time_ms, (std::vector<double>{7}));
+  EXPECT_EQ(costs.graph.nodes[1].time_ms, (std::vector<double>{5}));
+}
+
 TEST(OperatorCosts, SaysWhichTimesAreMissing) {
   OperatorGraphBuilder b;
   b.op("y", {b.input("x")});

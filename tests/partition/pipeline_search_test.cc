@@ -373,25 +373,30 @@ TEST(PipelineSearch, FindsTheSameWithoutAnyOfItsRules) {
   std::mt19937_64 random(3);
   std::int64_t with = 0;
   std::int64_t without = 0;
+  std::int64_t without_prices = 0;
   for (int seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     const CostGraph graph = random_cost_graph(random, {.max_nodes = 9, .has_weights = true});
     const PipelineTerms terms = random_terms(random, graph);
     const double expected = optimum(graph, terms);
-    for (int rule = 0; rule < 4; ++rule) {
+    for (int rule = 0; rule < 6; ++rule) {
       PipelineSearchOptions options;
       (rule == 0   ? options.rules.absorbs_groups
        : rule == 1 ? options.rules.starts_from_orders
        : rule == 2 ? options.rules.starts_coarsely
-                   : options.rules.uses_windows) = false;
+       : rule == 3 ? options.rules.uses_windows
+       : rule == 4 ? options.rules.prices_devices
+                   : options.rules.bounds_by_paths) = false;
       const PipelinePlacementSearch result = place(graph, terms, options);
       const bool has_plan = result.outcome.plan.has_value();
       expect_near(has_plan ? result.outcome.certificate.objective : kUnlimited, expected);
       if (rule == 3) without += result.num_pairs;
+      if (rule == 4) without_prices += result.num_pairs;
     }
     with += place(graph, terms).num_pairs;
   }
   EXPECT_LT(with, without);
+  EXPECT_LT(with, without_prices);
 }
 
 TEST(PipelineSearch, ForgetsNamesAndNumbers) {
@@ -444,6 +449,8 @@ TEST(PipelineSearch, StopsWithTheBestSoFarAndABound) {
 
 TEST(PipelineSearch, CoarsensWhatIsLargeWithoutLosingTheBound) {
   std::mt19937_64 random(6);
+  double bare = 0;    // bounds
+  double priced = 0;  // with prices on devices
   for (int seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);
     const CostGraph graph =
@@ -456,7 +463,34 @@ TEST(PipelineSearch, CoarsensWhatIsLargeWithoutLosingTheBound) {
     ASSERT_TRUE(result.outcome.plan.has_value());
     EXPECT_GE(result.outcome.certificate.objective, expected * (1 - 1e-9));
     EXPECT_LE(result.outcome.certificate.lower_bound.value(), expected * (1 + 1e-9));
+    for (const bool prices_devices : {true, false}) {
+      options.rules.prices_devices = prices_devices;
+      (prices_devices ? priced : bare) +=
+          place(graph, terms, options).outcome.certificate.lower_bound.value();
+    }
   }
+  EXPECT_GT(priced, 1.01 * bare);
+}
+
+// Forty nodes of 1 ms in a line, 0.5 ms to move what each makes, four devices without replicas: ten
+// of them and two nets are 11 in the middle, ten and one at the ends. So 11 is the least: at 10.9
+// none of the middle could do ten.
+TEST(PipelineSearch, BoundsStraightPipelinesByWhatTheyMove) {
+  CostGraph graph;
+  graph.classes = accelerators_and_cpus(4, 0);
+  for (int i = 0; i < 40; ++i) {
+    graph.nodes.push_back(cost_node("", {1, 10}));
+    if (i > 0) graph.nets.push_back({i - 1, {i}, 0.5});
+  }
+  const PipelineTerms terms{.num_microbatches = 100, .max_replicas = 1, .per_microbatch = {}};
+  expect_near(optimum(graph, terms), 43 + 99 * 11);
+  PipelineSearchOptions options;
+  options.max_groups = 2;
+  const double full = place(graph, terms, options).outcome.certificate.lower_bound.value();
+  EXPECT_LE(full, 43 + 99 * 11);
+  EXPECT_GT(full, 40 + 99 * 10.7);
+  options.rules.bounds_by_paths = false;
+  EXPECT_LT(place(graph, terms, options).outcome.certificate.lower_bound.value(), 40 + 99 * 10.6);
 }
 
 TEST(PipelineSearch, RefusesTermsThatMakeNoSense) {

@@ -155,7 +155,8 @@ TEST(PlanPipeline, EveryRuleOnlySavesWork) {
   const std::vector<bool PipelineRules::*> rules = {
       &PipelineRules::drops_free_operators, &PipelineRules::starts_from_orders,
       &PipelineRules::uses_windows,         &PipelineRules::drops_dominated,
-      &PipelineRules::bounds_stages,        &PipelineRules::balances_lines};
+      &PipelineRules::prices_devices,       &PipelineRules::bounds_stages,
+      &PipelineRules::balances_lines};
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     const PipelineModel model = random_pipeline(seed, {7, 6, true, true});
@@ -192,8 +193,12 @@ TEST(PlanPipeline, BalancesLinesWithoutLoss) {
   int num_balanced = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
-    const PipelineModel small = random_line(seed, 4, 4);
+    PipelineModel small = random_line(seed, 4, 4);
     expect_solved(small, options, least_by_force(small, options));
+    small.num_microbatches = 1 + static_cast<int>(seed % 7);
+    PipelineOptions batches = options;
+    batches.objective = PipelineObjective::kBatch;
+    expect_solved(small, batches, least_by_force(small, batches));
     const PipelineModel model = random_line(seed, 12, 5);
     const auto expected = plan_pipeline(model, without);
     expect_solved(model, options, expected->outcome.certificate.objective);
@@ -225,12 +230,16 @@ struct Work {
   std::int64_t downsets = 0, pairs = 0, stages = 0;
 };
 
-Work work_of(const PipelineRules& rules, const RandomPipeline& shape) {
+Work work_of(const PipelineRules& rules, const RandomPipeline& shape,
+             PipelineObjective objective = PipelineObjective::kSlowestStage) {
   Work work;
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     PipelineOptions options;
     options.rules = rules;
-    const auto search = plan_pipeline(random_pipeline(seed, shape), options);
+    options.objective = objective;
+    PipelineModel model = random_pipeline(seed, shape);
+    if (objective == PipelineObjective::kBatch) model.num_microbatches = 12;
+    const auto search = plan_pipeline(model, options);
     work.downsets += search->num_downsets;
     work.pairs += search->num_pairs;
     work.stages += search->num_stages;
@@ -253,6 +262,10 @@ TEST(PlanPipeline, EveryRuleSavesWork) {
   rules = {};
   rules.drops_dominated = false;
   EXPECT_GT(work_of(rules, shape).pairs, all.pairs);
+  rules = {};
+  rules.prices_devices = false;
+  EXPECT_GT(work_of(rules, shape, PipelineObjective::kBatch).pairs,
+            work_of({}, shape, PipelineObjective::kBatch).pairs);
   rules = {};
   rules.bounds_stages = false;
   EXPECT_GT(work_of(rules, shape).stages, all.stages);

@@ -140,6 +140,22 @@ TEST(Throughput, HasAPlanOfALargeGraphAlsoWithoutTime) {
   }
 }
 
+TEST(Throughput, HasAPlanWhateverTheClockLeaves) {
+  const CostGraph graph = large_graph(500);
+  for (const int ms : {1, 5, 20, 80}) {
+    for (const bool is_contiguous : {true, false}) {
+      SCOPED_TRACE(std::to_string(ms) + (is_contiguous ? " ms, contiguous" : " ms"));
+      ThroughputOptions options;
+      options.is_contiguous = is_contiguous;
+      RunContext context;
+      context.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(ms);
+      const auto outcome = place(graph, options, context).outcome;
+      EXPECT_TRUE(outcome.plan);
+      EXPECT_NE(outcome.certificate.proof, "the caller's bound");
+    }
+  }
+}
+
 TEST(Throughput, IsDeterministic) {
   const CostGraph graph = large_graph(500);
   for (const bool is_contiguous : {true, false}) {

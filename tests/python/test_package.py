@@ -1,7 +1,9 @@
 """`import plimsoll`: plans on plain data."""
 
+import copy
 import json
 import math
+import pathlib
 import pickle
 import signal
 import subprocess
@@ -55,8 +57,6 @@ def test_a_missing_extra_is_one_import_error_that_names_it(module, use, extra):
 
 
 def test_the_version_is_the_programs():
-    import pathlib
-
     root = pathlib.Path(__file__).resolve().parents[2]
     assert plimsoll.__version__ == (root / "VERSION").read_text().strip()
 
@@ -77,6 +77,43 @@ def test_a_plan_survives_pickle_json_and_file(plan, tmp_path):
     assert plimsoll.ShardingPlan.from_json(plan.to_json()) == plan
     plan.save(tmp_path / "plan.json")
     assert plimsoll.ShardingPlan.load(tmp_path / "plan.json") == plan
+
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: plimsoll.checkpoint("llama-3-8b", "70%"),
+        lambda: plimsoll.checkpoint(EXAMPLES / "operator_table.json", "50%"),
+        lambda: plimsoll.frontier("llama-3-8b"),
+        lambda: plimsoll.partition(EXAMPLES / "graph.json"),
+        lambda: plimsoll.check("llama-3-8b", plimsoll.checkpoint("llama-3-8b", "70%")),
+    ],
+    ids=["policy", "save_policy", "frontier", "placement", "report"],
+)
+def test_every_answer_travels(make, tmp_path):
+    answer = make()
+    for again in (
+        pickle.loads(pickle.dumps(answer)),
+        copy.deepcopy(answer),
+        type(answer).from_json(answer.to_json()),
+    ):
+        assert again == answer and type(again) is type(answer)
+    answer.save(tmp_path / "answer.json")
+    assert type(answer).load(tmp_path / "answer.json") == answer
+    assert "<table>" in answer._repr_html_() and len(repr(answer).splitlines()) == 1
+
+
+def test_single_values_are_chosen_of_an_operator_table():
+    policy = plimsoll.checkpoint(EXAMPLES / "operator_table.json", "50%")
+    assert isinstance(policy, plimsoll.SavePolicy) and policy.values
+    kept = sum(value["memory"] for value in policy.values if value["save"])
+    assert policy.saved_memory == pytest.approx(kept)
+    assert policy.recompute_runtime == policy.certificate.objective > 0
+    frontier = plimsoll.frontier(EXAMPLES / "operator_table.json")
+    assert (np.diff(frontier.peak) > 0).all() and (np.diff(frontier.ms) < 0).all()
 
 
 def test_the_judge_takes_plan_and_file(plan, tmp_path):
@@ -106,6 +143,49 @@ def test_checkpointing_gives_policy_and_frontier():
     assert plimsoll.check("llama-3-8b", policy).is_right
 
 
+def test_checkpointing_answers_every_question():
+    frontier = plimsoll.frontier("llama-3-8b", costs="fit")
+    assert (frontier.ms_per_byte <= 0).all() and frontier.is_exact.all()
+    at = frontier.peak[1]
+    policy = plimsoll.checkpoint("llama-3-8b", int(at), costs="fit")
+    assert math.isclose(policy.recompute_ms, frontier.ms[1], rel_tol=1e-9) and policy.smallest_budget is None
+    assert plimsoll.checkpoint("llama-3-8b", overhead="5%").peak_bytes > 0
+    assert plimsoll.checkpoint("llama-3-8b", knee=True).units
+    none = plimsoll.checkpoint("llama-3-8b", 0, costs="fit")
+    assert none.status == "infeasible" and none.smallest_budget == frontier.peak[0] and none.binding
+    assert not none.units and "smallest feasible budget" in none.explanation[0]
+    assert plimsoll.checkpoint("llama-3-8b", none.smallest_budget, costs="fit").peak_bytes == none.smallest_budget
+    reference = plimsoll.checkpoint("llama-3-8b", "70%", search="torch", time_limit="20s")
+    assert reference.status in ("optimal", "feasible") and reference.units
+
+
+def test_operator_tables_and_logs_give_a_save_policy():
+    table = {
+        "func_names": ["mm", "gelu", "dropout", "add"],
+        "runtimes": [15, 5, 7, 5],
+        "memory": [120, 100, 100, 0],
+        "view_like_ops": [],
+        "rand_ops": [2],
+        "saved_autograd_ops": [],
+        "inplace_ops": [],
+        "force_store_random": False,
+    }
+    kept = plimsoll.checkpoint(table, 0.5, search="torch")
+    assert isinstance(kept, plimsoll.SavePolicy) and kept.is_saved.tolist() == [True, False, False, True]
+    choices = plimsoll.frontier(table).peak.tolist()
+    assert choices == sorted(choices) and choices[0] == 0
+    log = {
+        "Joint Graph Node Information": {name: {"index": i} for i, name in enumerate(["mm", "gelu", "mm_1"])},
+        "Joint Graph Edges": {"Total": 2, "Edges": [["mm", "gelu"], ["gelu", "mm_1"]]},
+        "Recomputable Banned Nodes Order": ["mm", "gelu", "mm_1"],
+        "Knapsack Input Memories": [0.4, 0.4, 0.1],
+        "Knapsack Input Runtimes": [32768, 512, 8192],
+    }
+    for search in ("exact", "dp", "greedy", "ilp"):
+        kept = plimsoll.checkpoint(log, 0.51, search=search)
+        assert kept.is_saved.tolist() == [True, False, True] and "keep" in kept._repr_html_()
+
+
 def test_partitioning_gives_a_placement():
     graph = plimsoll.models()["graphs"][0]["id"]
     placement = plimsoll.partition(graph)
@@ -113,14 +193,166 @@ def test_partitioning_gives_a_placement():
     assert plimsoll.check(graph, placement).is_right
 
 
-def test_answers_show_themselves(plan):
-    pytest.importorskip("matplotlib").use("Agg")
+# a → b → c, and c on no CPU; bytes in all 30.
+GRAPH = {
+    "maxSizePerFPGA": 20,
+    "maxFPGAs": 2,
+    "maxCPUs": 0,
+    "nodes": [
+        {"id": i, "supportedOnFpga": True, "cpuLatency": 9, "fpgaLatency": 1, "isBackwardNode": False, "size": 10}
+        for i in range(3)
+    ],
+    "edges": [{"sourceId": i, "destId": i + 1, "cost": 0.25} for i in range(2)],
+}
+# torch.fx's: two modules on two devices.
+FX_GRAPH = {
+    "nodes": [
+        {"name": "x", "op": "placeholder", "output_size": 4, "total_size": 4},
+        {"name": "a", "op": "call_module", "args": ["x"], "output_size": 4, "total_size": 40},
+        {"name": "b", "op": "call_module", "args": ["a"], "output_size": 4, "total_size": 40},
+        {"name": "output", "op": "output", "args": ["b"]},
+    ],
+    "devices": [{"name": "d0", "mem": 50, "id": 0}, {"name": "d1", "mem": 50, "id": 1}],
+    "mode": "size_based",
+}
+
+
+def test_a_placement_says_which_device_runs_what():
+    placement = plimsoll.partition(GRAPH)
+    assert (placement.objective, placement.status) == ("throughput", "optimal")
+    assert placement.certificate.objective == 2.25
+    assert placement.devices_of == {n: stage["devices"] for stage in placement.stages for n in stage["nodes"]}
+    assert sorted(placement.devices_of) == ["0", "1", "2"]
+    assert [(cut["from"], cut["to"]) for cut in placement.cuts] == [(0, [1])]
+    batch = plimsoll.partition(GRAPH, objective="pipeline", microbatches=4, memory="30")
+    assert batch.objective == "pipeline"
+    assert batch.devices_of == {str(i): [0, 1] for i in range(3)}  # copies
+    assert plimsoll.check(GRAPH, batch).is_right
+
+
+def test_where_nothing_fits_the_placement_says_why():
+    for flags in ({"memory": "14"}, {"pin": ["0=0", "1=1", "2=0"]}):
+        placement = plimsoll.partition(GRAPH, **flags)
+        assert placement.status == "infeasible" and not placement.stages
+        assert placement.explanation and placement.certificate.proof
+        assert math.isnan(placement.certificate.objective) and placement.certificate.gap is None
+    with pytest.raises(plimsoll.Error, match="--memory"):
+        plimsoll.partition(GRAPH, memory="-1")
+    with pytest.raises(plimsoll.Error) as caught:
+        plimsoll.partition(GRAPH | {"edges": [{"sourceId": 0, "destId": 7, "cost": 1}]})
+    assert caught.value.place == "graph.json#/edges/0/destId"
+
+
+def test_torchs_partitioner_on_plain_data():
+    placement = plimsoll.partition(FX_GRAPH)
+    assert placement.objective == "fx"
+    assert placement.node_to_partition == {"x": 0, "a": 0, "b": 1}
+    assert plimsoll.convert(FX_GRAPH, placement, to="callback") == {"a": 0, "b": 1}
+    assert plimsoll.check(FX_GRAPH, placement).is_right
+    failed = plimsoll.partition(FX_GRAPH, memory="43")
+    assert failed.failure["kind"] == "RuntimeError" and failed.failure["message"] == "a is too large to fit any device"
+
+
+def test_placements_go_to_other_programs():
+    placement = plimsoll.partition(GRAPH)
+    split = plimsoll.convert(GRAPH, placement, to="dnn_partitioning")
+    assert split["maxLoad"] == 2.25 and plimsoll.check(GRAPH, split).is_right
+    assert plimsoll.convert(GRAPH, split, to="plimsoll")["stages"] == placement.stages
+    traced = pathlib.Path(__file__).resolve().parents[1] / "data" / "graphs" / "tiny-conv.pt2"
+    placement = plimsoll.partition(traced, on="2xh100-sxm", devices="1")
+    assert set(plimsoll.convert(traced, placement, to="callback").values()) == {0}
+    assert plimsoll.convert(traced, placement, to="device_map") == {"": 0}
+    assert plimsoll.convert(traced, placement, to="dot").startswith("digraph")
+    with pytest.raises(plimsoll.Error, match="callback"):
+        plimsoll.convert(traced, placement, to="torchrec")
+
+
+@pytest.fixture
+def pyplot():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    import matplotlib.pyplot
+
+    yield matplotlib.pyplot
+    matplotlib.pyplot.close("all")
+
+
+def heights(axes):
+    """[what][rank] heights of stacked outlines, and the capacity line."""
+    from matplotlib.patches import StepPatch
+
+    stack, caps = {}, None
+    for patch in axes.patches:
+        assert isinstance(patch, StepPatch)
+        values, _, baseline = patch.get_data()
+        if patch.get_label() == "capacity":
+            caps = np.asarray(values)
+        else:
+            stack[patch.get_label()] = np.asarray(values) - np.asarray(baseline)
+    return stack, caps
+
+
+def test_a_plan_is_drawn_by_cause_against_its_caps(plan, pyplot):
+    *memory, time = plan.plot()
+    assert [axes.get_ylabel() for axes in memory] == ["HBM GiB"]
+    stack, caps = heights(memory[0])
+    assert {"weights", "input output", "reserve"} <= set(stack)
+    reserved = sum(plan.bytes[name] for name in ("dense", "kjt", "reserve"))
+    assert np.allclose(sum(stack.values()), (plan.bytes["hbm"] + reserved) / 2**30)
+    assert np.allclose(caps, 16)
+    stack, _ = heights(time)
+    assert np.allclose(sum(stack.values()), plan.ms["total"])
+    assert {"fwd compute", "fwd comms"} <= set(stack) and time.get_ylabel() == "ms a step"
+    assert str(plan.status) in memory[0].get_title()
+
+
+def test_a_plan_of_two_tiers_has_a_picture_of_each(pyplot):
+    model = {
+        "tables": [
+            {"name": f"t{i}", "num_embeddings": 4_000_000, "embedding_dim": 64, "feature_names": [f"f{i}"]}
+            for i in range(4)
+        ]
+    }
+    plan = plimsoll.shard(model, on="2x1GiB", batch_size=64)
+    labels = [axes.get_ylabel() for axes in plan.plot()]
+    assert labels == ["HBM GiB", "DDR GiB", "ms a step"]
+    _, mine = pyplot.subplots(3)
+    assert list(plan.plot(mine)) == list(mine)
+    with pytest.raises(ValueError, match="3 axes are needed, 1 were given"):
+        plan.plot(mine[0])
+
+
+def test_without_a_plan_there_is_nothing_to_draw():
+    with pytest.raises(plimsoll.Error, match="nothing to draw: limit"):
+        plimsoll.shard(MODEL, on="4x1MiB", reservation="fixed_percentage:0").plot()
+
+
+def test_a_frontier_is_drawn_as_it_falls(pyplot):
     frontier = plimsoll.frontier("llama-3-8b")
-    placement = plimsoll.partition(plimsoll.models()["graphs"][0]["id"])
-    for answer in (plan, frontier, placement):
+    axes = frontier.plot()
+    x, y = axes.lines[0].get_data()
+    assert len(x) == 2 * len(frontier.peak) - 1
+    for i in range(0, len(frontier.peak) - 1, 97):  # the curve starts at every point, and may drop to the next
+        assert x[2 * i] * 2**30 == pytest.approx(frontier.peak[i]) and y[2 * i] == pytest.approx(frontier.ms[i])
+        assert y[2 * i + 1] == pytest.approx(frontier.ms_at(np.nextafter(frontier.peak[i + 1], 0)))
+    assert frontier.ms_at(frontier.peak[0] - 1) == math.inf
+    assert frontier.ms_at(2.0 * frontier.peak[-1]) == frontier.ms[-1]
+    middle = int(frontier.peak[0] + frontier.peak[-1]) // 2
+    exact = plimsoll.checkpoint("llama-3-8b", f"{middle}")
+    assert exact.recompute_ms == pytest.approx(frontier.ms_at(middle), rel=1e-6)
+
+
+def test_answers_show_themselves(plan, pyplot):
+    frontier = plimsoll.frontier("llama-3-8b")
+    placement = plimsoll.partition(EXAMPLES / "graph.json")
+    policy = plimsoll.checkpoint("llama-3-8b", "70%")
+    saved = plimsoll.checkpoint(EXAMPLES / "operator_table.json", "50%")
+    for answer in (plan, frontier, placement, policy, saved):
         assert "<table>" in answer._repr_html_()
-        axes = answer.plot()
-        assert axes.get_title()
+        drawn = answer.plot()
+        assert np.ravel(drawn)[0].get_title()
+    held = max(stage["memory_bytes"] for stage in placement.stages)
+    assert f"{held / 2**30:.3g}" in placement._repr_html_()
     assert "t3" in plan._repr_html_() and "&lt;" not in plan._repr_html_()
     assert (
         "&lt;b&gt;"
@@ -140,6 +372,23 @@ def test_progress_is_told_and_what_it_raises_comes_back():
 
     with pytest.raises(KeyError, match="mine"):
         plimsoll.shard(MODEL, on="4x16GiB", search="torchrec", progress=fail)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda **more: plimsoll.shard("mlperf-dlrm-dcnv2", on="16x40GiB", objective="rating", **more),
+        lambda **more: plimsoll.shard("mlperf-dlrm-dcnv2", on="16x40GiB", search="torchrec", **more),
+        lambda **more: plimsoll.partition(EXAMPLES / "graph.json", **more),
+    ],
+    ids=["balanced", "torchrec", "partition"],
+)
+def test_every_search_tells_its_progress(work):
+    seen = []
+    work(progress=lambda *told: seen.append(told))
+    assert seen and all(len(told) == 3 and told[0] >= 0 for told in seen)
+    incumbents = [ms for _, ms, _ in seen if ms is not None]
+    assert incumbents == sorted(incumbents, reverse=True)
 
 
 def test_searches_run_beside_each_other():
@@ -188,6 +437,25 @@ def test_the_first_interrupt_returns_the_best_so_far():
     threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT)).start()
     plan = plimsoll.shard("mlperf-dlrm-dcnv2", on="16x40GiB", search="balanced", effort=10**12, time_limit="60s")
     assert plan.stop == "cancelled" and plan.tables
+
+
+@pytest.mark.usefixtures("hears_interrupts")
+def test_an_interrupt_is_heard_from_the_first_moment_on():
+    cancelled = threading.Event()
+
+    def search(_):
+        signal.raise_signal(signal.SIGINT)
+        assert cancelled.wait(20)
+        return "best so far"
+
+    class Watch:
+        set = staticmethod(cancelled.set)
+
+    for _ in range(50):
+        cancelled.clear()
+        call = _interrupt._Call(search)
+        call.cancel = Watch()
+        assert call.run() == "best so far"
 
 
 @pytest.mark.usefixtures("hears_interrupts")

@@ -3,10 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plimsoll/solve/placement_annealing.h"
-#include "plimsoll/solve/placement_construction.h"
-#include "plimsoll/solve/placement_dive.h"
-#include "plimsoll/solve/placement_state.h"
+#include "plimsoll/solve/placement_judge.h"
 #include "plimsoll/solve/verify_bound.h"
 #include "solve/random_placements.h"
 
@@ -168,25 +165,6 @@ TEST(BalancedPlacement, DoesWithoutAnyOneRule) {
   }
 }
 
-TEST(BalancedPlacement, DoesNotMindTheOrderOfUnits) {
-  int num_checked = 0;
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    SCOPED_TRACE(seed);
-    PlacementProblem problem = random_problem(seed, kind_of_seed(seed));
-    if (!problem.apart.empty()) continue;
-    const BalanceOutcome one = solve(problem);
-    std::reverse(problem.units.begin(), problem.units.end());
-    const BalanceOutcome other = solve(problem);
-    if (one.outcome.status != SolveStatus::kOptimal ||
-        other.outcome.status != SolveStatus::kOptimal) {
-      continue;
-    }
-    ++num_checked;
-    EXPECT_NEAR(other.outcome.certificate.objective / one.outcome.certificate.objective, 1, 5e-6);
-  }
-  EXPECT_GT(num_checked, 15);
-}
-
 TEST(BalancedPlacement, IsNeverWorseThanAStart) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
@@ -219,153 +197,6 @@ TEST(BalancedPlacement, StopsAgainWhereItStopped) {
     EXPECT_EQ(first.effort, second.effort);
     search.threads = 2;
     EXPECT_EQ(balance(problem, options, search, {}).outcome.plan, second.outcome.plan);
-  }
-}
-
-TEST(BalancedPlacement, ScalesWithItsTimes) {
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    SCOPED_TRACE(seed);
-    PlacementProblem problem = random_problem(seed, kind_of_seed(seed));
-    const BalanceOutcome one = solve(problem);
-    for (Unit& unit : problem.units) {
-      for (UnitChoice& choice : unit.choices) {
-        for (PieceRun& run : choice.runs) {
-          for (double& load : run.load) load *= 8;
-        }
-      }
-    }
-    for (double& charge : problem.charges) charge *= 8;
-    problem.floor_ms *= 8;
-    const BalanceOutcome eight = solve(problem);
-    EXPECT_EQ(one.outcome.status, eight.outcome.status);
-    if (!one.outcome.plan) continue;
-    EXPECT_NEAR(eight.outcome.certificate.objective / one.outcome.certificate.objective, 8, 1e-4);
-    EXPECT_NEAR(*eight.outcome.certificate.lower_bound / *one.outcome.certificate.lower_bound, 8,
-                1e-4);
-  }
-}
-
-// Every rule of the dive on and off: the same answer; the rules cut nodes.
-TEST(PlacementDive, AnswersTheSameWithoutItsRules) {
-  std::int64_t nodes[4] = {};
-  int num_found = 0, num_refuted = 0;
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
-    SCOPED_TRACE(seed);
-    InstanceKind kind;
-    kind.repeated = seed % 2 == 0;
-    kind.tight_memory = seed % 3 == 0;
-    kind.unequal_caps = seed % 5 == 0;
-    const PlacementProblem problem = random_problem(seed, kind);
-    const PlacementItems items = make_placement_items(problem);
-    if (!is_divable(items)) continue;
-    const double optimum = Enumerator(problem).find();
-    const double scale = optimum < kInfinity ? optimum - problem.floor_ms : 10;
-    for (const double factor : {.97, 1 - 1e-6, 1 + 1e-6, 1.1}) {
-      for (int rule = 0; rule < 4; ++rule) {
-        DiveOptions options;
-        options.target = scale * factor;
-        options.uses_mean_rule = rule != 1;
-        options.uses_rank_symmetry = rule != 2;
-        options.uses_unit_symmetry = rule != 3;
-        EffortClock clock{RunContext{}};
-        const DiveResult result = dive(items, options, clock);
-        nodes[rule] += result.num_nodes;
-        const bool is_there = optimum < kInfinity && factor > 1;
-        EXPECT_EQ(result.end, is_there ? DiveEnd::kFound : DiveEnd::kRefuted) << rule;
-        num_found += result.end == DiveEnd::kFound;
-        num_refuted += result.end == DiveEnd::kRefuted;
-        if (result.end == DiveEnd::kFound) {
-          EXPECT_TRUE(result.is_allowed);
-          EXPECT_LE(evaluate(problem, result.placements).objective - problem.floor_ms,
-                    options.target * (1 + 1e-9));
-        }
-        options.relaxes_memory = true;
-        const DiveResult relaxed = dive(items, options, clock);
-        if (relaxed.end == DiveEnd::kRefuted) {
-          EXPECT_EQ(result.end, DiveEnd::kRefuted);
-        }
-      }
-    }
-  }
-  EXPECT_GT(num_found, 100);
-  EXPECT_GT(num_refuted, 100);
-  for (int rule = 1; rule < 4; ++rule) EXPECT_GT(nodes[rule], nodes[0]) << rule;
-}
-
-TEST(PlacementConstruction, PlacesWhatTheJudgeAllows) {
-  int num_found = 0;
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    SCOPED_TRACE(seed);
-    const PlacementProblem problem = random_problem(seed, kind_of_seed(seed));
-    const PlacementItems items = make_placement_items(problem);
-    if (!items.empty_units.empty()) continue;
-    ConstructionOptions options;
-    options.target = 5;
-    options.uniform_target = 1;
-    options.piece_limit = 4;
-    const auto placements = construct(items, options);
-    if (!placements) continue;
-    ++num_found;
-    EXPECT_THAT(evaluate(problem, *placements).faults, ::testing::IsEmpty());
-  }
-  EXPECT_GT(num_found, 100);
-}
-
-// What the state says is what the judge says, after any moves.
-TEST(PlacementState, KeepsLoadsOfTheJudge) {
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    SCOPED_TRACE(seed);
-    InstanceKind kind = kind_of_seed(seed);
-    kind.uneven_pieces = false;
-    const PlacementProblem problem = random_problem(seed, kind);
-    const PlacementItems items = make_placement_items(problem);
-    if (!items.empty_units.empty()) continue;
-    PlacementState state(items);
-    testing::Random random(seed);
-    for (int step = 0; step < 30; ++step) {
-      for (int unit = 0; unit < items.num_units; ++unit) {
-        if (step > 0 && !random.chance(40)) continue;
-        if (step > 0) state.remove(unit);
-        const int c = items.first_choice[unit] + random.below(items.num_choices(unit));
-        state.take(unit, c);
-        const PlacementItems::Choice& choice = items.choices[c];
-        const int end = choice.spread == Spread::kHost ? items.num_hosts : items.num_ranks;
-        for (int i = 0; i < choice.num_pieces; ++i) state.put(unit, i, random.below(end));
-        if (choice.num_pieces > 0) state.move(items.first_slot[unit], random.below(end));
-      }
-    }
-    const PlacementValue value = evaluate(problem, state.placements());
-    for (int rank = 0; rank < problem.num_ranks; ++rank) {
-      for (int g = 0; g < problem.num_barriers; ++g) {
-        EXPECT_NEAR(state.load(rank, g),
-                    value.load[static_cast<std::size_t>(rank * problem.num_barriers + g)], 1e-9);
-      }
-    }
-  }
-}
-
-TEST(PlacementAnnealing, OnlyImproves) {
-  for (std::uint64_t seed = 0; seed < 100; ++seed) {
-    SCOPED_TRACE(seed);
-    const PlacementProblem problem = random_problem(seed, kind_of_seed(seed));
-    if (!problem.charges.empty()) continue;
-    const PlacementItems items = make_placement_items(problem);
-    if (!items.empty_units.empty()) continue;
-    ConstructionOptions options;
-    options.target = 5;
-    const auto placements = construct(items, options);
-    if (!placements) continue;
-    const Start start{*placements, evaluate(problem, *placements).objective};
-    AnnealingOptions annealing;
-    annealing.max_moves = 5000;
-    annealing.moves_a_round = 500;
-    EffortClock clock{RunContext{}};
-    const AnnealingResult result = anneal(items, start, annealing, clock);
-    EXPECT_LE(result.best.objective, start.objective);
-    const PlacementValue value = evaluate(problem, result.best.placements);
-    EXPECT_TRUE(value.is_allowed());
-    EXPECT_EQ(value.objective, result.best.objective);
-    EXPECT_EQ(anneal(items, start, annealing, clock).best.placements, result.best.placements);
   }
 }
 

@@ -7,6 +7,7 @@
 #include "plimsoll/solve/filtered_bound.h"
 #include "plimsoll/solve/lightest_place.h"
 #include "plimsoll/solve/placement_completion.h"
+#include "plimsoll/solve/placement_judge.h"
 #include "solve/random_placements.h"
 
 namespace plimsoll::solve {

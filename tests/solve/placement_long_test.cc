@@ -3,6 +3,7 @@
 
 #include "plimsoll/solve/balanced_placement.h"
 #include "plimsoll/solve/bound_placement.h"
+#include "plimsoll/solve/placement_judge.h"
 #include "plimsoll/solve/verify_bound.h"
 #include "solve/random_placements.h"
 

@@ -5,6 +5,8 @@
 
 #include <functional>
 
+#include "plimsoll/solve/placement_judge.h"
+
 namespace plimsoll::solve {
 namespace {
 

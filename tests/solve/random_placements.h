@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "plimsoll/solve/placement_judge.h"
 #include "plimsoll/solve/placement_problem.h"
 
 namespace plimsoll::solve::testing {
@@ -133,8 +134,9 @@ inline PlacementProblem random_problem(std::uint64_t seed, const InstanceKind& k
     }
     if (random.chance(75)) {
       const int n = problem.num_ranks;
-      add(Spread::kUniform,
-          pieces(n, load * (0.3 + 1.2 * random.real()) / n, 1 + bytes / n, random.below(5)), 1);
+      const int ddr = random.below(5);  // one draw a statement: arguments have no order
+      const double share = 0.3 + 1.2 * random.real();
+      add(Spread::kUniform, pieces(n, load * share / n, 1 + bytes / n, ddr), 1);
     }
     if (random.chance(20)) {
       add(Spread::kUniform, pieces(problem.num_ranks, load * 0.1, bytes, 0), 1);

@@ -173,6 +173,18 @@ TEST(MakeTopology, LetsAListOfCapsWinAndKeepsItsZeros) {
   EXPECT_THAT(make_new(spec).value().devices, ElementsAre(Storage{5, 0, 1}, Storage{0, 9, 2}));
 }
 
+TEST(MakeTopology, KeepsSpeedsThatDiffer) {
+  TopologySpec spec = make_spec(2);
+  spec.device_speeds = {1, 0.5};
+  const Topology topology = make_new(spec).value();
+  EXPECT_EQ(topology.device_speeds, spec.device_speeds);
+  spec.device_speeds = {1, 1};
+  const Topology plain = make_new(spec).value();
+  EXPECT_THAT(plain.device_speeds, IsEmpty());
+  EXPECT_EQ(topology_hash(plain, true), topology_hash(make_new(make_spec(2)).value(), true));
+  EXPECT_NE(topology_hash(plain, true), topology_hash(topology, true));
+}
+
 TEST(MakeTopology, GivesACpuRankNoHbmUnlessGivenRankByRank) {
   TopologySpec spec = make_spec(2, ComputeDevice::kCpu);
   spec.hbm_cap = 100;
@@ -249,6 +261,18 @@ TEST(MakeTopology, RefusesBadValuesAndNamesTheirPlace) {
       {"ssd_caps/0",
        [](TopologySpec& spec) {
          spec.ssd_caps = {-1, 2, 3, 4};
+       }},
+      {"device_speeds",
+       [](TopologySpec& spec) {
+         spec.device_speeds = {1, 2, 3};
+       }},
+      {"device_speeds/3",
+       [](TopologySpec& spec) {
+         spec.device_speeds = {1, 2, 3, 0};
+       }},
+      {"device_speeds/1",
+       [](TopologySpec& spec) {
+         spec.device_speeds = {1, kInfinity, 1, 1};
        }},
       {"hbm_mem_bw", [](TopologySpec& spec) { spec.hbm_mem_bw = 0; }},
       {"ddr_mem_bw", [](TopologySpec& spec) { spec.ddr_mem_bw = -1; }},

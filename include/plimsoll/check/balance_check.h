@@ -7,6 +7,7 @@
 // (placement_bridge.h). Source: notes on balanced sharding, part 2, section 7.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@
 #include "plimsoll/solve/placement_bound.h"
 
 namespace plimsoll::check {
+
+inline constexpr std::int64_t kMaxRepeatedNodes = 1 << 20;
 
 // What a plan states, and the options that it was made with.
 struct StatedBalance {
@@ -31,13 +34,17 @@ struct BalanceReport {
   std::vector<Violation> violations;
   std::optional<embedding::PlanTimes> times;  // of the plan
   std::optional<double> proved_bound;         // ms, by the prices; infinite: no plan exists
-  // The stated bound is more than the prices prove: it rests on a search to its end, which is not
-  // repeated here.
+  // The stated bound is more than the prices prove: it rests on a search to its end. The judge
+  // searches again by rules of its own (exhaustive_search.h), as far as kMaxRepeatedNodes.
   bool is_bound_searched = false;
+  bool is_search_repeated = false;  // to its end: the stated bound holds
+  std::int64_t num_repeated_nodes = 0;
 };
 
 // `plan` and `sharding` (check_sharding's report of it) are null where the answer has no plan; the
-// times are those of a plan without violations there. Errors: those of make_bounded_problem.
+// times are those of a plan without violations there. A search that finds a placement below a
+// stated bound is no violation where the search relaxes the problem. Errors: those of
+// make_bounded_problem.
 Result<BalanceReport> check_balance(const embedding::PlanningProblem& problem,
                                     const embedding::ShardingPlan* plan,
                                     const CheckReport* sharding, const StatedBalance& stated);

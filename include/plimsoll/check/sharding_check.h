@@ -53,6 +53,7 @@ enum class ViolationCode {
   kRatingMismatch,     // the plan's stated rating is not the one computed here
   kTimesMismatch,      // a stated rating, step, time or objective is not the one computed here
   kRatingAboveCap,     // the plan rates above the cap that it and its bound are said to keep
+  kRuleBroken,         // a table stands where a placement rule of the plan forbids it
   kBoundNotProved,     // the certificate's prices do not prove the stated bound
   kHazard,             // a hazard under `strict`
 };

@@ -53,8 +53,8 @@ Result<KnapsackChoice> hirschberg_knapsack(const KnapsackProblem& problem);
 Result<KnapsackChoice> fixed_hirschberg_knapsack(const KnapsackProblem& problem);
 
 // The optimum that upstream asks of scipy's milp to a relative gap of 1e-4; both lists ascend. Only
-// the value is upstream's, within that gap; where scipy's tolerance lets upstream exceed max_memory
-// by a rounding error, not even that.
+// the value is upstream's, within that gap. As upstream's, the choice may exceed max_memory by a
+// rounding error, here 1e-10.
 Result<KnapsackChoice> ilp_knapsack(const KnapsackProblem& problem);
 
 }  // namespace plimsoll::checkpoint

@@ -98,8 +98,9 @@ struct ModuleStats {
 
 // What no planner can work with. Errors, each at a module's fqn or a list's name: kSchema (lists of
 // different lengths, an order that lacks a module or names an unknown one, an index outside its
-// table), kConflict (an fqn twice), kValue (a negative or non-finite figure where none may be),
-// kOverflow (operators whose sizes sum to 2^63 bytes or more).
+// table), kConflict (an fqn twice; a part that is more than its whole), kValue (a negative or
+// non-finite figure where none may be, a fit beyond 1e12), kOverflow (operators whose sizes sum to
+// 2^63 bytes or more).
 Result<void> validate(const ModuleStats& stats);
 Result<void> validate(const SACStats& stats);
 

@@ -8,8 +8,9 @@
 // Method. Perspective rows: a node's cost is at least slope * discarded + intercept * chosen for
 // every piece, which needs no big-M and is tight; one row for each lowest candidate, over it and
 // the candidates above it; running sums of discards, read only at positions whose base is a new
-// maximum and above the budget, since any other is implied by an earlier one. For the least peak a
-// column stands for the budget, and a unit's discard is all or nothing.
+// maximum and above the budget, since any other is implied by an earlier one. What a unit needs for
+// itself is a base times the column that chooses it. Where the budget is asked for a column stands
+// for it; for the least peak alone a unit's discard is all or nothing.
 // Promises. The optimum within the solver's tolerances (about 1e-7 of the largest base); any
 // post-order is fine, nested or not.
 // Source: specification of the checkpointing planner, sections 9.1 and 9.6.
@@ -41,7 +42,10 @@ struct DiscardCost {
   double capacity = 0;  // bytes, >= 0: the most that can be discarded
   std::vector<CostPiece> pieces;
   std::vector<std::pair<double, double>> points = {};  // (bytes in [0, capacity], ms >= 0)
-  double at(double discarded) const;                   // of pieces
+  // A base of its own that holds only where the node is a unit, and where it discards that point.
+  double need = -solve::kInfinity;       // bytes
+  std::vector<double> point_needs = {};  // [points] bytes; [] for none
+  double at(double discarded) const;     // of pieces
   bool operator==(const DiscardCost&) const = default;
 };
 
@@ -51,6 +55,9 @@ struct UnitMilpProblem {
   std::vector<int> parent;                       // [n], -1 for a root
   std::vector<int> position;                     // [n] each of 0 .. n - 1 once
   std::vector<std::optional<DiscardCost>> cost;  // [n] absent: never a unit
+  // So many microbatches more hold `kept` bytes each less all that is discarded. >= 0
+  int others = 0;
+  double kept = 0;
   bool operator==(const UnitMilpProblem&) const = default;
 };
 
@@ -74,6 +81,19 @@ struct UnitMilpPlan {
 Result<Outcome<UnitMilpPlan>> solve_unit_milp(const UnitMilpProblem& problem,
                                               const solve::MilpOptions& options = {});
 
+// Budgets that may be chosen from, and what a byte of budget costs.
+struct BudgetRange {
+  double low = 0;          // bytes
+  double high = 0;         // bytes, >= low
+  double ms_per_byte = 0;  // >= 0
+};
+
+// The least of recompute_ms + ms_per_byte * (budget - low), which the certificate is of: no plan
+// for a budget of the range is below that line. `problem.budget` does not count. Errors likewise.
+Result<Outcome<UnitMilpPlan>> solve_over_budgets(const UnitMilpProblem& problem,
+                                                 const BudgetRange& range,
+                                                 const solve::MilpOptions& options = {});
+
 struct UnitMilpOptions {
   double budget = 0;                    // bytes
   int world_size = 1;                   // >= 1; parameters and gradients are divided by it
@@ -81,11 +101,12 @@ struct UnitMilpOptions {
   std::vector<std::string> fsdp_units;  // fqns that no unit may contain
 };
 
-// The choice with the least peak, whatever it costs: no smaller budget has a plan, within the
-// solver's tolerances. `problem.budget` does not count; what is chosen discards all it can. The
-// certificate's figures are bytes, and the peak is that of the choice itself. Errors likewise.
+// The choice with the least peak of those that take at most `max_ms`: no smaller budget has such a
+// plan, within the solver's tolerances. `problem.budget` does not count. The certificate's figures
+// are bytes, and the peak is that of the choice itself. Errors likewise.
 Result<Outcome<UnitMilpPlan>> minimise_peak(const UnitMilpProblem& problem,
-                                            const solve::MilpOptions& options = {});
+                                            const solve::MilpOptions& options = {},
+                                            double max_ms = solve::kInfinity);
 
 // The fitted problem of a model, which upstream's sac_milp poses. A candidate is no leaf, has a
 // backward, is called once, has a fit and keeps activations. `stats` is valid and `tree` made from

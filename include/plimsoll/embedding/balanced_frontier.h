@@ -20,9 +20,17 @@ struct BalancedFrontier {
   solve::Frontier frontier;  // empty where `unlimited` has no plan
 };
 
-// `num_limits` >= 0 between the ends; each search has the effort divided by their number. Errors:
-// those of plan_balanced.
+// `num_limits` >= 0 between the ends; each search has the effort divided by their number, and of a
+// clock a quarter is for the plan without a limit. `unlimited`'s outcome says so where any of the
+// searches was cut. Errors: those of plan_balanced.
 Result<BalancedFrontier> plan_balanced_frontier(const PlanningProblem& problem,
+                                                const BalancedOptions& options, int num_limits,
+                                                const SearchOptions& search,
+                                                const RunContext& context);
+
+// The same of options that are there already.
+Result<BalancedFrontier> plan_balanced_frontier(const PlanningProblem& problem,
+                                                const GivenOptions& given,
                                                 const BalancedOptions& options, int num_limits,
                                                 const SearchOptions& search,
                                                 const RunContext& context);

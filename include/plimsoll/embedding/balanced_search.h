@@ -38,8 +38,7 @@ struct BalancedOptions {
   int max_column_blocks = 0;            // >= 0; the wide space: EnumerationOptions
   bool uses_reference = true;           // as a start
   ReferenceOptions reference;
-  std::int64_t stop_at = -1;  // effort at which to stop; < 0: nowhere
-  bool certifies = true;      // keeps the prices that prove the bound
+  bool certifies = true;  // keeps the prices that prove the bound
   // Where an earlier run was stopped (BalancedResult::stops), to stop there again.
   std::vector<std::int64_t> stops;
 };
@@ -63,9 +62,11 @@ Result<BalancedResult> plan_balanced(const PlanningProblem& problem, const Balan
 
 // Options that are there already, as those of a dump: `prepared` has enumeration (profiles may be
 // empty), reservation and provenance, as prepare_like_torchrec makes them. The problem's model and
-// topology are what reports and hazards need.
+// topology are what reports and hazards need. Without an estimator no shard sends bytes out
+// (output_bytes).
 struct GivenOptions {
   PlanningResult prepared;
+  const Estimator* estimator = nullptr;  // what made the options, where it is known; not owned
 };
 Result<BalancedResult> plan_balanced(const PlanningProblem& problem, const GivenOptions& given,
                                      const BalancedOptions& options, const SearchOptions& search,
@@ -81,7 +82,7 @@ struct OptionSearchResult {
 };
 
 // `starts` are plans of these options; those that break a rule or hold a hazard are left out. Of
-// `options` the bridge, `certifies`, `stop_at` and `stops` count. Errors: those of
+// `options` the bridge, `certifies` and `stops` count. Errors: those of
 // make_placement_bridge.
 Result<OptionSearchResult> balance_options(const BridgeInput& input, const BalancedOptions& options,
                                            const std::vector<PlacedProposal>& starts,

@@ -46,6 +46,15 @@ struct Perf {
   bool operator==(const Perf&) const = default;
 };
 
+// The same where kernels run `speed` times as fast; collectives take as long as they take.
+inline Perf at_speed(const Perf& perf, double speed) {
+  Perf result = perf;
+  result.fwd_compute /= speed;
+  result.bwd_compute /= speed;
+  result.prefetch_compute /= speed;
+  return result;
+}
+
 // `count` equal shards on consecutive positions of a row cut. The i-th starts at row first_row + i
 // * row_stride.
 struct ShardRun {
@@ -124,7 +133,12 @@ struct OptionSet {
   std::vector<TableOptions> tables;  // search-space order
   std::vector<Option> options;       // tables in order, types within a table, kernels within a type
   std::vector<ShardRun> runs;
+  std::vector<double> rank_speeds;  // [world_size] Topology::device_speeds; empty: all 1
 
+  // What a shard of the run takes on the rank.
+  Perf perf_on(const ShardRun& run, std::size_t rank) const {
+    return rank_speeds.empty() ? run.perf : at_speed(run.perf, rank_speeds[rank]);
+  }
   ShardRuns shards(const Option& option) const {
     return {std::span(runs).subspan(static_cast<std::size_t>(option.first_run),
                                     static_cast<std::size_t>(option.num_runs)),

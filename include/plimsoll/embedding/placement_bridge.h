@@ -7,6 +7,7 @@
 //   row_wise, data_parallel       uniform
 //   table_column_wise             left out beside column_wise, which costs the same and may cross
 //                                 hosts; else one block on the ranks of a host
+// Ranks of equal speed are a class of ranks, on which a piece costs alike.
 // Left out, too: what the checker calls a hazard, host choices where one host is all there is and
 // row_wise costs no more. Tables of one dependency are one unit whose options agree in spread, so
 // that all stand on one rank, one host or everywhere. A bound on the problem's objective holds for
@@ -59,7 +60,7 @@ struct BridgeOptions {
   std::vector<std::vector<std::string>> together;           // fqns of one rank, host or spread
   std::vector<std::vector<std::string>> apart;              // fqns that share no rank
   // ms > 0: no rank's total is larger, but for a relative 1e-9. It stands as a tier that no option
-  // needs, so not where options need all three.
+  // needs, so not where options need all three, nor where ranks differ in speed.
   std::optional<double> rating_cap;
   std::optional<Bytes> max_hbm;  // >= 0; of every rank, below its cap
   bool pools_ddr = false;        // the ranks of a host share its DDR

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,8 +37,10 @@ Result<CostOverlay> read_cost_overlay(std::string_view text, std::string_view fi
 // node's measured memory. Errors, at the row, the graph then unchanged: kNotFound (no such node),
 // kConflict (a node's time on a class twice, two memories of a node that differ).
 Result<void> apply_overlay(const CostOverlay& overlay, partition::OperatorGraph& graph);
-// The same for a cost graph, whose classes must exist (kNotFound) and whose name must be one node's
-// (kConflict).
-Result<void> apply_overlay(const CostOverlay& overlay, partition::CostGraph& graph);
+// The same for a cost graph, whose classes must exist (kNotFound). Nodes by key, such as their
+// number in a file, or by a name that is one node's alone (kConflict). `keys`: [num_nodes]
+// distinct.
+Result<void> apply_overlay(const CostOverlay& overlay, std::span<const std::string> keys,
+                           partition::CostGraph& graph);
 
 }  // namespace plimsoll::io

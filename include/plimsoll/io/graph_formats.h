@@ -14,12 +14,14 @@ enum class GraphFormat {
   kExportedProgram,  // exported_program.h
   kOnnx,             // onnx_model.h
   kDnnPartitioning,  // dnn_partitioning_json.h
+  kCostGraph,        // cost_graph_json.h
   kFxPartitioner,    // fx_graph_json.h
   kPipedream,        // PipeDream's graph.txt
   kPiper,            // Piper's JSON
 };
 std::string_view to_string(GraphFormat format);  // "fx_graph", "pt2", "onnx", "dnn_partitioning",
-                                                 // "fx_partitioner", "pipedream", "piper"
+                                                 // "cost_graph", "fx_partitioner", "pipedream",
+                                                 // "piper"
 
 struct GraphFile {
   GraphFormat format = GraphFormat::kOperatorGraph;

@@ -31,6 +31,9 @@ Result<PiperInput> read_piper(std::string_view text, std::string_view file);
 // another number; those of validate().
 Result<std::string> write_piper(const PiperInput& input);
 
+// Whether the text is such a plan as below, with at least one stage.
+bool is_piper_plan(std::string_view text);
+
 // {"stages": [{"nodes", "dataParallelDegree", "tensorParallelDegree", "TMPCids"}]}, as the planner
 // answers. Besides the shape: nodes, degrees and choices that the input knows.
 Result<partition::PipelinePlan> read_piper_plan(std::string_view text, std::string_view file,

@@ -24,10 +24,17 @@ namespace plimsoll::io {
 Result<std::vector<int>> number_stages(const partition::OperatorGraph& graph,
                                        const std::vector<int>& device);
 
-// {"name": stage}, one line an operator, in graph order: the callback of torch.fx's split_module,
-// the road that works for every placement.
+// What split_module must tell apart: of a forward graph the stages themselves. In a joint graph the
+// backward pass walks the stages back and cannot be one with their forward parts: of S stages, the
+// backward operators of stage s are partition 2 S - 1 - s. [num_nodes] -1 where the stage is. Error
+// kConflict, naming two operators, where partitions would wait for each other in a circle.
+Result<std::vector<int>> number_partitions(const partition::OperatorGraph& graph,
+                                           const std::vector<int>& stage);
+
+// {"name": partition}, one line an operator, in graph order: the callback of torch.fx's
+// split_module, the road for every placement whose stages stand in a line.
 std::string write_callback_table(const partition::OperatorGraph& graph,
-                                 const std::vector<int>& stage);
+                                 const std::vector<int>& number);
 
 // The same of torch.fx's graph and its partitions, by their ids.
 std::string write_fx_callback_table(const partition::Graph& graph,

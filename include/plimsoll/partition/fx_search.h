@@ -15,9 +15,11 @@
 // input, unless a clock or a cancel cut it. Departures from the reference modes. None of their
 // quirks: a full device is full, not overfull, an exact fit is a fit, what a device holds is
 // charged once, and the split is that of the partitions. Not promised. Partitions on one device run
-// side by side in this model; on real devices they do not. Source: specification of graph
-// partitioning, sections 2.7 and 7.7.
+// side by side in this model; on real devices they do not. No plan at all where the effort is 0.
+// Source: specification of graph partitioning, sections 2.7 and 7.7.
 #pragma once
+
+#include <cstdint>
 
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
@@ -39,10 +41,17 @@ struct FxRules {
 };
 
 struct FxSearchOptions {
-  // Effort: devices tried for an operator, or moves; by default 400,000, less for large graphs.
+  // Effort: starts, devices tried for an operator, and moves; by default 400,000, less for large
+  // graphs. Rounds are cut for the default: another effort stops them, or does them again.
   // Seed and tolerance count, threads do not.
   SearchOptions search;
   FxRules rules;
+};
+
+struct FxPlacement : ReferencePartition {
+  // Units of effort. Where a clock or a cancel stopped the search, it stops there again when that
+  // is its effort.
+  std::int64_t num_evaluations = 0;
 };
 
 // Of the configuration count devices, rate and latencies; mode, mappings and saturate_host do not.
@@ -50,10 +59,9 @@ struct FxSearchOptions {
 // Errors: as validate() says; kValue for no devices, no operators or a rate of 0 between operators;
 // kConflict for two devices of one logical id; kRuntime for an operator without size or latency;
 // kUsage for a tolerance out of its range.
-Result<ReferencePartition> partition_for_critical_path(const Graph& graph,
-                                                       const PartitionerConfig& config,
-                                                       const FxSearchOptions& options = {},
-                                                       const Dialect& dialect = default_dialect(),
-                                                       const RunContext& context = {});
+Result<FxPlacement> partition_for_critical_path(const Graph& graph, const PartitionerConfig& config,
+                                                const FxSearchOptions& options = {},
+                                                const Dialect& dialect = default_dialect(),
+                                                const RunContext& context = {});
 
 }  // namespace plimsoll::partition

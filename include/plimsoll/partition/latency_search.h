@@ -36,8 +36,9 @@ struct LatencyRules {
 };
 
 struct LatencySearchOptions {
-  // Effort: evaluations; by default 400,000, less for large graphs. Tolerance and seed count,
-  // threads do not.
+  // Effort: evaluations; by default 400,000, less for large graphs. Runs of annealing are cut for
+  // the default: another effort stops them, or does them again. Tolerance and seed count, threads
+  // do not.
   SearchOptions search;
   int num_orders = 24;  // >= 1; topological orders of the start
   LatencyRules rules;
@@ -45,6 +46,7 @@ struct LatencySearchOptions {
 
 struct LatencyPlacement {
   Outcome<DeviceAssignment> outcome;  // objective: the latency, ms
+  // Where a clock or a cancel stopped the search, it stops there again when that is its effort.
   std::int64_t num_evaluations = 0;
 };
 

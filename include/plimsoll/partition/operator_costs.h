@@ -48,7 +48,7 @@ struct Roofline {
 struct OperatorDevices {
   DeviceClass devices;         // link rate in bytes / ms
   std::string time_column;     // of the graph, whose known times count; empty: the roofline's
-  Roofline roofline;           // looked at without a time column
+  Roofline roofline;           // of operators without a known time; both 0: each must have one
   double launch_floor_ms = 0;  // >= 0, finite; the least time of an operator that is no view
   bool operator==(const OperatorDevices&) const = default;
 };
@@ -76,7 +76,7 @@ struct OperatorCosts {
 // Nodes in the order of their first operators, nets in the order of their producers, weights in
 // that of their first names. O(nodes + edges), sorting apart. Errors: as both validate() say;
 // kNotFound where times are asked of a column that the graph lacks or in which an operator has
-// none; kValue for a roofline or a floor outside its range.
+// none and there is no roofline; kValue for a roofline or a floor outside its range.
 Result<OperatorCosts> make_cost_graph(const OperatorGraph& graph,
                                       const OperatorCostOptions& options);
 

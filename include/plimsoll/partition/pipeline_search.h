@@ -30,6 +30,8 @@ struct PipelineSearchRules {
   bool absorbs_groups = true;      // merges that never cost anything
   bool starts_from_orders = true;  // upper bounds from topological orders
   bool starts_coarsely = true;     // and from the downsets of merged groups
+  bool prices_devices = true;      // bounds by prices on device time and bytes
+  bool bounds_by_paths = true;     // of straight pipelines, where downsets are too many
   bool uses_windows = true;        // stages and states that a limit excludes
 };
 

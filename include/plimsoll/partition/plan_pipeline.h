@@ -8,17 +8,17 @@
 // labels of pipeline_chain.h for a guessed limit on stage times: first over prefixes of topological
 // orders, then over all downsets. A guess that no pipeline meets is a bound; the interval between
 // bound and best plan is halved until it is closed. For batches it is branched on, since the least
-// sum under a limit falls as the limit rises. The choices of a stage are a knapsack, solved
-// exactly. Straight pipelines in which nothing but time counts are assembly lines
-// (line_balancing.h), found group by group instead of stage by stage. Cost. The chain's, some
-// twenty times, at worst proportional to the square of the downsets. Promises. A finished search is
-// optimal to 1e-9 relative, or proves that no plan exists. Too many downsets, pairs or knapsack
-// nodes, the clock or a cancel leave the best plan known with its bound. The answer is a function
-// of model and options, unless a clock or a cancel cut it. Not promised. Stages that are not
-// contiguous; several levels of bandwidth (pipedream.h has them). Source: D. Narayanan et al.,
-// "PipeDream", SOSP 2019; J. Tarnawski et al., "Piper", NeurIPS 2021; L. Zheng et al., "Alpa", OSDI
-// 2022; specification of graph partitioning, sections 6.1 to 6.3. Departures: decisions instead of
-// value tables, exact choices where Piper's are greedy, proofs.
+// sum under a limit falls as the limit rises, and bounded by prices on device time and bytes. The
+// choices of a stage are a knapsack, solved exactly. Straight pipelines in which nothing but time
+// counts are assembly lines (line_balancing.h), found group by group instead of stage by stage.
+// Cost. The chain's, some twenty times, at worst proportional to the square of the downsets.
+// Promises. A finished search is optimal to 1e-9 relative, or proves that no plan exists. Too many
+// downsets, pairs or knapsack nodes, the clock or a cancel leave the best plan known with its
+// bound. The answer is a function of model and options, unless a clock or a cancel cut it. Not
+// promised. Stages that are not contiguous; several levels of bandwidth (pipedream.h has them).
+// Source: D. Narayanan et al., "PipeDream", SOSP 2019; J. Tarnawski et al., "Piper", NeurIPS 2021;
+// L. Zheng et al., "Alpa", OSDI 2022; specification of graph partitioning, sections 6.1 to 6.3.
+// Departures: decisions instead of value tables, exact choices where Piper's are greedy, proofs.
 #pragma once
 
 #include <cstdint>
@@ -44,12 +44,13 @@ struct PipelineRules {
   bool starts_from_orders = true;    // an upper bound from topological orders
   bool uses_windows = true;          // cuts that a limit excludes after so many devices
   bool drops_dominated = true;       // labels that another one beats
+  bool prices_devices = true;        // batches bounded by prices on device time and bytes
   bool bounds_stages = true;         // stages refused by sums, before their operators are looked at
   bool balances_lines = true;        // straight pipelines of times alone as assembly lines
 };
 
 struct PipelineOptions {
-  // Effort: pairs of cuts looked at, by default 20,000,000,000. Seed: of the random orders.
+  // Effort: pairs of cuts looked at, by default 80,000,000. Seed: of the random orders.
   // Tolerance: the gap at which a plan counts as optimal. Threads are not used.
   SearchOptions search;
   PipelineObjective objective = PipelineObjective::kSlowestStage;

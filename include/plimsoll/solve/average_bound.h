@@ -22,6 +22,7 @@
 #include <optional>
 #include <vector>
 
+#include "plimsoll/core/run_context.h"
 #include "plimsoll/solve/numbers.h"
 #include "plimsoll/solve/placement_groups.h"
 #include "plimsoll/solve/target_filter.h"
@@ -51,9 +52,10 @@ struct AverageBound {
 };
 
 struct AverageOptions {
-  const RankPrices* start = nullptr;  // tried first; not owned
-  double goal = kInfinity;            // stop as soon as the value is above
-  int max_evaluations = 300;          // >= 1
+  const RankPrices* start = nullptr;    // tried first; not owned
+  double goal = kInfinity;              // stop as soon as the value is above
+  int max_evaluations = 300;            // >= 1
+  const RunContext* context = nullptr;  // looked at between evaluations; not owned
 };
 
 // theta = 1 / ranks, no prices.

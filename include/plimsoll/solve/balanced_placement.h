@@ -15,11 +15,11 @@
 //   of up to kMaxDiveUnits units: a dive without memory under the incumbent, whose exhaustion is a
 //   proof.
 // Parts whose bound reaches the incumbent are left; the bound of all is the least of the parts'.
-// Cost. Effort counts moves, nodes, units placed, hundreds of cells priced, and a bound's pricings.
-// Promises. A function of problem, options and seed, whatever the clock, unless a clock or a cancel
-// stops it: then `effort` says where, and `stop_at` of that number stops there again with the same
-// plan. Never worse than an allowed start; the objective is the judge's; lower_bound <= objective.
-// Source: notes on balanced sharding, section 7; part 2, section 7.
+// Cost. Effort counts moves, nodes, units placed, thousands of cells priced, and a bound's
+// pricings. Promises. A function of problem, options and seed, whatever the clock, unless a clock
+// or a cancel stops it: then `effort` says where, and `stop_at` of that number stops there again
+// with the same plan. Never worse than an allowed start; the objective is the judge's; lower_bound
+// <= objective. Source: notes on balanced sharding, section 7; part 2, section 7.
 #pragma once
 
 #include <cstdint>

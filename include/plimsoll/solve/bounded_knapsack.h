@@ -33,12 +33,16 @@ class KnapsackTable {
  public:
   KnapsackTable() = default;
   // room >= 0, pour >= 0.
-  KnapsackTable(std::span<const KnapsackItem> items, int room, double pour = 0);
+  KnapsackTable(std::span<const KnapsackItem> items, int room, double pour = 0) {
+    fill(items, room, pour);
+  }
+  // Anew, in the same memory.
+  void fill(std::span<const KnapsackItem> items, int room, double pour = 0);
 
   double value(int room) const { return best_[room]; }
   const std::vector<double>& values() const { return best_; }  // [room + 1], non-decreasing
   // A best filling without what is poured, items ascending.
-  std::vector<KnapsackCount> filling(int room) const;
+  std::vector<KnapsackCount> filling(int room);
   // Cells of it that are poured full.
   int poured(int room) const { return poured_from_.empty() ? 0 : room - poured_from_[room]; }
 
@@ -53,13 +57,13 @@ class KnapsackTable {
   };
   void add_passes(int number, const KnapsackItem& item, bool lasts);
   void add_pass(const Pass& pass);
-  static void run(const Pass& pass, const std::vector<double>& before, std::vector<double>& after,
-                  std::size_t end);
+  static void run(const Pass& pass, std::vector<double>& best);
 
-  std::vector<double> best_, spare_;
+  std::vector<double> best_;
   std::vector<int> poured_from_;  // [room + 1] where pouring began; empty: nothing is poured
   std::vector<Pass> passes_;
-  std::vector<std::vector<double>> snapshots_;  // before every 16th pass
+  std::vector<std::vector<double>> snapshots_;  // before every 16th pass; more may be left over
+  std::vector<std::vector<double>> steps_;      // of one filling
   std::vector<KnapsackCount> free_;             // of size 0
 };
 

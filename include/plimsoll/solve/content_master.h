@@ -5,8 +5,8 @@
 // for every room, that no more patterns need it than ranks have it. Columns: uniform steps, and
 // patterns from knapsacks over cells, sizes rounded up, so that what fits the cells fits the room.
 // Patterns are kept from one program to the next, the most recently used ones.
-// Cost. 5 to 60 pricings, O(items x cells x log copies) each; a unit of effort is about 100 cells.
-// Source: notes on balanced sharding, part 2, sections 1 and 2.
+// Cost. 5 to 60 pricings, O(items x cells x log copies) each; a unit of effort is about 1,000
+// cells. Source: notes on balanced sharding, part 2, sections 1 and 2.
 #pragma once
 
 #include <vector>
@@ -57,8 +57,9 @@ class ContentMaster {
   const std::vector<Use>& uses() const { return uses_; }
 
   // Tables at the last prices, each item's times its factor (empty: all 1), for what is left now.
-  KnapsackTable make_table(const Contents& contents, bool blocks,
-                           const std::vector<double>& factors);
+  // A later one of pieces, or of blocks, takes its place.
+  KnapsackTable& make_table(const Contents& contents, bool blocks,
+                            const std::vector<double>& factors);
   std::vector<KnapsackCount> to_items(const std::vector<KnapsackCount>& counts, bool blocks) const;
 
   int cells_of(double load) const;    // more than cells() where it does not fit
@@ -81,7 +82,7 @@ class ContentMaster {
   void find_needs(const Contents& contents);
   void find_entries(const Contents& contents);
   double byte_cost(int item) const;
-  KnapsackTable price(bool blocks, const std::vector<double>& factors) const;
+  KnapsackTable& price(bool blocks, const std::vector<double>& factors);
   std::vector<std::pair<int, double>> rows_of(const Filling& filling, int num_rooms,
                                               bool hosts) const;
   bool is_open(const Contents& contents, const Filling& filling) const;
@@ -96,6 +97,7 @@ class ContentMaster {
   std::vector<Need> needs_;
   std::vector<int> need_of_class_, need_of_owed_;  // [classes], [items]; -1: none
   std::vector<Entry> entries_[2];                  // pieces, blocks
+  KnapsackTable tables_[2];                        // likewise
   std::vector<double> prices_;                     // [needs]
   std::vector<int> rooms_;                         // cells, ascending
   FillingPool& pool_;

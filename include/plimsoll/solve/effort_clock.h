@@ -14,6 +14,10 @@
 
 namespace plimsoll::solve {
 
+inline bool is_stopped(const RunContext& context) {
+  return context.is_cancelled() || context.is_past_deadline();
+}
+
 class EffortClock {
  public:
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();

@@ -29,6 +29,7 @@ struct FilteredBound {
 struct FilteredOptions {
   double tolerance = 1e-9;  // > 0, relative, of the bisection
   FilterRules rules;
+  const RunContext* context = nullptr;  // one that stops leaves a lower bound; not owned
 };
 
 FilteredBound filtered_bound(const PlacementGroups& groups, const FilteredOptions& options = {});

@@ -56,11 +56,10 @@ struct RoomBound {
 };
 
 struct MasterOptions {
-  int cells = 16000;                    // >= 1
-  double tolerance = 1e-6;              // > 0; of uniform_load against master_value, times `scale`
-  double scale = 1;                     // ms, > 0; that of the objective
-  double penalty = 100;                 // ms, > 0, for a unit without place: no pi is larger
-  Rounding rounding = Rounding::kDown;  // kUp: contents that fit, and no bound
+  int cells = 16000;        // >= 1
+  double tolerance = 1e-6;  // > 0; of uniform_load against master_value, times `scale`
+  double scale = 1;         // ms, > 0; that of the objective
+  double penalty = 100;     // ms, > 0, for a unit without place: no pi is larger
   bool smooth = true;
   const RunContext* context = nullptr;  // asked between pricings; null: none
 };
@@ -74,21 +73,14 @@ class PatternMaster {
   // `goal`: stop once uniform_load is above. At most `max_pricings` pricings; num_pricings() counts
   // all.
   RoomBound solve(double room, const UniformCounts& counts, double goal, std::int64_t max_pricings);
-  // With other numbers of units and bins, as a dive leaves them. copies: [items], empty: all.
-  RoomBound solve_rest(double room, const std::vector<double>& units,
-                       const std::vector<double>& bins, const std::vector<std::int64_t>& copies,
-                       std::int64_t max_pricings);
 
   std::int64_t num_pricings() const { return num_pricings_; }
 
  private:
-  struct Rest;
-  RoomBound run(double room, const UniformCounts& counts, const Rest& rest, double goal,
-                std::int64_t max_pricings);
-
   const PlacementGroups& groups_;
   const PatternModel& model_;
   MasterOptions options_;
+  PatternPricing pricing_;
   std::vector<int> accounts_;  // that are rows
   std::vector<Pattern> pool_;
   std::int64_t num_pricings_ = 0;

@@ -8,8 +8,7 @@
 // block load b is worth B(b) + sum over its ranks of K(room - b), the best b is a scan. A host
 // whose ranks differ in block load is worth no more than with all at the least one.
 // Sizes rounded down give bounds: whatever fits the room fits the cells. Items of less than a
-// `kPourShare` of the room are poured then, by the best value per load. Rounded up they give
-// contents that fit.
+// `kPourShare` of the room are poured then, by the best value per load.
 // Cost. O(items x cells). Source: notes on balanced sharding, part 2, section 1.
 #pragma once
 
@@ -35,32 +34,24 @@ struct Pattern {
   bool operator==(const Pattern&) const = default;
 };
 
-enum class Rounding { kDown, kUp };
-
 class PatternPricing {
  public:
   static constexpr double kPourShare = 1.0 / 512;
 
   // room > 0, cells >= 1. Both references must outlive it.
-  PatternPricing(const PlacementGroups& groups, const PatternModel& model, double room, int cells,
-                 Rounding rounding);
+  PatternPricing(const PlacementGroups& groups, const PatternModel& model, double room, int cells);
 
-  // Builds the tables. pi: [classes]; price: [accounts] ms a byte; copies: [items] left of each,
-  // empty: all.
-  void price(const std::vector<double>& pi, const std::vector<double>& price,
-             const std::vector<std::int64_t>& copies = {});
+  // Fills the tables. pi: [classes]; price: [accounts] ms a byte.
+  void price(const std::vector<double>& pi, const std::vector<double>& price);
 
   // Of the last price().
   double value(int bin) const;
-  Pattern best_pattern(int bin) const;
-  const KnapsackTable& rank_table(int table) const { return rank_tables_[table]; }
-  const KnapsackTable& block_table(int host_kind) const { return block_tables_[host_kind]; }
-  // Contents of the tables at a room, as items of the model.
-  std::vector<PatternCount> rank_filling(int table, int cells) const;
-  std::vector<PatternCount> block_filling(int host_kind, int cells) const;
+  Pattern best_pattern(int bin);
   // Worth of a host when its blocks take `cells`.
   double value_at(int bin, int block_cells) const;
 
+  // Another room; the tables are those of the last price() until the next.
+  void set_room(double room) { room_ = room; }
   double room() const { return room_; }
   int cells() const { return cells_; }
   // Cells of one item on a table or, of blocks, on a kind of hosts; cells() + 1 where it cannot
@@ -73,18 +64,15 @@ class PatternPricing {
     int item = -1;
     double per_cell = 0;  // copies
   };
-  KnapsackTable build(bool is_block, int place, const std::vector<double>& pi,
-                      const std::vector<double>& price, const std::vector<std::int64_t>& copies,
-                      Poured& poured) const;
-  std::vector<PatternCount> filling(const KnapsackTable& table, const Poured& poured,
-                                    int cells) const;
+  void build(bool is_block, int place, const std::vector<double>& pi,
+             const std::vector<double>& price);
+  static std::vector<PatternCount> filling(KnapsackTable& table, const Poured& poured, int cells);
   int best_block_cells(int bin) const;
 
   const PlacementGroups& groups_;
   const PatternModel& model_;
   double room_;
   int cells_;
-  Rounding rounding_;
   std::vector<KnapsackTable> rank_tables_, block_tables_;
   std::vector<Poured> poured_ranks_, poured_blocks_;
 };

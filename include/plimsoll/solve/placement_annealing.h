@@ -17,6 +17,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <vector>
 
 #include "plimsoll/solve/effort_clock.h"
 #include "plimsoll/solve/placement_construction.h"
@@ -39,5 +41,13 @@ struct AnnealingResult {
 // Precondition: `start` is allowed, and its choices are among the items' (find_choice).
 AnnealingResult anneal(const PlacementItems& items, const Start& start,
                        const AnnealingOptions& options, EffortClock& clock);
+
+// Successive halving: anneals every start of the pool, then the four best, then the two best, each
+// time with a third of the moves (`max_moves` of all together). Many units need many moves, so that
+// fewer starts are kept for them. `offer` hears of every result and says whether to go on. The pool
+// is left best first.
+void anneal_pool(const PlacementItems& items, std::vector<Start>& pool,
+                 const AnnealingOptions& options, EffortClock& clock,
+                 const std::function<bool(const Start&)>& offer);
 
 }  // namespace plimsoll::solve

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -115,5 +116,8 @@ struct PlacementBound {
   bool is_infeasible() const { return value == kInfinity; }
   bool operator==(const PlacementBound&) const = default;
 };
+
+// What proves a case of the bound, for people: "dual feasible functions in 12 windows of ...".
+std::string describe(BoundMethod method, const PlacementBound& bound);
 
 }  // namespace plimsoll::solve

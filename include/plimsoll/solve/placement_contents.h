@@ -1,63 +1,18 @@
 // A placement as contents: which pieces every rank holds and which blocks every host, before it is
 // said whose they are.
 //
-// Units of a class (pattern_model.h) may change places, so a search by contents counts pieces: of
-// every item how many parts stand somewhere, of every class how many units are uniform and how many
-// stand nowhere yet. A unit whose parts stand only in part is owed the rest. Bytes are exact but
-// for blocks and uniform choices, whose largest piece counts for all.
-// Only of problems with equal ranks, one barrier and nothing to be kept apart; choices whose parts
-// differ are left out.
+// Of every item (content_model.h) it counts how many parts stand somewhere, of every class how many
+// units are uniform and how many stand nowhere yet. A unit whose parts stand only in part is owed
+// the rest. Bytes are exact but for blocks and uniform choices, whose largest piece counts for all.
 // Source: notes on balanced sharding, part 2, section 2.
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "plimsoll/solve/pattern_model.h"
-#include "plimsoll/solve/placement_problem.h"
+#include "plimsoll/solve/content_model.h"
 
 namespace plimsoll::solve {
-
-struct ContentItem {
-  int class_index = 0;
-  int number = 0;  // of the choice among its class's, into ContentClass::item_choice
-  bool is_block = false;
-  int num_parts = 1;  // of a unit
-  double load = 0;    // of a piece, or of a block on each rank of its host
-  TierBytes bytes{};  // likewise
-};
-
-struct ContentClass {
-  std::vector<int> items;
-  // By rising uniform load; units without a uniform choice come last.
-  std::vector<int> units;
-  std::vector<std::vector<int>> item_choice;  // [units][choices] into Unit::choices
-  std::vector<int> uniform_choice;            // [units] into Unit::choices, -1: none
-  std::vector<double> uniform_load;           // [units + 1] of the first so many; kInfinity
-  std::vector<TierBytes> uniform_bytes;       // [units + 1]
-  int num_uniform_at_most = 0;                // units with a uniform choice
-  int count() const { return static_cast<int>(units.size()); }
-};
-
-struct ContentModel {
-  const PlacementProblem* problem = nullptr;  // not owned
-  int num_ranks = 1;
-  int width = 1;  // ranks a host
-  int num_hosts = 0;
-  std::vector<ContentItem> items;  // classes in order
-  std::vector<ContentClass> classes;
-  TierBytes cap{};                             // of every rank
-  std::array<double, kNumTiers> byte_price{};  // ms a byte of one rank
-  double forced_load = 0;                      // of units with uniform choices alone
-  TierBytes forced_bytes{};
-  std::vector<std::pair<int, int>> forced;  // (unit, choice)
-};
-
-// Nothing where contents do not describe the problem. `price`: [accounts] of an average bound.
-std::optional<ContentModel> make_content_model(const PlacementProblem& problem,
-                                               const PlacementGroups& groups,
-                                               const Survivors& survivors,
-                                               const std::vector<double>& price);
 
 class Contents {
  public:

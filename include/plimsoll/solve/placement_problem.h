@@ -29,6 +29,10 @@ namespace plimsoll::solve {
 inline constexpr int kNumTiers = 3;
 using TierBytes = std::array<Bytes, kNumTiers>;
 
+inline void add_bytes(TierBytes& sum, const TierBytes& bytes, std::int64_t times) {
+  for (int tier = 0; tier < kNumTiers; ++tier) sum[tier] += times * bytes[tier];
+}
+
 enum class Spread { kDevice, kHost, kUniform };
 
 // `count` equal pieces.
@@ -90,24 +94,11 @@ struct UnitPlacements {
   bool operator==(const UnitPlacements&) const = default;
 };
 
-struct PlacementValue {
-  double objective = 0;
-  std::vector<double> load;         // [num_ranks * num_barriers], rank by rank
-  std::vector<TierBytes> bytes;     // [num_ranks]
-  std::vector<std::string> faults;  // what the problem does not allow, one sentence each
-  bool is_allowed() const { return faults.empty(); }
-};
-
 // Errors, at "unit 3 'name'", "unit 3 'name', choice 2", "caps", ...: kValue for counts, loads,
 // bytes, ranks or charges out of range or no number; kSchema for lists of another length, pieces
 // that do not add up to the ranks of a host or of the problem; kConflict for a unit without
 // choices, lists that are not ascending; kOverflow where all bytes together leave 63 bits.
 Result<void> validate(const PlacementProblem& problem);
-
-// The judge of every search over this problem, in unit order. O(pieces of device and host choices +
-// runs + ranks).
-// Precondition: a valid problem.
-PlacementValue evaluate(const PlacementProblem& problem, const UnitPlacements& placements);
 
 // "unit 3 'name'".
 std::string place_of(const PlacementProblem& problem, int unit);

@@ -79,6 +79,9 @@ struct Topology {
   double ssd_mem_bw = kDefaultSsdMemBw;              // > 0
   double hbm_to_ddr_mem_bw = kDefaultHbmToDdrMemBw;  // > 0
   Comms comms;
+  // How fast each rank's kernels run, as a multiple of what the memory bandwidths say. Ours: the
+  // reference places tables as if all ranks were equally fast.
+  std::vector<double> device_speeds;  // [world_size] > 0, or empty: all 1
   double bwd_compute_multiplier = 2;
   double weighted_feature_bwd_compute_multiplier = 1;
   double uneven_sharding_perf_multiplier =
@@ -102,17 +105,19 @@ struct TopologySpec {
   std::optional<double> hbm_mem_bw, ddr_mem_bw, ssd_mem_bw, hbm_to_ddr_mem_bw;
   std::optional<double> intra_host_bw, inter_host_bw;
   std::vector<CommsRule> comms_rules;
+  std::vector<double> device_speeds;  // [world_size] or empty
   std::optional<double> bwd_compute_multiplier, weighted_feature_bwd_compute_multiplier,
       uneven_sharding_perf_multiplier;
   std::string name;
 };
 
-// Error kValue: world_size < 1 or > kMaxWorldSize, a negative cap or size, a list of caps of
-// another length, pod_size > world_size (the reference's own test; it lets pod_size *
-// local_world_size exceed world_size), a bandwidth that is not positive and finite, a multiplier
-// that is negative or not finite, a rule that can never apply. kOverflow: the caps of a tier do not
-// sum in 63 bits, or the group size does not fit an int. HBM of a cpu rank is 0 unless given rank
-// by rank; ssd is 0 where `has_ssd_tier` is false. `place` of an error is the field's name
+// Error kValue: world_size < 1 or > kMaxWorldSize, a negative cap or size, a list of caps or speeds
+// of another length, a speed that is not positive and finite, pod_size > world_size (the
+// reference's own test; it lets pod_size * local_world_size exceed world_size), a bandwidth that is
+// not positive and finite, a multiplier that is negative or not finite, a rule that can never
+// apply. kOverflow: the caps of a tier do not sum in 63 bits, or the group size does not fit an
+// int. HBM of a cpu rank is 0 unless given rank by rank; ssd is 0 where `has_ssd_tier` is false.
+// `place` of an error is the field's name
 // ("hbm_caps/3").
 Result<Topology> make_topology(const TopologySpec& spec, bool zero_cap_is_default,
                                bool has_ssd_tier);
@@ -123,10 +128,10 @@ Result<Topology> make_topology(const TopologySpec& spec, bool zero_cap_is_defaul
 // is concerned.
 std::vector<Warning> find_topology_warnings(const Topology& topology);
 
-// The reference's hash of a topology (SHA-256 over its fields as Python prints them); from 1.7 it
-// covers the ssd tier and the group size. Bandwidths print as floats, as the reference's defaults
-// do; the two backward multipliers as integers where they are whole, since their defaults are
-// Python integers.
+// The reference's hash of a topology (SHA-256 over its fields as Python prints them, and over
+// device_speeds where there are any); from 1.7 it covers the ssd tier and the group size.
+// Bandwidths print as floats, as the reference's defaults do; the two backward multipliers as
+// integers where they are whole, since their defaults are Python integers.
 std::string topology_hash(const Topology& topology, bool has_ssd_tier);
 
 }  // namespace plimsoll::topology

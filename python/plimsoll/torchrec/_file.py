@@ -127,6 +127,8 @@ class PlanFile(PlanLoader):  # type: ignore[misc]
         sharders: list[ModuleSharder[nn.Module]],
         check_context: bool = False,
     ) -> None:
+        if PlanLoader is object:
+            raise Error("value", "PlanFile", f"torchrec {torchrec.__version__} has no plan loaders", "1.4 or newer has")
         if isinstance(answer, Mapping):
             self._id, document = "plimsoll", answer
         else:

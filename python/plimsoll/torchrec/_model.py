@@ -6,8 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torch import nn
+from torchrec.distributed.embedding import EmbeddingCollectionSharder
+from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.planner.types import ParameterConstraints, Topology
 from torchrec.distributed.types import ModuleSharder
+from torchrec.modules.embedding_modules import EmbeddingBagCollection, EmbeddingCollection
 
 # Module classes by name, so that a release without one is no trouble. Those of the first list hold their tables'
 # configurations themselves.
@@ -120,9 +123,9 @@ def exact_model_document(
     """
     names: set[str] = set()
     for path, child, sharder in sharded_modules(module, sharders):
-        if type(child).__name__ not in ("EmbeddingBagCollection", "EmbeddingCollection"):
+        if type(child) not in (EmbeddingBagCollection, EmbeddingCollection):
             raise Unknown(f"{path}: {type(child).__name__}")
-        if type(sharder).__name__ not in ("EmbeddingBagCollectionSharder", "EmbeddingCollectionSharder"):
+        if type(sharder) not in (EmbeddingBagCollectionSharder, EmbeddingCollectionSharder):
             raise Unknown(f"{path}: {type(sharder).__name__}")
         if sharder.fused_params or sharder.qcomm_codecs_registry:
             raise Unknown(f"{path}: fused_params or quantised communication")

@@ -64,6 +64,7 @@ class NativeEnumerator(Enumerator):
         self._reservation = reservation
         self._shared = shared
         self.is_native = False  # was the last search space enumerated natively?
+        self._of: tuple[nn.Module, list[ModuleSharder[nn.Module]]] | None = None  # then of what
         self.reason = ""  # why it was not
         self.wants_all = False  # somebody reads the whole search space
 
@@ -71,9 +72,11 @@ class NativeEnumerator(Enumerator):
         """The plan's options where the native way is open, else all."""
         self._shared.forget()
         self.is_native = False
+        self._of = None
         try:
             options = self._enumerate_natively(module, sharders)
             self.is_native = True
+            self._of = (module, sharders)
             return options
         except (Unknown, Error) as error:
             self.reason = str(error)
@@ -81,10 +84,17 @@ class NativeEnumerator(Enumerator):
             self._shared.forget()
         return super().enumerate(module, sharders)
 
+    @property
+    def last_stored_search_space(self) -> list[ShardingOption] | None:
+        """All options of what was enumerated last, which TorchRec's planner hashes; now they are needed."""
+        if self._of is not None:
+            super().enumerate(*self._of)
+        return self._last_stored_search_space
+
     def _room(self, module: nn.Module, sharders: Sequence[ModuleSharder[nn.Module]]) -> Topology:
         if self.wants_all or self._shared.by_storage:
             raise Unknown("the whole search space is wanted")
-        room = getattr(self._reservation, "_last_reserved_topology", None)
+        room = getattr(self._reservation, "last_reserved_topology", None)
         if room is not None:
             return room
         return copy.deepcopy(self._reservation).reserve(  # older releases do not keep it
@@ -144,8 +154,11 @@ class NativeEnumerator(Enumerator):
         self._last_stored_module = None
         try:
             return super().enumerate(module, list(sharders))
+        except (RuntimeError, ValueError) as error:
+            raise Unknown(f"an option that TorchRec lacks: {error}") from error
         finally:
             self._constraints = whole
+            self._last_stored_module = self._last_stored_search_space = None  # that is not the search space
 
     @staticmethod
     def _compare(option: ShardingOption, space: _native.OptionSpace, index: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import logging
 import math
 import pickle
@@ -14,14 +13,19 @@ import torch.distributed as dist
 from torch import nn
 from torchrec.distributed.planner import EmbeddingShardingPlanner
 from torchrec.distributed.planner.perf_models import NoopPerfModel, NoopStorageModel
-from torchrec.distributed.planner.types import PlannerError
+from torchrec.distributed.planner.types import (
+    PlannerError,
+    PlannerErrorType,
+    ShardingOption,
+    StorageReservation,
+    Topology,
+)
 from torchrec.distributed.sharding_plan import get_default_sharders
 from torchrec.distributed.types import ModuleSharder, ShardingPlan
 
+from plimsoll._answer import Certificate
 from plimsoll._command import Progress
-from plimsoll.options import Settings
-from plimsoll.plans import Certificate
-from plimsoll.torchrec._model import model_document
+from plimsoll.options import Refusal, Settings
 from plimsoll.torchrec._native_enumerator import NativeEnumerator
 from plimsoll.torchrec._plugins import Partitioner, Proposer, Search
 
@@ -51,6 +55,7 @@ class Planner(EmbeddingShardingPlanner):
         times: {"rating", "step", "time"} of the last plan, ms.
         reference: The same of the plan that TorchRec's own search finds; None where it finds none.
         status: "optimal", "feasible", "infeasible" (proved) or "limit".
+        warnings: Remarks of the last search: code, place, message.
         explanation: Why there was no plan.
     """
 
@@ -101,17 +106,40 @@ class Planner(EmbeddingShardingPlanner):
         """The plan, as TorchRec's own planner returns it.
 
         Raises:
-            PlannerError: There is none; its text, and its attribute `explanation`, say which cap binds, the bytes that
-                are missing and the tables that need them.
+            PlannerError: There is none. Its text says which cap binds, the bytes that are missing and the tables that
+                need them, as do its attributes `explanation`, `binding`, `missing_bytes` and `tables`.
         """
         self._shared_state = None
         self._search.forget()
-        self._search.model_document = lambda: json.dumps(model_document(module, sharders))
+        self._search.module = (module, sharders)
         try:
             plan = super().plan(module, sharders)
         except PlannerError as error:
-            error.explanation = self._search.explanation  # type: ignore[attr-defined]
+            self._describe(error)
             raise
+        except AttributeError as error:  # TorchRec's own account of a reservation that it does not know
+            if not self._search.refusal.text:
+                raise
+            told = PlannerError(self._search.refusal.text, PlannerErrorType.STRICT_CONSTRAINTS)
+            self._describe(told)
+            raise told from error
+        finally:
+            self._search.module = None
+        self._log()
+        return plan
+
+    def _describe(self, error: PlannerError) -> None:
+        if not self._search.refusal.text:
+            self._search.refusal = reservation_refusal(self._storage_reservation, self._topology)
+        refusal = self._search.refusal
+        error.explanation = refusal.text
+        error.binding = refusal.binding
+        error.missing_bytes = refusal.missing_bytes
+        error.tables = refusal.tables
+
+    def _log(self) -> None:
+        for code, place, message in self.warnings:
+            logger.warning("plimsoll: %s%s (%s)", f"{place}: " if place else "", message, code)
         certificate = self.certificate
         if certificate.gap is not None:
             logger.info(
@@ -121,7 +149,6 @@ class Planner(EmbeddingShardingPlanner):
                 certificate.lower_bound,
                 100 * certificate.gap,
             )
-        return plan
 
     def collective_plan(
         self,
@@ -153,12 +180,19 @@ class Planner(EmbeddingShardingPlanner):
             raise told
         return plan
 
+    def get_search_space(self) -> list[ShardingOption] | None:
+        """All options that the last `plan` chose from, as TorchRec's planner has it from release 1.9 on."""
+        if isinstance(self._enumerator, NativeEnumerator) and self._enumerator.is_native:
+            return self._enumerator.last_stored_search_space
+        return getattr(self, "_search_space", None)
+
     def _state(self) -> dict[str, Any]:
         return {
             "certificate": self.certificate,
             "times": self.times,
             "reference": self.reference,
             "status": self.status,
+            "warnings": self.warnings,
             "explanation": self.explanation,
         }
 
@@ -187,9 +221,35 @@ class Planner(EmbeddingShardingPlanner):
         return self._told("status") or (self._search.found.status if self._search.found else "limit")
 
     @property
+    def warnings(self) -> list[tuple[str, str, str]]:
+        """Remarks of the last search: code, place, message."""
+        return self._told("warnings") or (self._search.found.warnings if self._search.found else [])
+
+    @property
     def explanation(self) -> str:
         """Why there was no plan; empty where there was one."""
-        return self._told("explanation") or self._search.explanation
+        return self._told("explanation") or self._search.refusal.text
+
+
+def reservation_refusal(reservation: StorageReservation, topology: Topology) -> Refusal:
+    """Where a reservation, before any table, needs more than rank 0 has; empty where that is not so."""
+    taken = []
+    for name, what in (("_dense_storage", "dense parameters"), ("_kjt_storage", "input ids")):
+        storage = getattr(reservation, name, None)
+        if storage is not None:
+            taken.append((what, storage.hbm or storage.ddr))
+    tier = "ddr" if topology.compute_device == "cpu" else "hbm"
+    capacity = getattr(topology.devices[0].storage, tier)
+    kept_back = int(capacity * (getattr(reservation, "_percentage", None) or 0))
+    missing = sum(size for _, size in taken) + kept_back - capacity
+    if missing <= 0:
+        return Refusal()
+    causes = ", ".join(f"{size} for {what}" for what, size in [*taken, ("the margin", kept_back)])
+    text = (
+        f"plimsoll: {tier} binds: before any table, {missing} bytes of rank 0 are missing; of {capacity} bytes are "
+        f"reserved {causes}"
+    )
+    return Refusal(text, tier, missing)
 
 
 def _sendable(error: BaseException) -> BaseException:

@@ -7,15 +7,19 @@ the probe with the plan of its search. The probe being the least makes TorchRec'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Sequence
 
 import numpy as np
+from torch import nn
 from torchrec.distributed.planner.types import Enumerator as TorchRecEnumerator
 from torchrec.distributed.planner.types import Partitioner as TorchRecPartitioner
 from torchrec.distributed.planner.types import PlannerError, PlannerErrorType, ShardingOption, Topology
 from torchrec.distributed.planner.types import Proposer as TorchRecProposer
+from torchrec.distributed.types import ModuleSharder
 
-from plimsoll.options import TIERS, Found, Settings, choice_of, explain, search
+from plimsoll.options import TIERS, Found, Refusal, Settings, choice_of, explain, search
+from plimsoll.torchrec._model import model_document
 from plimsoll.torchrec._options import Space, place, room_of
 
 PLACEMENT_EFFORT = 2000  # moves of a placement alone: a millisecond
@@ -37,9 +41,9 @@ class Search:
     def __init__(self, settings: Settings, by_storage: bool = False) -> None:
         self.settings = settings
         self.by_storage = by_storage
-        self.model_document: Callable[[], str] = lambda: ""  # of the module, for its hazards
+        self.module: tuple[nn.Module, Sequence[ModuleSharder[nn.Module]]] | None = None  # for its hazards
         self.found: Found | None = None
-        self.explanation = ""
+        self.refusal = Refusal()
         self.probe: list[ShardingOption] = []
         self.room: Topology | None = None
         self._space: list[ShardingOption] = []
@@ -57,7 +61,7 @@ class Search:
 
     def forget(self) -> None:
         """What an earlier search left."""
-        self.found, self._ready, self.explanation = None, None, ""
+        self.found, self._ready, self.refusal = None, None, Refusal()
 
     def answer_with(self, found: Found, ready: dict[str, tuple[ShardingOption, list[int]]]) -> None:
         """What a search outside of TorchRec's loop found; the space has the plan's options alone."""
@@ -71,7 +75,8 @@ class Search:
         """
         self.room = topology
         if self._ready is None:
-            space = Space(topology, self.model_document(), self.by_storage)
+            model = json.dumps(model_document(*self.module)) if self.module else ""
+            space = Space(topology, model, self.by_storage)
             space.add_all(self._space)
             self.found = search(space.native, space.fqns, room_of(topology), self.settings)
             self._ready = {fqn: (space.options[option], ranks) for fqn, (option, ranks) in self.found.choice.items()}
@@ -79,23 +84,24 @@ class Search:
         if not self.found.choice:
             self._refuse(self._explain(self.found, topology))
         if self.found.hazards and self.settings.strict:
-            self._refuse(
+            text = (
                 "plimsoll: every option of these tables trains wrongly or fails at run time: "
                 f"{', '.join(self.found.hazards)}; loosen their constraints, or plan with strict=False"
             )
+            self._refuse(Refusal(text, tables=tuple(self.found.hazards)))
         return [place(option, ranks) for option, ranks in self._ready.values()]
 
-    def _explain(self, found: Found, topology: Topology) -> str:
+    def _explain(self, found: Found, topology: Topology) -> Refusal:
         binding = found.binding
-        if binding not in TIERS.values():  # nothing was proved: most likely the device's own memory
+        if binding not in TIERS:  # nothing was proved: most likely the device's own memory
             binding = "ddr" if topology.compute_device == "cpu" else "hbm"
-        tier = list(TIERS.values()).index(binding)
+        tier = TIERS.index(binding)
         least = {option.fqn: total_storage(option)[tier] for option in self.probe}
         return explain(found, binding, least, int(room_of(topology)[:, tier].sum()))
 
-    def _refuse(self, text: str) -> None:
-        self.explanation = text
-        raise PlannerError(message=text, error_type=PlannerErrorType.PARTITION)
+    def _refuse(self, refusal: Refusal) -> None:
+        self.refusal = refusal
+        raise PlannerError(message=refusal.text, error_type=PlannerErrorType.PARTITION)
 
 
 class Proposer(TorchRecProposer):

@@ -39,6 +39,23 @@ def test_round_trip(kind, tmp_path):
     assert cases.rating_of(loaded) == pytest.approx(json.loads((tmp_path / "answer.json").read_text())["rating"])
 
 
+def test_round_trip_by_the_command_line(tmp_path):
+    module, arguments = cases.random_arguments(7, count=5)
+    planner = Planner(**arguments)
+    planner.plan(module, SHARDERS)  # what was planned natively before is dumped whole
+    dump(planner, module, SHARDERS, tmp_path / "options.json")
+    script = "import sys; from plimsoll._command import main; sys.exit(main())"
+    words = ["shard", "options.json", "--objective", "rating", "--effort", "20000", "-q", "-o", "answer.json"]
+    subprocess.run([sys.executable, "-c", script, *words], check=True, timeout=120, cwd=tmp_path)
+    loaded = EmbeddingShardingPlanner(
+        **arguments, plan_loader=PlanFile(tmp_path / "answer.json", planner, module, SHARDERS)
+    )
+    plan = loaded.plan(module, SHARDERS)
+    assert loaded._num_proposals == 0
+    _, direct_plan = cases.plan_with(Planner, module, arguments, objective="rating", effort=20000)
+    assert str(plan) == str(direct_plan)
+
+
 def test_a_dump_of_the_same_options_is_the_same():
     module, arguments = cases.random_arguments(7, count=3)
     first = dump(Planner(**arguments), module, SHARDERS)

@@ -1,17 +1,25 @@
 """`Planner` in EmbeddingShardingPlanner's place."""
 
+import copy
 import inspect
 import math
 import pickle
+import signal
 
 import cases
 import pytest
 import torch
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
+from torchrec.distributed.planner.enumerators import EmbeddingEnumerator
 from torchrec.distributed.planner.perf_models import NoopPerfModel, NoopStorageModel
 from torchrec.distributed.planner.proposers import GreedyProposer
-from torchrec.distributed.planner.types import ParameterConstraints, PlannerError, PlannerErrorType
+from torchrec.distributed.planner.types import (
+    ParameterConstraints,
+    PlannerError,
+    PlannerErrorType,
+    StorageReservation,
+)
 
 import plimsoll
 from plimsoll.torchrec import Planner
@@ -137,6 +145,109 @@ def test_a_wrong_parity_is_noticed(monkeypatch):
     planner.plan(module, SHARDERS)
     assert not planner._enumerator.is_native and "TorchRec has" in planner._enumerator.reason
     assert planner.times["rating"] == pytest.approx(cases.rating_of(planner), rel=1e-9)
+    whole = EmbeddingEnumerator(arguments["topology"], arguments["batch_size"], arguments["constraints"])
+    assert len(planner._enumerator.last_stored_search_space) == len(whole.enumerate(module, SHARDERS)) > 12
+
+
+def test_what_follows_a_native_plan_sees_the_whole_search_space():
+    module, arguments = cases.random_arguments(5, count=4)
+    planner, _ = cases.plan_with(Planner, module, arguments, effort=5000)
+    own, _ = cases.plan_with(EmbeddingShardingPlanner, module, arguments)
+    assert planner._enumerator.is_native, planner._enumerator.reason
+    assert planner.hash_planner_context_inputs_str() == own.hash_planner_context_inputs_str()
+    ours, theirs = (planner._enumerator.last_stored_search_space, own._enumerator.last_stored_search_space)
+    assert [(o.fqn, o.sharding_type, o.compute_kernel) for o in ours] == [
+        (o.fqn, o.sharding_type, o.compute_kernel) for o in theirs
+    ]
+    cases.plan_with(lambda **_: planner, module, {})  # and the planner still plans natively
+    assert planner._enumerator.is_native
+
+
+def test_another_module_has_another_plan():
+    module, arguments = cases.random_arguments(5, count=4)
+    other = cases.bags([("t0", 5000, 64), ("t1", 8000, 32)])
+    planner, first = cases.plan_with(Planner, module, arguments, effort=5000)
+    second = planner.plan(other, SHARDERS)
+    assert set(second.plan[""]) == {"t0", "t1"} and set(first.plan[""]) == {f"t{i}" for i in range(4)}
+    assert str(planner.plan(module, SHARDERS)) == str(first)
+
+
+def test_a_sharder_of_the_users_own_is_no_native_case():
+    module, arguments = cases.random_arguments(5, count=4)
+
+    class EmbeddingBagCollectionSharder_(EmbeddingBagCollectionSharder):
+        def sharding_types(self, compute_device_type):
+            return ["row_wise"]
+
+    EmbeddingBagCollectionSharder_.__name__ = "EmbeddingBagCollectionSharder"
+    planner = Planner(**arguments, effort=5000)
+    plan = planner.plan(module, [EmbeddingBagCollectionSharder_()])
+    assert not planner._enumerator.is_native
+    assert {sharding.sharding_type for sharding in plan.plan[""].values()} == {"row_wise"}
+
+
+@pytest.mark.parametrize(
+    ("keywords", "words"),
+    [
+        ({"objective": "speed"}, "no objective 'speed'"),
+        ({"step_model": {"ms_per_tabel": 1}}, "no charge 'ms_per_tabel'"),
+        ({"time_limit_s": -1}, "time_limit_s"),
+    ],
+)
+def test_bad_keywords_are_errors_at_once(keywords, words):
+    with pytest.raises(plimsoll.Error, match=words):
+        Planner(topology=Topology(world_size=2, compute_device="cuda"), **keywords)
+
+
+def test_a_planner_travels():
+    module, arguments = cases.random_arguments(3, count=4)
+    planner, plan = cases.plan_with(Planner, module, arguments, effort=5000)
+    for again in (pickle.loads(pickle.dumps(planner)), copy.deepcopy(planner)):
+        assert again.certificate == planner.certificate
+        assert str(again.plan(module, SHARDERS)) == str(plan)
+
+
+def test_progress_of_a_planner():
+    module, arguments = cases.dcnv2_arguments(16)
+    seen = []
+    planner, _ = cases.plan_with(
+        Planner, module, arguments, objective="rating", effort=200000, progress=lambda *told: seen.append(told)
+    )
+    efforts = [effort for effort, *_ in seen]
+    assert len(seen) > 1 and efforts == sorted(efforts)
+    assert seen[-1][1] == pytest.approx(planner.certificate.objective, rel=1e-6)
+
+    def fail(*_):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        cases.plan_with(Planner, module, arguments, progress=fail)
+
+
+def test_an_interrupt_gives_the_best_plan_so_far():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        module, arguments = cases.dcnv2_arguments(16)
+        interrupts = []
+
+        def interrupt(_, incumbent, __):
+            if incumbent is not None and not interrupts:
+                interrupts.append(incumbent)
+                signal.raise_signal(signal.SIGINT)
+
+        planner, plan = cases.plan_with(Planner, module, arguments, effort=10**12, progress=interrupt)
+        assert interrupts and planner._search.found.stop == "cancelled"
+        assert len(plan.plan[""]) == 26
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("objective", ["rating", "time"])
+@pytest.mark.parametrize("ranks", [8, 16])
+def test_a_short_clock_still_gives_no_worse_a_plan(ranks, objective):
+    module, arguments = cases.dcnv2_arguments(ranks)
+    planner, _ = cases.plan_with(Planner, module, arguments, objective=objective, time_limit_s=0.2)
+    assert cases.rating_of(planner) <= planner.reference["rating"] * (1 + 1e-12)
 
 
 def small(ranks=2, hbm=2**20 * 64, **constraints):
@@ -163,6 +274,10 @@ def test_too_little_memory_is_torchrecs_error_with_our_words():
     text = str(caught.value)
     assert "proved infeasible; hbm binds" in text and "bytes" in text and ".t0 " in text
     assert caught.value.explanation in text and planner.explanation == caught.value.explanation
+    assert caught.value.binding == "hbm" and caught.value.missing_bytes > 0
+    assert f"{caught.value.missing_bytes} bytes" in text
+    assert caught.value.tables == (".t0", ".t1", ".t2", ".t3")
+    assert pickle.loads(pickle.dumps(caught.value)).tables == caught.value.tables
     assert planner.status == "infeasible" and math.isnan(planner.certificate.objective)
     assert logged == [0]
 
@@ -177,6 +292,39 @@ def test_room_in_all_but_not_in_one_rank_is_strict_constraints():
         planner.plan(module, SHARDERS)
     assert caught.value.error_type == PlannerErrorType.STRICT_CONSTRAINTS
     assert "plimsoll:" in str(caught.value)
+
+
+def test_a_reservation_that_leaves_nothing_says_what_it_takes():
+    module = cases.bags([("a", 400000, 64)])
+    topology = Topology(world_size=2, local_world_size=2, compute_device="cuda", hbm_cap=2**18)
+    planner = Planner(topology=topology, stats=[], batch_size=4096)
+    with pytest.raises(PlannerError) as caught:
+        planner.plan(module, SHARDERS)
+    assert caught.value.error_type == PlannerErrorType.INSUFFICIENT_STORAGE
+    assert caught.value.binding == "hbm" and caught.value.missing_bytes > 0
+    assert "for input ids" in caught.value.explanation and "for the margin" in caught.value.explanation
+
+
+def test_a_reservation_of_the_users_own_does_not_hide_the_error():
+    class Half(StorageReservation):
+        def reserve(self, topology, batch_size, module, sharders, constraints=None):
+            left = copy.deepcopy(topology)
+            for device in left.devices:
+                device.storage.hbm //= 2
+            self.last = left
+            return left
+
+        @property
+        def last_reserved_topology(self):
+            return self.last
+
+    module, arguments = small(hbm=2**20 * 4, sharding_types=["table_wise"], compute_kernels=["fused"])
+    with pytest.raises(PlannerError, match="hbm binds") as caught:
+        Planner(**arguments, storage_reservation=Half(), stats=[]).plan(module, SHARDERS)
+    assert caught.value.tables
+    arguments["topology"] = Topology(world_size=2, local_world_size=2, compute_device="cuda", hbm_cap=2**30)
+    planner = Planner(**arguments, storage_reservation=Half(), stats=[])
+    assert planner.plan(module, SHARDERS).plan[""]
 
 
 def test_users_own_parts_are_used():

@@ -136,14 +136,17 @@ def test_every_type_of_bags_on_two_hosts_of_two(kind):
     assert types == [kind] * 3
 
 
-@pytest.mark.parametrize("kind", ["data_parallel", "table_wise", "row_wise", "column_wise"])
-def test_bags_on_two_ranks(kind):
-    assert run_case(2, 2, lambda device: cases.bags(TABLES, device), cases.AllTypes(), one_type(kind)) == [kind] * 3
+@pytest.mark.parametrize("kind", BAG_TYPES)
+def test_every_type_of_bags_on_two_ranks(kind):
+    local = 1 if kind == "grid_shard" else 2  # two hosts of one
+    types = run_case(2, local, lambda device: cases.bags(TABLES, device), cases.AllTypes(), one_type(kind))
+    assert types == [kind] * 3
 
 
+@pytest.mark.parametrize("world", [2, 4])
 @pytest.mark.parametrize("kind", ["table_wise", "row_wise", "column_wise"])
-def test_sequences_on_four_ranks(kind):
-    types = run_case(4, 2, lambda device: cases.sequences(TABLES, device), cases.AllSequenceTypes(), one_type(kind))
+def test_every_type_of_sequences(kind, world):
+    types = run_case(world, 2, lambda device: cases.sequences(TABLES, device), cases.AllSequenceTypes(), one_type(kind))
     assert types == [kind] * 3
 
 
@@ -166,18 +169,62 @@ def fail_on_rank_0(rank):
 
 
 def test_what_rank_0_raises_is_raised_on_every_rank():
-    first, second = ranks.run(2, fail_on_rank_0)
-    assert first[:3] == second[:3]
+    first, second, *others = ranks.run(4, fail_on_rank_0)
+    assert all(told[:3] == first[:3] for told in (second, *others))
     assert "plimsoll: proved infeasible; ddr binds" in first[0] and first[2]
     tables = first[0].partition("the tables that need most of it")[2]
     assert tables.index(".c ") < tables.index(".a ") < tables.index(".b ")  # by their bytes in ddr
     assert second[3] < 60  # the group's time-out is half an hour
 
 
+class Unsendable(Exception):
+    def __reduce__(self):
+        raise TypeError("stays here")
+
+
+def fail_in_other_ways(rank):
+    def told(error, **keywords):
+        def fail(*_):
+            raise error
+
+        topology = Topology(world_size=2, compute_device="cpu")
+        planner = Planner(topology=topology, stats=[], progress=fail, **keywords)
+        begin = time.monotonic()
+        try:
+            planner.collective_plan(cases.bags(TABLES), [cases.AllTypes()])
+        except Exception as raised:
+            assert time.monotonic() - begin < 60
+            return type(raised).__name__, str(raised)
+
+    return [told(KeyError("mine")), told(Unsendable("far"))]
+
+
+def test_any_error_is_raised_on_every_rank():
+    first, second = ranks.run(2, fail_in_other_ways)
+    assert first[0] == second[0] == ("KeyError", "'mine'")
+    assert first[1] == ("Unsendable", "far") and second[1] == ("RuntimeError", "rank 0 raised Unsendable: far")
+
+
 def tell_certificate(rank):
     planner = Planner(topology=Topology(world_size=2, compute_device="cpu"), stats=[], effort=1000)
     plan = planner.collective_plan(cases.bags(TABLES), [cases.AllTypes()])
     return str(plan), planner.certificate, planner.times, planner.reference, planner.status
+
+
+def plan_in_halves(rank):
+    halves = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+    topology = Topology(world_size=2, compute_device="cpu", ddr_cap=2**40 if rank < 2 else 2**10)
+    planner = Planner(topology=topology, stats=[], effort=1000)
+    try:
+        return str(planner.collective_plan(cases.bags(TABLES), [cases.AllTypes()], halves[rank // 2]))
+    except PlannerError as error:
+        return error.binding, error.tables
+
+
+def test_each_group_of_ranks_plans_for_itself():
+    first, second, third, fourth = ranks.run(4, plan_in_halves)
+    assert first == second and "table_wise" in first
+    assert third == fourth == ("ddr", (".c", ".a", ".b"))
 
 
 def test_every_rank_has_the_plan_and_its_certificate():

@@ -13,7 +13,7 @@ import cases, inspect, torchrec
 from torchrec.distributed.planner import EmbeddingShardingPlanner
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 assert torchrec.__file__.startswith({release!r}), torchrec.__file__
-from plimsoll.torchrec import Planner, Enumerator, dump, check
+from plimsoll.torchrec import Planner, Enumerator, Partitioner, dump, check
 from plimsoll import options
 parent = inspect.signature(EmbeddingShardingPlanner.__init__).parameters
 ours = inspect.signature(Planner.__init__).parameters
@@ -28,9 +28,42 @@ for seed in range(3):
     own = cases.reference_rating(module, arguments)
     assert rating <= own * (1 + 1e-12)
     assert abs(planner.reference["rating"] - own) <= 1e-9 * own
-    answer = options.plan(dump(planner, module, sharders), objective="rating", effort=20000)
+    document = dump(planner, module, sharders)
+    assert len(document["options"]) > 5 * len(arguments["constraints"])
+    answer = options.plan(document, objective="rating", effort=20000)
     assert abs(answer["rating"] - rating) <= 1e-9 * rating, (answer["rating"], rating)
     assert check(plan, module, planner._topology, constraints=arguments["constraints"], batch_size=1024).is_right
+try:
+    from torchrec.distributed.planner import HeteroEmbeddingShardingPlanner
+except ImportError:  # gone in 1.7
+    HeteroEmbeddingShardingPlanner = None
+if HeteroEmbeddingShardingPlanner is not None:
+    from dataclasses import replace
+    from torchrec.distributed.planner import Topology
+    from torchrec.distributed.planner.types import ParameterConstraints
+    topologies = {{device: Topology(world_size=2, compute_device=device) for device in ("cuda", "cpu")}}
+    constraints = {{
+        f"t{{i}}": ParameterConstraints(device_group=("cuda", "cpu")[i % 2], sharding_types=["table_wise"])
+        for i in range(4)
+    }}
+    module = cases.bags([(f"t{{i}}", 1000 * (i + 1), 64) for i in range(4)])
+    plans = [
+        HeteroEmbeddingShardingPlanner(
+            topologies, stats={{device: [] for device in topologies}}, constraints=constraints, **more
+        ).plan(module, sharders)
+        for more in (
+            {{}},
+            {{
+                "partitioners": {{device: Partitioner() for device in topologies}},
+                "enumerators": {{
+                    device: Enumerator(topology, 512, constraints, use_exact_enumerate_order=True)
+                    for device, topology in topologies.items()
+                }},
+            }},
+        )
+    ]
+    types = [{{name: s.sharding_type for name, s in plan.plan[""].items()}} for plan in plans]
+    assert types[0] == types[1] and len(types[0]) == 4
 print("ok", torchrec.__version__ if hasattr(torchrec, "__version__") else "")
 """
 

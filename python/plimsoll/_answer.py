@@ -1,0 +1,118 @@
+"""What every planner answers: a document that pickles, travels as JSON and shows itself in a notebook."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+Self = TypeVar("Self", bound="Answer")
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known of the optimum: lower_bound <= optimum <= objective.
+
+    Attributes:
+        objective: Value of the plan, ms; NaN without a plan.
+        lower_bound: No plan is below it, ms; None where nothing was proved.
+        gap: objective / lower_bound - 1; None without a plan or a bound.
+        proof: How the bound, or that there is no plan, was shown.
+    """
+
+    objective: float
+    lower_bound: float | None = None
+    gap: float | None = None
+    proof: str = ""
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Certificate:
+        """From a document's "certificate"."""
+        objective = document.get("objective")
+        return cls(
+            math.nan if objective is None else objective,
+            document.get("lower_bound"),
+            document.get("gap"),
+            document.get("proof", ""),
+        )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer of a planner, as the document that the command line writes."""
+
+    document: dict[str, Any]
+    SCHEMA: ClassVar[str] = ""
+
+    @property
+    def status(self) -> str:
+        """ "optimal", "feasible", "infeasible" (proved) or "limit"."""
+        return self.document.get("status", "feasible")
+
+    @property
+    def stop(self) -> str:
+        """What ended the search: "finished", "effort", "deadline" or "cancelled"."""
+        return self.document.get("stop", "finished")
+
+    @property
+    def certificate(self) -> Certificate:
+        """Objective, lower bound, gap, proof."""
+        return Certificate.of(self.document.get("certificate", {}))
+
+    @property
+    def warnings(self) -> list[dict[str, str]]:
+        """Remarks: code, place, message."""
+        return self.document.get("warnings", [])
+
+    @property
+    def explanation(self) -> list[str]:
+        """Why there is no plan, for people."""
+        return self.document.get("explanation", {}).get("lines", [])
+
+    def to_json(self, indent: int | None = 1) -> str:
+        """The document, which `plimsoll check` and `plimsoll convert` read, too."""
+        return json.dumps(self.document, indent=indent)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the document to a file."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.to_json() + "\n")
+
+    @classmethod
+    def from_json(cls: type[Self], text: str) -> Self:
+        """The answer again."""
+        return cls(json.loads(text))
+
+    @classmethod
+    def load(cls: type[Self], path: str | os.PathLike[str]) -> Self:
+        """From a file."""
+        with open(path, encoding="utf-8") as file:
+            return cls.from_json(file.read())
+
+    def _rows(self) -> tuple[list[str], list[list[object]]]:
+        """Head and rows of the table that a notebook shows."""
+        return [], []
+
+    def _summary(self) -> str:
+        certificate = self.certificate
+        text = f"{self.status}: {certificate.objective:.6g} ms"
+        if certificate.gap is not None:
+            text += f", gap {certificate.gap:.2%}"
+        return text
+
+    def __repr__(self) -> str:
+        return f"<plimsoll.{type(self).__name__} {self._summary()}>"
+
+    def _repr_html_(self) -> str:
+        head, rows = self._rows()
+        cells = "".join(f"<th>{html.escape(name)}</th>" for name in head)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows[:200]
+        )
+        more = f"<p>{len(rows) - 200} more rows</p>" if len(rows) > 200 else ""
+        return f"<p>{html.escape(self._summary())}</p><table><tr>{cells}</tr>{body}</table>{more}"

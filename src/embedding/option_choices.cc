@@ -1,0 +1,190 @@
+#include "embedding/option_choices.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace plimsoll::embedding {
+namespace {
+
+using solve::PieceRun;
+using solve::Spread;
+using solve::TierBytes;
+using solve::UnitChoice;
+
+TierBytes operator+(TierBytes a, const TierBytes& b) {
+  for (std::size_t t = 0; t < a.size(); ++t) a[t] += b[t];
+  return a;
+}
+
+// Pieces run by run of both, one on top of the other. Precondition: equal counts.
+std::vector<PieceRun> stack(const std::vector<PieceRun>& a, const std::vector<PieceRun>& b) {
+  std::vector<PieceRun> runs;
+  std::size_t i = 0, j = 0;
+  std::int64_t used_a = 0, used_b = 0;
+  while (i < a.size() && j < b.size()) {
+    const std::int64_t count = std::min(a[i].count - used_a, b[j].count - used_b);
+    PieceRun run{count, a[i].load, a[i].bytes + b[j].bytes};
+    for (std::size_t g = 0; g < run.load.size(); ++g) run.load[g] += b[j].load[g];
+    runs.push_back(std::move(run));
+    used_a += count;
+    used_b += count;
+    if (used_a == a[i].count) ++i, used_a = 0;
+    if (used_b == b[j].count) ++j, used_b = 0;
+  }
+  return runs;
+}
+
+double total_load(const UnitChoice& choice) {
+  double sum = 0;
+  for (const PieceRun& run : choice.runs) {
+    for (const double load : run.load) sum += load * static_cast<double>(run.count);
+  }
+  return sum * static_cast<double>(choice.spread == Spread::kHost ? choice.num_blocks : 1);
+}
+
+// Is every piece of a no heavier, on any barrier or tier, than every piece of b?
+bool is_no_heavier(const std::vector<PieceRun>& a, const std::vector<PieceRun>& b) {
+  return std::all_of(a.begin(), a.end(), [&b](const PieceRun& x) {
+    return std::all_of(b.begin(), b.end(), [&x](const PieceRun& y) {
+      const bool is_lighter = std::equal(x.load.begin(), x.load.end(), y.load.begin(),
+                                         [](double p, double q) { return p <= q; });
+      return is_lighter && x.bytes[0] <= y.bytes[0] && x.bytes[1] <= y.bytes[1] &&
+             x.bytes[2] <= y.bytes[2];
+    });
+  });
+}
+
+// One host is all there is: a block is no better than the same rows cut over all ranks.
+void drop_host_choices(std::vector<Candidate>& candidates) {
+  const std::vector<Candidate> all = candidates;
+  std::erase_if(candidates, [&all](const Candidate& host) {
+    if (host.choice.spread != Spread::kHost) return false;
+    return std::any_of(all.begin(), all.end(), [&host](const Candidate& other) {
+      return other.choice.spread == Spread::kUniform &&
+             (host.choice.causes.empty() || other.choice.causes == host.choice.causes) &&
+             is_no_heavier(other.choice.runs, host.choice.runs);
+    });
+  });
+}
+
+// All column shards on the ranks of a host in turn.
+std::vector<PieceRun> spread_over_host(const PieceRun& shard, std::int64_t num_shards,
+                                       std::int64_t ranks) {
+  std::vector<PieceRun> runs;
+  const auto add = [&](std::int64_t count, std::int64_t shards) {
+    if (count == 0) return;
+    PieceRun run{count, shard.load, {}};
+    for (double& load : run.load) load *= static_cast<double>(shards);
+    for (std::size_t t = 0; t < run.bytes.size(); ++t) run.bytes[t] = shard.bytes[t] * shards;
+    runs.push_back(std::move(run));
+  };
+  add(num_shards % ranks, num_shards / ranks + 1);
+  add(ranks - num_shards % ranks, num_shards / ranks);
+  return runs;
+}
+
+bool is_whole(const UnitChoice& choice) {
+  switch (choice.spread) {
+    case Spread::kDevice:
+      return choice.runs.size() == 1 && choice.runs.front().count == 1;
+    case Spread::kHost:
+      return choice.num_blocks == 1;
+    case Spread::kUniform:
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<Candidate> OptionChoices::choices_of(const TableOptions& table) {
+  const bool has_better_columns = has_columns(table);
+  std::vector<Candidate> candidates;
+  for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
+    if (is_left_out_[static_cast<std::size_t>(o)]) continue;
+    const Option& option = options_.options[static_cast<std::size_t>(o)];
+    const ShardingType type = option.sharding_type;
+    const bool is_of_hosts = type == ShardingType::kTableRowWise ||
+                             type == ShardingType::kTableColumnWise ||
+                             type == ShardingType::kGridShard;
+    if (is_of_hosts && problem_.num_hosts() == 0) continue;
+    if (type == ShardingType::kTableColumnWise && has_better_columns) continue;
+    candidates.push_back({choice_of(table, option), {o}});
+  }
+  if (problem_.num_hosts() == 1 && problem_.ranks_per_host == problem_.num_ranks) {
+    drop_host_choices(candidates);
+  }
+  return candidates;
+}
+
+UnitChoice OptionChoices::choice_of(const TableOptions& table, const Option& option) {
+  UnitChoice choice{Spread::kDevice, loads_.runs_of(option), 1, {}};
+  switch (option.sharding_type) {
+    case ShardingType::kTableWise:
+    case ShardingType::kColumnWise:
+      for (PieceRun& run : choice.runs) run.count *= option.column_blocks;
+      break;
+    case ShardingType::kTableRowWise:
+    case ShardingType::kGridShard:
+      choice.spread = Spread::kHost;
+      choice.num_blocks = option.column_blocks;
+      break;
+    case ShardingType::kTableColumnWise:
+      choice.spread = Spread::kHost;
+      choice.runs =
+          spread_over_host(choice.runs.front(), option.column_blocks, problem_.ranks_per_host);
+      break;
+    case ShardingType::kRowWise:
+    case ShardingType::kDataParallel:
+      choice.spread = Spread::kUniform;
+      break;
+  }
+  if (settings_.objective == BalanceObjective::kTime) {
+    choice.causes = {cause_of(table, option.sharding_type)};
+  }
+  return choice;
+}
+
+bool OptionChoices::has_columns(const TableOptions& table) const {
+  for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
+    const auto index = static_cast<std::size_t>(o);
+    if (!is_left_out_[index] &&
+        options_.options[index].sharding_type == ShardingType::kColumnWise) {
+      return true;
+    }
+  }
+  return false;
+}
+
+int OptionChoices::cause_of(const TableOptions& table, ShardingType type) {
+  const auto [entry, is_new] =
+      causes_.try_emplace({table.module_path, type}, static_cast<int>(problem_.charges.size()));
+  if (is_new) problem_.charges.push_back(settings_.step_model.ms_per_sharding_type);
+  return entry->second;
+}
+
+std::vector<Candidate> combine(const std::vector<Candidate>& first,
+                               const std::vector<Candidate>& second) {
+  std::vector<Candidate> combined;
+  for (const Candidate& a : first) {
+    for (const Candidate& b : second) {
+      if (a.choice.spread != b.choice.spread || !is_whole(a.choice) || !is_whole(b.choice)) {
+        continue;
+      }
+      Candidate both = a;
+      both.choice.runs = stack(a.choice.runs, b.choice.runs);
+      std::vector<int> causes;
+      std::set_union(a.choice.causes.begin(), a.choice.causes.end(), b.choice.causes.begin(),
+                     b.choice.causes.end(), std::back_inserter(causes));
+      both.choice.causes = std::move(causes);
+      both.options.insert(both.options.end(), b.options.begin(), b.options.end());
+      combined.push_back(std::move(both));
+    }
+  }
+  std::stable_sort(combined.begin(), combined.end(), [](const Candidate& a, const Candidate& b) {
+    return total_load(a.choice) < total_load(b.choice);
+  });
+  return combined;
+}
+
+}  // namespace plimsoll::embedding
