@@ -82,7 +82,7 @@ def shard(
 
 def checkpoint(
     stats: Document, budget: object = None, *, progress: Progress | None = None, **flags: object
-) -> CheckpointPolicy | SavePolicy:
+) -> CheckpointPolicy:
     """Plans which activations are recomputed under a budget ("40 GiB", "70%").
 
     Args:

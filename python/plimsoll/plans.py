@@ -148,7 +148,7 @@ class CheckpointPolicy(Answer):
         return panel
 
 
-class SavePolicy(Answer):
+class SavePolicy(CheckpointPolicy):
     """Which single values are kept: of an operator table, or of a partitioner's log; in the input's own units."""
 
     SCHEMA = "plimsoll.save_policy/1"

@@ -60,12 +60,7 @@ class Dive {
 
   // Both return whether the subtree was searched to its end; false also once a placement is found.
   bool place_unit(std::size_t d) {
-    if (num_nodes_ >= options_.max_nodes) return false;
-    ++num_nodes_;
-    if (num_nodes_ % 4096 == 0 && clock_.spend(4096)) {
-      num_nodes_ = std::max(num_nodes_, options_.max_nodes);
-      return false;
-    }
+    if (!spend_node()) return false;
     if (is_hopeless(d)) return true;
     if (d == steps_.size()) {
       keep();
@@ -78,6 +73,15 @@ class Dive {
       if (!place_step(d, steps[s])) return false;
     }
     return true;
+  }
+
+  // False: no node is left.
+  bool spend_node() {
+    if (num_nodes_ >= options_.max_nodes) return false;
+    ++num_nodes_;
+    if (num_nodes_ % 4096 != 0 || !clock_.spend(4096)) return true;
+    num_nodes_ = std::max(num_nodes_, options_.max_nodes);
+    return false;
   }
 
   bool place_step(std::size_t d, const Step& step) {
@@ -102,6 +106,7 @@ class Dive {
 
   bool place_piece(std::size_t d, const Step& step, int piece) {
     if (piece == step.num_pieces) return place_unit(d + 1);
+    if (piece > 0 && !spend_node()) return false;  // the first one is the unit's
     const bool is_block = step.spread == Spread::kHost;
     const int end = is_block ? items_.num_hosts : items_.num_ranks;
     const std::int64_t load = steps_.piece_load(step, piece);

@@ -60,5 +60,32 @@ TEST(PlacementDive, AnswersTheSameWithoutItsRules) {
   for (int rule = 1; rule < 4; ++rule) EXPECT_GT(nodes[rule], nodes[0]) << rule;
 }
 
+// A unit of many pieces has more ways to lie than units have choices: pieces are nodes, too. Here
+// 16 ranks, no two alike, hold one piece of 24 each.
+TEST(PlacementDive, CountsThePiecesOfAUnit) {
+  PlacementProblem problem;
+  problem.num_ranks = 16;
+  for (int rank = 0; rank < 16; ++rank) problem.caps.push_back({100 + rank, 0, 0});
+  PieceRun run;
+  run.count = 24;
+  run.load = {1};
+  run.bytes = {60, 0, 0};
+  UnitChoice choice;
+  choice.runs = {run};
+  Unit unit;
+  unit.choices = {choice};
+  problem.units = {unit};
+  ASSERT_TRUE(validate(problem));
+  const PlacementItems items = make_placement_items(problem);
+  ASSERT_TRUE(is_divable(items));
+  DiveOptions options;
+  options.target = 30;
+  options.max_nodes = 5000;
+  EffortClock clock{RunContext{}};
+  const DiveResult result = dive(items, options, clock);
+  EXPECT_NE(result.end, DiveEnd::kFound);
+  EXPECT_LE(result.num_nodes, options.max_nodes);
+}
+
 }  // namespace
 }  // namespace plimsoll::solve
