@@ -90,7 +90,7 @@ def checkpoint(
             or a partitioner's log, of which single values are chosen (`SavePolicy`).
         budget: Peak memory; of a table or log the share or the amount that may be kept. None where overhead="5%" or
             knee=True asks.
-        progress: Called with (effort, ms, bound).
+        progress: Called with (effort, ms or None, bound or None).
         flags: Those of `plimsoll checkpoint`: peak, costs, world_size, search ("torch" is `sac_milp`), ...
     """
     answer = call("checkpoint", {"stats": stats}, {"budget": budget, **flags}, progress)

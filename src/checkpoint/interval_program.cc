@@ -243,6 +243,7 @@ SweepEnd IntervalProgram::sweep_range(const Range& range, Bytes floor, Piecewise
       work_.largest = std::max(work_.largest, now.size());
       if (now.size() > options_.max_segments) return SweepEnd::kTooLarge;
       if (context_.is_cancelled() || context_.is_past_deadline()) return SweepEnd::kStopped;
+      if (context_.progress) context_.progress({work_.segments, {}, {}});
     }
   }
   if (kept != nullptr) {

@@ -125,6 +125,7 @@ class StageSearch {
           -solve::find_segment(first, slack)->slope * static_cast<double>(kGiB);
       best_->peak = peak;
       best_->recompute_ms = figures.recompute_ms;
+      if (context_.progress) context_.progress({nodes_, best_->recompute_ms, {}});
     }
     return {};
   }

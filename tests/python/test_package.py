@@ -380,8 +380,11 @@ def test_progress_is_told_and_what_it_raises_comes_back():
         lambda **more: plimsoll.shard("mlperf-dlrm-dcnv2", on="16x40GiB", objective="rating", **more),
         lambda **more: plimsoll.shard("mlperf-dlrm-dcnv2", on="16x40GiB", search="torchrec", **more),
         lambda **more: plimsoll.partition(EXAMPLES / "graph.json", **more),
+        lambda **more: plimsoll.checkpoint("llama-3-8b", "70%", **more),
+        lambda **more: plimsoll.checkpoint("llama-3-8b", "70%", in_flight=2, time_limit="2s", **more),
+        lambda **more: plimsoll.frontier("llama-3-8b", **more),
     ],
-    ids=["balanced", "torchrec", "partition"],
+    ids=["balanced", "torchrec", "partition", "checkpoint", "stage", "frontier"],
 )
 def test_every_search_tells_its_progress(work):
     seen = []
