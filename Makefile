@@ -53,7 +53,7 @@ test-long: build asan  ## run the long tests, and everything else under the sani
 asan: install-deps  ## build and test with the address and undefined-behaviour sanitizers, in build/asan
 	$(WITH_CCACHE) cmake --preset asan
 	cmake --build --preset asan --parallel $(JOBS)
-	ctest --test-dir build/asan -LE long --output-on-failure --no-tests=error --parallel $(JOBS)
+	LSAN_OPTIONS=suppressions=$(CURDIR)/tests/leaks.supp ctest --test-dir build/asan -LE long --output-on-failure --no-tests=error --parallel $(JOBS)
 
 bench: install-deps  ## build and run the benchmarks, in build/bench
 	$(WITH_CCACHE) cmake --preset bench
