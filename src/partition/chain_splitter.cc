@@ -26,7 +26,7 @@ DeviceAssignment assign(const CostGraph& graph, const GroupGraph& groups, const 
   DeviceAssignment plan;
   plan.device.assign(graph.nodes.size(), -1);
   std::vector<std::size_t> num_used(groups.kinds.size());
-  for (const Stage& stage : chain.stages) {
+  for (const ChainStage& stage : chain.stages) {
     const int device = groups.kinds[stage.kind].devices[num_used[stage.kind]++];
     for (int g = 0; g < groups.num_groups(); ++g) {
       if (!downsets.contains(stage.end, g) || downsets.contains(stage.begin, g)) continue;

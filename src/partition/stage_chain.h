@@ -21,14 +21,14 @@
 
 namespace plimsoll::partition {
 
-struct Stage {
+struct ChainStage {
   int kind = 0;
   int begin = 0, end = 0;  // downsets; the stage is end \ begin
 };
 
 struct StageChain {
   double largest_load = 0;
-  std::vector<Stage> stages;  // in pipeline order
+  std::vector<ChainStage> stages;  // in pipeline order
 };
 
 enum class ChainStop { kFinished, kEffort, kDeadline, kCancelled };
