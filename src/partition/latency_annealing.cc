@@ -156,7 +156,7 @@ void LatencyAnnealing::propose(SplitMix64& random) {
   }
 }
 
-double LatencyAnnealing::run(std::vector<int>& plan, const AnnealingOptions& options,
+double LatencyAnnealing::run(std::vector<int>& plan, const LatencyAnnealingOptions& options,
                              double lower_bound, SplitMix64& random, const RunContext& context,
                              std::int64_t& num_done) {
   state_.assign(plan);

@@ -23,7 +23,7 @@
 
 namespace plimsoll::partition {
 
-struct AnnealingOptions {
+struct LatencyAnnealingOptions {
   std::int64_t num_moves = 0;        // that temperatures fall over
   std::int64_t max_moves = 0;        // of these, so many are made
   double first_temperature = 0.02;   // of the start's latency, > 0
@@ -37,7 +37,7 @@ class LatencyAnnealing {
 
   // From `plan`, which fits; leaves the best in it and returns its latency. `num_done` grows by the
   // moves made. Stops early where `lower_bound` is met, by the clock or a cancel.
-  double run(std::vector<int>& plan, const AnnealingOptions& options, double lower_bound,
+  double run(std::vector<int>& plan, const LatencyAnnealingOptions& options, double lower_bound,
              SplitMix64& random, const RunContext& context, std::int64_t& num_done);
 
  private:
