@@ -24,7 +24,7 @@ using partition::OpKind;
 using partition::PartitionerConfig;
 using partition::PartitionMode;
 
-enum class Shape { kChain, kResidual, kBranchy };
+enum class Shape { kChain, kResidual, kBranchy, kParallel };
 
 struct Case {
   Graph graph;
@@ -51,6 +51,8 @@ std::vector<int> inputs_of(Shape shape, int i) {
     case Shape::kResidual:
       if (i >= 3 && i % 3 == 0) return {i, i - 2};
       return {i};
+    case Shape::kParallel:  // chains of five
+      return {i % 5 == 0 ? 0 : i};
     case Shape::kBranchy: {
       const int block = i / 9 * 9;  // its first node is what the block reads
       const int place = i % 9;
@@ -79,7 +81,9 @@ Case make_case(PartitionMode mode, Shape shape, int num_operators) {
     const double computation = random.draw(1, 40);
     result.config.node_to_latency_mapping.emplace_back(NodeLatency{memory, computation});
   }
-  nodes.push_back({"output", OpKind::kOutput, "", {num_operators}, {}});
+  std::vector<int> ends{num_operators};
+  for (int i = 5; shape == Shape::kParallel && i < num_operators; i += 5) ends.push_back(i);
+  nodes.push_back({"output", OpKind::kOutput, "", ends, {}});
   result.config.node_to_latency_mapping.emplace_back();
   result.graph = *partition::make_graph(std::move(nodes));
   for (int d = 0; d < 4; ++d) {
@@ -112,9 +116,11 @@ PLIMSOLL_BENCH(kSizeBased, kBranchy, size_branchy)->Arg(3200)->Unit(benchmark::k
 PLIMSOLL_BENCH(kCostAware, kChain, cost_chain)->Arg(200)->Unit(benchmark::kMillisecond);
 PLIMSOLL_BENCH(kCostAware, kResidual, cost_residual)->Arg(200)->Unit(benchmark::kMillisecond);
 PLIMSOLL_BENCH(kCostAware, kBranchy, cost_branchy)->Arg(200)->Unit(benchmark::kMillisecond);
+PLIMSOLL_BENCH(kCostAware, kParallel, cost_parallel)->Arg(200)->Unit(benchmark::kMillisecond);
 PLIMSOLL_BENCH(kKlBased, kChain, kl_chain)->Arg(200)->Unit(benchmark::kMillisecond);
 PLIMSOLL_BENCH(kKlBased, kResidual, kl_residual)->Arg(200)->Unit(benchmark::kMillisecond);
 PLIMSOLL_BENCH(kKlBased, kBranchy, kl_branchy)->Arg(200)->Unit(benchmark::kMillisecond);
+PLIMSOLL_BENCH(kKlBased, kParallel, kl_parallel)->Arg(200)->Unit(benchmark::kMillisecond);
 #undef PLIMSOLL_BENCH
 
 }  // namespace
