@@ -1,11 +1,12 @@
 # The commands of the house; cmake and ninja do the work. `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install-deps build python wheel demo test test-long asan bench bench-peers bench-python format format-check lint clean
+.PHONY: help install-deps build python wheel demo test test-long asan bench bench-peers bench-python compare-builds format format-check lint clean
 
 JOBS ?= $(shell nproc)
 SOURCES = $(shell find include src apps python tests bench -name '*.h' -o -name '*.cc')
 # Repeated builds are cached where ccache is installed.
+export CCACHE_SLOPPINESS ?= pch_defines,time_macros# what ccache asks for where headers are precompiled
 WITH_CCACHE = $(if $(shell command -v ccache),CMAKE_CXX_COMPILER_LAUNCHER=ccache)
 
 # The environment that builds and tests the Python package.
@@ -67,8 +68,12 @@ bench-peers: build  ## the peers' own planners and ours in one run (installs the
 
 bench-python: build python  ## the Python planner beside TorchRec's own, and steps of both plans on two ranks
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_planner.py
+	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_seeds.py
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/step_charges.py build/step_model.json
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_steps.py 100 build/step_model.json
+
+compare-builds: install-deps  ## do GCC and Clang, debug and release, one thread and two make the same plans?
+	scripts/compare_builds.sh build/compare $(JOBS)
 
 format: install-deps  ## format the C++ sources in place
 	@clang-format-14 -i $(SOURCES)

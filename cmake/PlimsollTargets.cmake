@@ -39,10 +39,11 @@ function(plimsoll_add_test name)
   include(GoogleTest)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE plimsoll_flags ${ARG_DEPENDS} GTest::gtest GTest::gmock
-                                        GTest::gtest_main rapidcheck rapidcheck_gtest)
+                                        GTest::gtest_main)
+  target_precompile_headers(${name} REUSE_FROM plimsoll_test_headers)
   target_compile_definitions(${name} PRIVATE PLIMSOLL_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
-                       PROPERTIES ENVIRONMENT "RC_PARAMS=seed=1" LABELS "${ARG_LABELS}")
+                       PROPERTIES LABELS "${ARG_LABELS}")
 endfunction()
 
 # plimsoll_add_bench(<name> SOURCES ... [DEPENDS ...]): one Google Benchmark program with a main of its own, in bin/,

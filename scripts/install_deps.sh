@@ -7,7 +7,7 @@ packages=(
   g++ cmake ninja-build pkg-config git                      # to build
   nlohmann-json3-dev libcli11-dev libfmt-dev libexpected-dev libsodium-dev coinor-libcbc-dev
   libzip-dev libprotobuf-dev
-  libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev  # to test and measure
+  libgtest-dev libgmock-dev libbenchmark-dev  # to test and measure
   python3 python3-dev python3-venv python3-jsonschema
   clang-format-14 clang-tidy-14 ccache                      # to keep in order
 )

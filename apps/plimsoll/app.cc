@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <sstream>
 #include <system_error>
 
 #include "plimsoll/common.h"
@@ -76,7 +77,12 @@ int run_unguarded(int argc, const char* const* argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // Help is no error; everything else is bad usage.
-    if (error.get_exit_code() == 0) return app.exit(error);
+    if (error.get_exit_code() == 0) {
+      std::ostringstream help;
+      app.exit(error, help, help);
+      print(help.str());
+      return kExitOk;
+    }
     GlobalFlags flags;
     for (int i = 1; i < argc; ++i) flags.json = flags.json || std::string_view(argv[i]) == "--json";
     return report(usage_error(app, error), flags);

@@ -14,7 +14,6 @@
 #include "plimsoll/checkpoint_flags.h"
 #include "plimsoll/common.h"
 #include "plimsoll/io/checkpoint_policy_json.h"
-#include "plimsoll/io/files.h"
 #include "plimsoll/io/foreign_plan.h"
 #include "plimsoll/io/pipeline_plan_json.h"
 #include "plimsoll/io/report_json.h"
@@ -164,10 +163,30 @@ Result<std::optional<check::StatedBalance>> read_claims(
   PLIMSOLL_ASSIGN(stated.options, read_recorded_balance(recorded));
   stated.options.bridge.objective = *answer.objective;
   stated.status = answer.status;
+  if (const auto tolerance = recorded.find("tolerance"); tolerance != recorded.end()) {
+    PLIMSOLL_ASSIGN(stated.tolerance,
+                    parse_number<double>(tolerance->second, "provenance/options/tolerance"));
+  }
   stated.times = answer.times;
   stated.certificate = answer.certificate;
   stated.bound = answer.bound;
   return stated;
+}
+
+// An answer without a plan that says why there is none.
+bool is_refusal(const io::ShardingAnswer& answer,
+                const std::optional<check::StatedBalance>& claims) {
+  return claims && !answer.plan && answer.status == SolveStatus::kInfeasible && answer.bound;
+}
+
+tl::unexpected<Error> nothing_to_judge(const io::ShardingAnswer& answer, std::string place) {
+  if (answer.status == SolveStatus::kInfeasible) {
+    return fail(ErrorCode::kValue, std::move(place),
+                "the answer holds neither a plan nor prices that prove that there is none",
+                "see its explanation, or plan with --search balanced");
+  }
+  return fail(ErrorCode::kValue, std::move(place), "the answer holds no plan",
+              "plan again, with more time, memory or ranks");
 }
 
 struct ShardingJudgement {
@@ -185,10 +204,7 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, std::string_vi
       const io::ShardingAnswer answer,
       io::read_any_plan(text, flags.plan, {problem.model, problem.topology, problem.cost_model}));
   PLIMSOLL_ASSIGN(const auto claims, read_claims(answer, recorded));
-  const bool is_refusal = claims && answer.status == SolveStatus::kInfeasible && answer.bound;
-  if (!answer.plan && !is_refusal) {
-    return fail(ErrorCode::kValue, flags.plan, "the answer holds no plan", "plan again");
-  }
+  if (!answer.plan && !is_refusal(answer, claims)) return nothing_to_judge(answer, flags.plan);
   ShardingJudgement judgement;
   if (answer.plan) {
     check::CheckOptions options;
@@ -219,11 +235,21 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, std::string_vi
 Result<ShardingJudgement> judge_options(const CheckFlags& flags, const io::TorchrecOptions& dump,
                                         std::string_view text) {
   PLIMSOLL_ASSIGN(const io::ShardingAnswer answer, io::read_plan(text, flags.plan));
-  if (answer.options.empty() || !answer.plan || !answer.provenance) {
+  std::map<std::string, std::string> recorded;
+  if (answer.provenance) recorded = answer.provenance->options;
+  PLIMSOLL_ASSIGN(const auto claims, read_claims(answer, recorded));
+  const embedding::BridgeInput input{&dump.options, &dump.room, &dump.model, nullptr, {}};
+  ShardingJudgement judgement;
+  if (is_refusal(answer, claims)) {
+    PLIMSOLL_ASSIGN(judgement.balance, check::check_balance(input, nullptr, nullptr, *claims));
+    judgement.report.violations = judgement.balance->violations;
+    return judgement;
+  }
+  if (!answer.plan) return nothing_to_judge(answer, flags.plan);
+  if (answer.options.empty() || !answer.provenance) {
     return fail(ErrorCode::kValue, flags.plan, "the answer does not say which options are taken",
                 "give a plan that was made from this dump");
   }
-  PLIMSOLL_ASSIGN(const auto claims, read_claims(answer, answer.provenance->options));
   std::map<std::int64_t, std::int64_t> index_of;  // by position in the dump
   for (std::size_t i = 0; i < dump.position.size(); ++i) {
     index_of[dump.position[i]] = static_cast<std::int64_t>(i);
@@ -233,11 +259,9 @@ Result<ShardingJudgement> judge_options(const CheckFlags& flags, const io::Torch
     const auto index = index_of.find(taken.option);
     stated.push_back({taken.fqn, index == index_of.end() ? -1 : index->second, taken.ranks});
   }
-  ShardingJudgement judgement;
   judgement.report = check::check_options(
       dump.options, dump.room, stated, claims && claims->options.bridge.pools_ddr, answer.rating);
   if (!claims) return judgement;
-  const embedding::BridgeInput input{&dump.options, &dump.room, &dump.model, nullptr, {}};
   PLIMSOLL_ASSIGN(judgement.balance,
                   check::check_balance(input, &*answer.plan, &judgement.report, *claims));
   for (const check::Violation& violation : judgement.balance->violations) {
@@ -267,12 +291,7 @@ int run_check(const CheckFlags& flags) {
   // The plan says what it was made with; flags win over that. A first reading, without the model,
   // finds it.
   const PlanningFlags& planning = flags.planning;
-  if (const auto once = check_standard_input({planning.model, planning.on, planning.constraints,
-                                              planning.checkpoint_plan, flags.plan});
-      !once) {
-    return report(once.error(), flags.global);
-  }
-  auto text = io::read_text_file(flags.plan);
+  const auto text = read_plan_text(planning, flags.plan);
   if (!text) return report(text.error(), flags.global);
   if (io::is_checkpoint_policy(*text)) return run_checkpoint_check(flags, *text);
   if (is_pipeline_plan(*text)) {

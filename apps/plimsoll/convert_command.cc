@@ -96,12 +96,7 @@ Result<std::string> convert(const ConvertFlags& flags, std::string_view text) {
 
 int run_convert(const ConvertFlags& flags) {
   const PlanningFlags& planning = flags.planning;
-  if (const auto once = check_standard_input({planning.model, planning.on, planning.constraints,
-                                              planning.checkpoint_plan, flags.plan});
-      !once) {
-    return report(once.error(), flags.global);
-  }
-  auto text = io::read_text_file(flags.plan);
+  const auto text = read_plan_text(planning, flags.plan);
   if (!text) return report(text.error(), flags.global);
   const auto converted = convert(flags, *text);
   if (!converted) return report(converted.error(), flags.global);

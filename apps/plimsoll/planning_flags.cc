@@ -337,6 +337,12 @@ Result<PlanningProblem> make_problem(const PlanningFlags& flags,
   return problem;
 }
 
+Result<std::string> read_plan_text(const PlanningFlags& flags, const std::string& plan) {
+  PLIMSOLL_RETURN_IF_ERROR(check_standard_input(
+      {flags.model, flags.on, flags.constraints, flags.checkpoint_plan, plan}));
+  return io::read_text_file(plan);
+}
+
 Error with_flag_as_place(Error error) {
   if (error.place == "proposer" || error.place == "partitioner") {
     error.place = "--" + error.place;

@@ -44,6 +44,9 @@ void add_planning_flags(CLI::App& command, PlanningFlags& flags);
 Result<embedding::PlanningProblem> make_problem(
     const PlanningFlags& flags, const std::map<std::string, std::string>& recorded = {});
 
+// The plan that a command reads beside what the flags name; standard input is read once.
+Result<std::string> read_plan_text(const PlanningFlags& flags, const std::string& plan);
+
 // The library names fields ("reservation/kind", "proposer"); the user gave flags.
 Error with_flag_as_place(Error error);
 

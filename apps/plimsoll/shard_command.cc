@@ -156,10 +156,16 @@ int run_shard(ShardFlags flags) {
   }
   const auto request = make_shard_request(flags);
   if (!request) return report(request.error(), flags.global);
+  const bool has_file = !flags.output.empty() && flags.output != "-";
+  if (has_file) {  // a search may take long
+    if (const auto can_write = io::check_writable(flags.output); !can_write) {
+      return report(can_write.error(), flags.global);
+    }
+  }
   const auto run = run_search(flags, *request);
   if (!run) return report(run.error(), flags.global);
   const std::string answer = io::write_answer(make_answer(flags, *request, *run));
-  if (!flags.output.empty() && flags.output != "-") {
+  if (has_file) {
     if (const auto written = io::write_text_file(flags.output, answer); !written) {
       return report(written.error(), flags.global);
     }
@@ -186,7 +192,10 @@ void add_shard_command(CLI::App& app, Run& run) {
        "plimsoll shard model.json --on topology.json --search torchrec",
        "plimsoll shard - --on 8x80GiB --cost-model torchrec-1.8 < model.json"}));
   add_shard_flags(*command, *flags);
-  command->callback([flags, &run] { run = [flags] { return run_shard(*flags); }; });
+  command->callback([flags, command, &run] {
+    flags->decided_twice = find_decided_twice(*command);
+    run = [flags] { return run_shard(*flags); };
+  });
 }
 
 }  // namespace plimsoll::app

@@ -209,6 +209,10 @@ Result<ShardRequest> make_shard_request(ShardFlags& flags) {
   RecordedRun run;
   const bool is_replay = !flags.replay.empty();
   if (is_replay) {
+    if (!flags.decided_twice.empty()) {
+      return fail(ErrorCode::kUsage, flags.decided_twice, "the plan of --replay decides that",
+                  "leave the flag out");
+    }
     PLIMSOLL_ASSIGN(run, read_run(flags.replay));
     PLIMSOLL_RETURN_IF_ERROR(restore_flags(run, flags));
   }
@@ -227,7 +231,8 @@ Result<ShardRequest> make_shard_request(ShardFlags& flags) {
   request.balanced.keeps_reference_rating = true;
   if (is_replay) {
     PLIMSOLL_ASSIGN(request.balanced, read_recorded_balance(run.options));
-    request.balanced.bridge.rating_cap.reset();  // the reference's run gives it again
+    request.balanced.bridge.rating_cap.reset();  // the run gives both again
+    request.balanced.bridge.keeps_hazards = false;
     PLIMSOLL_RETURN_IF_ERROR(check_inputs(flags, run, request));
     PLIMSOLL_RETURN_IF_ERROR(restore_stops(flags, run, request));
   } else {
@@ -237,6 +242,21 @@ Result<ShardRequest> make_shard_request(ShardFlags& flags) {
   request.balanced.reference = request.reference;
   request.rules = io::write_placement_rules(request.balanced.bridge);
   return request;
+}
+
+std::string find_decided_twice(const CLI::App& command) {
+  if (command.count("--replay") == 0) return "";
+  for (const char* flag :
+       {"--search",          "--objective",   "--step-model",
+        "--widths",          "--rules",       "--pool-ddr",
+        "--proposer",        "--partitioner", "--perf-model",
+        "--balance-modules", "--load-plan",   "--effort",
+        "--tolerance",       "--seed",        "--batch-size",
+        "--cost-model",      "--reservation", "--dense-tensor-estimate",
+        "--pipeline-type",   "--inference",   "--run-embedding-at-peak-memory"}) {
+    if (command.count(flag) > 0) return flag;
+  }
+  return "";
 }
 
 void add_shard_flags(CLI::App& command, ShardFlags& flags) {

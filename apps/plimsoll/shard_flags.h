@@ -41,11 +41,13 @@ struct ShardFlags {
   std::string time_limit;
   std::int64_t effort = -1;
   double tolerance = 1e-6;
+  std::string decided_twice;  // a flag that stands beside --replay, whose plan decides it; or empty
 
   bool is_balanced() const { return search == "balanced"; }
 };
 
 void add_shard_flags(CLI::App& command, ShardFlags& flags);
+std::string find_decided_twice(const CLI::App& command);
 
 // What is asked of the searches, in full.
 struct ShardRequest {
@@ -65,8 +67,8 @@ struct RecordedRun {
   std::uint64_t seed = 0;
 };
 
-// Fills `flags.search`. With --replay every flag of the search is the plan's, and the inputs must
-// be those that it was made from. Errors name flags.
+// Fills `flags.search`. With --replay every flag of the search is the plan's, so that none may be
+// given, and the inputs must be those that it was made from. Errors name flags.
 Result<ShardRequest> make_shard_request(ShardFlags& flags);
 
 // The balanced search's options that a plan records, rules included.

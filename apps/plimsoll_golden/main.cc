@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <fstream>
@@ -17,7 +17,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "checkpointing_golden.h"
 #include "embedding_golden.h"
@@ -28,18 +27,15 @@ namespace plimsoll::golden {
 namespace {
 
 struct Planner {
-  const char* name;
-  const char* description;
+  std::string_view name;
   std::span<const Kind> (*kinds)();
   Json (*prepare)(Json document);  // null: a document is read as it is
 };
 
 constexpr std::array kPlanners = {
-    Planner{"embedding", "Replay records of the embedding planner", embedding_kinds, nullptr},
-    Planner{"checkpointing", "Replay records of the checkpointing planner", checkpointing_kinds,
-            name_knapsack_fields},
-    Planner{"graph-partition", "Replay records of graph partitioning", graph_partition_kinds,
-            prepare_graph_partition},
+    Planner{"embedding", embedding_kinds, nullptr},
+    Planner{"checkpointing", checkpointing_kinds, name_knapsack_fields},
+    Planner{"graph-partition", graph_partition_kinds, prepare_graph_partition},
 };
 
 Result<Json> load(const std::string& path) {
@@ -49,6 +45,8 @@ Result<Json> load(const std::string& path) {
     return Json::parse(stream);
   } catch (const Json::exception& exception) {
     return fail(ErrorCode::kSyntax, path, exception.what());
+  } catch (const std::ios_base::failure&) {
+    return fail(ErrorCode::kIo, path, "cannot be read");
   }
 }
 
@@ -83,27 +81,17 @@ void replay_file(const Planner& planner, const std::string& path, Replay& totals
   totals.unanswered += replay->unanswered;
 }
 
-int run(int argc, char** argv) {
-  CLI::App app("Replays golden records of the systems that Plimsoll reproduces.",
-               "plimsoll-golden");
-  app.require_subcommand(1);
-  std::vector<std::string> files;
-  for (const Planner& planner : kPlanners) {
-    app.add_subcommand(planner.name, planner.description)
-        ->add_option("FILE", files, "Golden files (JSON)")
-        ->required();
+int run(std::span<char* const> arguments) {
+  const auto planner =
+      std::find_if(kPlanners.begin(), kPlanners.end(), [&](const Planner& candidate) {
+        return arguments.size() > 2 && candidate.name == arguments[1];
+      });
+  if (planner == kPlanners.end()) {
+    fmt::print(stderr, "usage: plimsoll-golden embedding|checkpointing|graph-partition FILE...\n");
+    return 1;
   }
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
-  }
-
   Replay totals;
-  for (const Planner& planner : kPlanners) {
-    if (!app.got_subcommand(planner.name)) continue;
-    for (const std::string& file : files) replay_file(planner, file, totals);
-  }
+  for (const char* file : arguments.subspan(2)) replay_file(*planner, file, totals);
   if (totals.unanswered > 0) fmt::print("{} records without an answer\n", totals.unanswered);
   fmt::print("{} passed, {} failed\n", totals.passed, totals.failed);
   return totals.failed == 0 ? 0 : 1;
@@ -112,4 +100,6 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace plimsoll::golden
 
-int main(int argc, char** argv) { return plimsoll::golden::run(argc, argv); }
+int main(int argc, char** argv) {
+  return plimsoll::golden::run(std::span(argv, static_cast<std::size_t>(argc)));
+}

@@ -1,11 +1,12 @@
 // Our own search beside the reference planner, in the same run: value, bound, gap, effort, time.
 //
 // balanced_bench [--effort N] [--limit SECONDS] [--seed N] [--space s1|s2] [--no-reference]
-//                [--objective rating|step|time|default] [NAME...]
+//                [--objective rating|step|time|default] [--bounds] [NAME...]
 //
 // A line an instance; without names, all of them; `default` is what `plimsoll shard` does. Fails
-// where a plan is worse than the reference's. With BALANCED_BENCH_TRACE in the environment every
-// report of the search goes to stderr.
+// where a plan is worse than the reference's. With `--bounds` a second line: the bounds alone, in
+// the order and with the effort of the search, but from the plan that it found. With
+// BALANCED_BENCH_TRACE in the environment every report of the search goes to stderr.
 
 #include <sys/resource.h>
 
@@ -20,6 +21,7 @@
 #include "embedding/workloads.h"
 #include "plimsoll/embedding/balanced_search.h"
 #include "plimsoll/io/shipped.h"
+#include "plimsoll/solve/balanced_placement.h"
 
 namespace plimsoll::bench {
 namespace {
@@ -74,9 +76,12 @@ double processor_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// Processor seconds until the first bound, the first plan and the last better one were there.
+// Processor seconds until the first bound, the last better one, the first plan and the last better
+// one were there.
 struct Milestones {
   double bound_s = 0;
+  double last_bound_s = 0;
+  double best_bound = 0;
   double first_s = 0;
   double last_s = 0;
   double best = 0;
@@ -88,8 +93,30 @@ double peak_mib() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
+// All bounds of the search, and nothing else of it, from the plan found.
+void bound_alone(const Instance& instance, const embedding::PlanningProblem& problem,
+                 const embedding::BalancedOptions& options, const SearchOptions& search,
+                 const embedding::BalancedResult& found) {
+  const double start = processor_seconds();
+  const auto bridge = embedding::make_bounded_problem(problem, options);
+  if (!bridge || !found.planning.outcome.plan) return;
+  solve::BalanceOptions alone;
+  alone.uses_constructions = alone.uses_dives = alone.uses_contents = false;
+  alone.uses_annealing = alone.uses_exchanges = false;
+  const auto placements =
+      embedding::find_placements(*bridge, found.planning.enumeration.options, found.planning.best);
+  if (placements) alone.starts.push_back(*placements);
+  const double prepared = processor_seconds();
+  const solve::BalanceOutcome outcome =
+      solve::balance(bridge->problem, alone, search, make_run_context(search));
+  std::printf("%-13s bounds alone: %.6f after %.2f s, and %.2f s to make the problem\n",
+              instance.name, outcome.outcome.certificate.lower_bound.value_or(0),
+              processor_seconds() - prepared, prepared - start);
+  std::fflush(stdout);
+}
+
 bool run(const Instance& instance, const embedding::BalancedOptions& options,
-         const SearchOptions& search) {
+         const SearchOptions& search, bool bounds_alone) {
   embedding::Model model;
   if (std::strncmp(instance.model, "random:", 7) == 0) {
     model = random_model(std::atoi(instance.model + 7), 1);
@@ -119,7 +146,9 @@ bool run(const Instance& instance, const embedding::BalancedOptions& options,
                    progress.lower_bound.value_or(0));
     }
     const double now = processor_seconds() - processor_start;
-    if (milestones.bound_s == 0 && progress.lower_bound.value_or(0) > 0) milestones.bound_s = now;
+    const double bound = progress.lower_bound.value_or(0);
+    if (milestones.bound_s == 0 && bound > 0) milestones.bound_s = now;
+    if (bound > milestones.best_bound) milestones.last_bound_s = now, milestones.best_bound = bound;
     if (!progress.incumbent || *progress.incumbent == milestones.best) return;
     milestones.last_s = now;
     if (milestones.best == 0) milestones.first_s = milestones.last_s;
@@ -134,16 +163,17 @@ bool run(const Instance& instance, const embedding::BalancedOptions& options,
   const embedding::PlanTimes reference = result->reference.value_or(embedding::PlanTimes{});
   std::printf(
       "%-13s %-10s value %.6f bound %.6f gap %.4f%% | rating %.6f step %.6f time %.6f | "
-      "reference %.6f %.6f %.6f | effort %lld wall %.2f s processor %.2f s (bound %.3f first "
-      "plan %.3f last %.2f) peak %.0f MiB | %s %s\n",
+      "reference %.6f %.6f %.6f | effort %lld wall %.2f s processor %.2f s (bound %.3f last "
+      "%.2f, plan %.3f last %.2f) peak %.0f MiB | %s %s\n",
       instance.name, std::string(to_string(outcome.status)).c_str(), outcome.certificate.objective,
       outcome.certificate.lower_bound.value_or(0), 100 * outcome.certificate.gap().value_or(0),
       result->times.rating, result->times.step, result->times.time, reference.rating,
       reference.step, reference.time, static_cast<long long>(result->effort), seconds_since(start),
-      processor_seconds() - processor_start, milestones.bound_s, milestones.first_s,
-      milestones.last_s, peak_mib(), outcome.certificate.proof.c_str(),
+      processor_seconds() - processor_start, milestones.bound_s, milestones.last_bound_s,
+      milestones.first_s, milestones.last_s, peak_mib(), outcome.certificate.proof.c_str(),
       outcome.explanation.lines.empty() ? "" : outcome.explanation.lines[0].c_str());
   std::fflush(stdout);
+  if (bounds_alone) bound_alone(instance, problem, options, search, *result);
   if (!outcome.plan || !result->reference) return true;
   const auto objective = options.bridge.objective;
   if (value_of(result->times, objective) <= value_of(reference, objective) * (1 + 1e-12)) {
@@ -160,6 +190,7 @@ int main(int argc, char** argv) {
   plimsoll::embedding::BalancedOptions options;
   plimsoll::SearchOptions search;
   std::vector<std::string> names;
+  bool bounds_alone = false;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     const bool has_value = i + 1 < argc;
@@ -171,6 +202,8 @@ int main(int argc, char** argv) {
       search.time_limit_s = std::atof(argv[++i]);
     } else if (word == "--space" && has_value) {
       options.max_column_blocks = std::string(argv[++i]) == "s2" ? 8 : 0;
+    } else if (word == "--bounds") {
+      bounds_alone = true;
     } else if (word == "--no-reference") {
       options.uses_reference = false;
     } else if (word == "--objective" && has_value) {
@@ -187,7 +220,7 @@ int main(int argc, char** argv) {
   bool is_right = true;
   for (const auto& instance : plimsoll::bench::kInstances) {
     if (names.empty() || std::find(names.begin(), names.end(), instance.name) != names.end()) {
-      is_right &= plimsoll::bench::run(instance, options, search);
+      is_right &= plimsoll::bench::run(instance, options, search, bounds_alone);
     }
   }
   return is_right ? 0 : 1;

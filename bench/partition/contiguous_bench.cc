@@ -66,12 +66,9 @@ bool leave_out(const std::string& rule, partition::ContiguousRules& rules) {
 bool solve_one(const std::string& folder, const std::string& name,
                const partition::ContiguousSplitOptions& options, double& total_ms) {
   const auto start = Clock::now();
-  const auto text = io::read_text_file(folder + "/" + name);
-  if (!text) {
-    std::printf("%s\n", format_error(text.error()).c_str());
-    return false;
-  }
-  const auto input = io::read_dnn_partitioning(*text, name);
+  const auto input = io::read_text_file(folder + "/" + name).and_then([&](const std::string& text) {
+    return io::read_dnn_partitioning(text, name);
+  });
   if (!input) {
     std::printf("%s\n", format_error(input.error()).c_str());
     return false;

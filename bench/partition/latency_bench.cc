@@ -48,12 +48,9 @@ const std::map<std::string, Published> kPublished = {
 
 bool solve_one(const std::string& folder, const std::string& name,
                const partition::LatencySearchOptions& options) {
-  const auto text = io::read_text_file(folder + "/" + name);
-  if (!text) {
-    std::printf("%s\n", format_error(text.error()).c_str());
-    return false;
-  }
-  const auto input = io::read_dnn_partitioning(*text, name);
+  const auto input = io::read_text_file(folder + "/" + name).and_then([&](const std::string& text) {
+    return io::read_dnn_partitioning(text, name);
+  });
   if (!input) {
     std::printf("%s\n", format_error(input.error()).c_str());
     return false;

@@ -57,9 +57,9 @@ double ms_since(Clock::time_point start) {
 // False where the answer is wrong.
 bool place_one(const std::string& folder, const std::string& name, double seconds,
                double proof_seconds) {
-  const auto text = io::read_text_file(folder + "/" + name);
-  const auto input = text ? io::read_dnn_partitioning(*text, name)
-                          : Result<io::DnnPartitioningInput>(tl::unexpected(text.error()));
+  const auto input = io::read_text_file(folder + "/" + name).and_then([&](const std::string& text) {
+    return io::read_dnn_partitioning(text, name);
+  });
   if (!input) {
     std::printf("%s\n", format_error(input.error()).c_str());
     return false;

@@ -89,12 +89,14 @@ def checkpoint(
         stats: Module statistics (plimsoll.module_stats/1), or the name of some that come along; or an operator table
             or a partitioner's log, of which single values are chosen (`SavePolicy`).
         budget: Peak memory; of a table or log the share or the amount that may be kept. None where overhead="5%" or
-            knee=True asks.
+            knee=True asks; where nothing does, the answer is the `Frontier`.
         progress: Called with (effort, ms or None, bound or None).
         flags: Those of `plimsoll checkpoint`: peak, costs, world_size, search ("torch" is `sac_milp`), ...
     """
     answer = call("checkpoint", {"stats": stats}, {"budget": budget, **flags}, progress)
-    return (SavePolicy if answer.get("schema") == SavePolicy.SCHEMA else CheckpointPolicy)(answer)
+    if "frontier" in answer:
+        return Frontier(answer)
+    return (SavePolicy if answer.get("schema") in SavePolicy.SCHEMAS else CheckpointPolicy)(answer)
 
 
 def frontier(stats: Document, *, progress: Progress | None = None, **flags: object) -> Frontier:

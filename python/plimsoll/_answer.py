@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
+from plimsoll._errors import Error
+
 Self = TypeVar("Self", bound="Answer")
 GIB = 2**30
 
@@ -47,7 +49,7 @@ class Answer:
     """An answer of a planner, as the document that the command line writes."""
 
     document: dict[str, Any]
-    SCHEMA: ClassVar[str] = ""
+    SCHEMAS: ClassVar[tuple[str, ...]] = ()  # of documents that are such an answer
 
     @property
     def status(self) -> str:
@@ -84,15 +86,34 @@ class Answer:
             file.write(self.to_json() + "\n")
 
     @classmethod
-    def from_json(cls: type[Self], text: str) -> Self:
-        """The answer again."""
-        return cls(json.loads(text))
+    def from_json(cls: type[Self], text: str, place: str = "document") -> Self:
+        """The answer again; errors name `place`.
+
+        Raises:
+            Error: No JSON, or a document of another kind.
+        """
+        try:
+            document = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise Error("syntax", place, str(error)) from None
+        if not isinstance(document, dict):
+            raise Error("schema", place, f"expected an object, found {type(document).__name__}")
+        schema = document.get("schema")  # hand-made documents may leave it out
+        if schema is not None and schema not in cls.SCHEMAS:
+            expected = " or ".join(f'"{name}"' for name in cls.SCHEMAS)
+            raise Error(
+                "schema",
+                f"{place}#/schema",
+                f'expected {expected}, found "{schema}"',
+                f"give what {cls.__name__}.save wrote",
+            )
+        return cls(document)
 
     @classmethod
     def load(cls: type[Self], path: str | os.PathLike[str]) -> Self:
-        """From a file."""
+        """From a file; errors as of `from_json`."""
         with open(path, encoding="utf-8") as file:
-            return cls.from_json(file.read())
+            return cls.from_json(file.read(), os.fspath(path))
 
     def _rows(self) -> tuple[list[str], list[list[object]]]:
         """Head and rows of the table that a notebook shows."""

@@ -17,6 +17,19 @@ Document = Union[str, "os.PathLike[str]", Mapping[str, Any]]
 Progress = Callable[[int, Optional[float], Optional[float]], None]
 
 
+def plain(value: object) -> object:
+    """For json.dump's `default`: arrays and their scalars as lists and numbers, paths as text.
+
+    Raises:
+        TypeError: Anything else.
+    """
+    if hasattr(value, "tolist"):  # NumPy's, torch's
+        return value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
 class _Folder:
     """Documents as files for as long as a command runs."""
 
@@ -38,8 +51,11 @@ class _Folder:
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="plimsoll-")
         path = os.path.join(self._folder.name, f"{name}.json")
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(value, file)
+        try:
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(value, file, default=plain)
+        except (TypeError, ValueError) as error:
+            raise Error("value", name, str(error), "give text, numbers, lists, dicts and arrays") from None
         return path
 
     def without(self, text: str) -> str:
@@ -58,16 +74,25 @@ def call_text(
     A flag's value is a word, True for a flag without a value, None or False for none, a list to repeat it, or a
     document.
     """
+    if "help" in flags:
+        raise Error("usage", "help", "is no flag of a call", f"plimsoll {command} --help has all flags")
     with _Folder() as folder:
-        words = [command]
-        words += [folder.word(document, name) for name, document in documents.items()]
+        words = [command, "--json", "-q"]
         for name, value in flags.items():
             flag = "--" + name.replace("_", "-")
+            if hasattr(value, "tolist"):
+                value = value.tolist()
             for item in value if isinstance(value, (list, tuple)) else [value]:
                 if item is None or item is False:
                     continue
-                words += [flag] if item is True else [flag, folder.word(item, name)]
-        words += ["--json", "-q"]
+                words.append(flag if item is True else f"{flag}={folder.word(item, name)}")
+        words.append("--")  # what follows is no flag, whatever it begins with
+        words += [folder.word(document, name) for name, document in documents.items()]
+        for word in words:
+            try:
+                word.encode()
+            except UnicodeEncodeError as why:
+                raise Error("value", command, f"{word!r} is no UTF-8: {why.reason}", "rename it") from None
         code, output, errors = interruptible(lambda cancel: _native.run(words, cancel, progress))
         output, errors = folder.without(output), folder.without(errors)
     if '"plimsoll.error/1"' in output[:100]:

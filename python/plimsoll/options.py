@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from plimsoll import _native
 from plimsoll._answer import GIB, Certificate
-from plimsoll._command import Progress
+from plimsoll._command import Document, Progress, plain
 from plimsoll._errors import Error
 from plimsoll._interrupt import interruptible
 
@@ -76,6 +76,10 @@ class Settings:
             raise Error("not_found", "step_model", f"no charge '{unknown[0]}'", f"choose {_listed(STEP_MODEL)}")
         if self.time_limit_s is not None and not self.time_limit_s > 0:
             raise Error("value", "time_limit_s", f"{self.time_limit_s} is not above 0", "give seconds, or None")
+        if self.effort is not None and not 0 <= self.effort <= 2**60:
+            raise Error("value", "effort", f"{self.effort} is not from 0 to 2^60", "give moves, or None")
+        if not 0 <= self.seed < 2**64:
+            raise Error("value", "seed", f"{self.seed} is not from 0 to 2^64 - 1")
         if not self.tolerance >= 0:
             raise Error("value", "tolerance", f"{self.tolerance} is below 0", "give a gap, 1e-6 say")
 
@@ -164,6 +168,17 @@ def _step_model(given: Mapping[str, float] | None) -> list[float] | None:
 
 def search(space: _native.OptionSpace, fqns: Sequence[str], room: npt.NDArray[np.int64], settings: Settings) -> Found:
     """Searches the space; `fqns` are its tables', `room` [world_size, 3] the bytes left of each rank and tier."""
+    found = _search(space, fqns, room, settings)
+    if found.choice or not settings.strict or found.stop == "cancelled":
+        return found
+    if _search(space, fqns, room, replace(settings, strict=False, effort=0, progress=None)).choice:
+        found.explanation.append(
+            "strict=False has a plan, of options that TorchRec's runtime trains wrongly or refuses"
+        )
+    return found
+
+
+def _search(space: _native.OptionSpace, fqns: Sequence[str], room: npt.NDArray[np.int64], settings: Settings) -> Found:
     step_model = _step_model(settings.step_model)
     found = interruptible(
         lambda cancel: space.search(
@@ -171,9 +186,9 @@ def search(space: _native.OptionSpace, fqns: Sequence[str], room: npt.NDArray[np
             objective=settings.objective,
             step_model=step_model,
             keeps_hazards=not settings.strict,
-            effort=-1 if settings.effort is None else settings.effort,
+            effort=-1 if settings.effort is None else int(settings.effort),
             time_limit_s=settings.time_limit_s,
-            seed=settings.seed,
+            seed=int(settings.seed),
             tolerance=settings.tolerance,
             cancel=cancel,
             progress=settings.progress,
@@ -240,108 +255,44 @@ def explain(found: Found, tier: str, least: Mapping[str, int], capacity: int) ->
     return Refusal("\n".join(lines), tier, missing, tuple(fqn for fqn, _ in largest))
 
 
-def _shapes(entry: Mapping[str, Any]) -> list[Shape]:
-    """Sizes, with the offsets that TorchRec's order of shards implies."""
-    shapes: list[Shape] = []
-    row = column = 0
-    for rows, columns in entry["sizes"]:
-        shapes.append((rows, columns, row, column))
-        kind = entry["sharding_type"]
-        if kind in ROW_CUTS:
-            row += rows
-        if kind in ("column_wise", "table_column_wise") or (kind == "grid_shard" and row >= entry["rows"]):
-            row, column = 0, column + columns
-    return shapes
+def _text(document: Document) -> str:
+    if not isinstance(document, Mapping):
+        with open(document, encoding="utf-8") as file:
+            return file.read()
+    try:
+        return json.dumps(document, default=plain)
+    except (TypeError, ValueError) as error:
+        raise Error("value", "options", str(error), "write it by plimsoll.torchrec.dump") from None
 
 
-def _path_and_name(entry: Mapping[str, Any]) -> tuple[str, str]:
-    path = entry.get("module_path", entry["fqn"].rpartition(".")[0])
-    return path, entry["fqn"][len(path) + 1 :]
-
-
-def _model(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What the search must know of the modules: which tables are pooled by their mean."""
-    modules: dict[str, dict[str, Any]] = {}
-    for entry in document["options"]:
-        if not entry.get("is_pooled", True):
-            continue
-        path, name = _path_and_name(entry)
-        modules.setdefault(path, {})[name] = {
-            "name": name,
-            "num_embeddings": entry["rows"],
-            "embedding_dim": entry["columns"],
-            "pooling": entry.get("pooling", "sum"),
-        }
-    return {"modules": [{"path": path, "tables": list(tables.values())} for path, tables in modules.items()]}
-
-
-def read(document: Mapping[str, Any]) -> tuple[_native.OptionSpace, list[str]]:
-    """The native space of a dump, and the fqns of its tables.
-
-    Raises:
-        Error: Another kind of document, options of a table apart, unlike column blocks.
-    """
-    if document.get("schema") != SCHEMA:
-        raise Error("schema", "options", f"not a {SCHEMA} document", "write it by plimsoll.torchrec.dump")
-    space = _native.make_space(
-        document["world_size"],
-        document["local_world_size"],
-        document.get("group_size", document["local_world_size"]),
-        document.get("compute_device", "cuda"),
-        json.dumps(_model(document)),
-    )
-    classes: list[Cost] = []
-    for hbm, ddr, ssd, total, *components in document["shard_classes"]:
-        perf = components or (total, 0, 0, 0, 0)
-        classes.append(((hbm, ddr, ssd), (*map(float, perf), 0.0)))
-    fqns: list[str] = []
-    for fqn, entries in groupby(document["options"], key=lambda entry: entry["fqn"]):
-        if fqn in fqns:
-            raise Error("conflict", "options", f"the options of {fqn} do not stand together")
-        fqns.append(fqn)
-        table = -1
-        for entry in entries:
-            if table < 0:
-                path, name = _path_and_name(entry)
-                group = entry.get("group") or fqn
-                table = space.add_table(
-                    fqn,
-                    name,
-                    path,
-                    "" if group == fqn else group,
-                    entry["rows"],
-                    entry["columns"],
-                    entry.get("is_pooled", True),
-                )
-            blocks, runs, perfs = runs_of(entry["sharding_type"], _shapes(entry), (classes[c] for c in entry["shards"]))
-            space.add_option(table, entry["sharding_type"], entry["compute_kernel"], blocks, runs, perfs)
-    return space, fqns
-
-
-def plan(document: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
-    """Plans a dump; keywords are those of `Settings`.
+def plan(document: Document, **settings: Any) -> dict[str, Any]:
+    """Plans a dump, a document or its path; keywords are those of `Settings`.
 
     Returns:
         {"status", "plan": [{"fqn", "option": index into the dump's, "ranks"}], "rating", "bound", "certificate", ...};
         "plan" is absent where there is none.
+
+    Raises:
+        Error: Another kind of document, or what docs/formats.md does not allow in one.
     """
-    space, fqns = read(document)
-    found = search(space, fqns, np.asarray(document["room"], dtype=np.int64), Settings(**settings))
+    wanted = Settings(**settings)
+    space, fqns, position, room, context_hash = _native.read_space(_text(document))
+    found = search(space, fqns, np.array(room, dtype=np.int64), wanted)
     answer: dict[str, Any] = {
         "schema": "plimsoll.torchrec_answer/1",
         "status": found.status,
         "certificate": vars(found.certificate),
         "explanation": found.explanation,
         "warnings": [{"code": code, "place": place, "message": message} for code, place, message in found.warnings],
-        "context_hash": document.get("context_hash"),
+        "context_hash": context_hash,
     }
     if found.choice:
-        world = range(document["world_size"])
+        everywhere = list(range(len(room)))
         answer["plan"] = [
             {
                 "fqn": fqn,
-                "option": option,
-                "ranks": list(world) if document["options"][option]["sharding_type"] in UNIFORM else ranks,
+                "option": position[option],
+                "ranks": everywhere if space.describe(option)[1] in UNIFORM else ranks,
             }
             for fqn, (option, ranks) in found.choice.items()
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,7 @@ def _ranks_text(ranks: list[dict[str, int]]) -> str:
 class ShardingPlan(Answer):
     """Which rank holds which shard of which embedding table."""
 
-    SCHEMA = "plimsoll.plan/1"
+    SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.plan/1",)
 
     @property
     def tables(self) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ class ShardingPlan(Answer):
 class CheckpointPolicy(Answer):
     """Which activations are kept and which recomputed, under one budget."""
 
-    SCHEMA = "plimsoll.checkpoint_policy/1"
+    SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.checkpoint_policy/1",)
 
     @property
     def units(self) -> list[dict[str, Any]]:
@@ -151,7 +151,7 @@ class CheckpointPolicy(Answer):
 class SavePolicy(CheckpointPolicy):
     """Which single values are kept: of an operator table, or of a partitioner's log; in the input's own units."""
 
-    SCHEMA = "plimsoll.save_policy/1"
+    SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.save_policy/1",)
 
     @property
     def values(self) -> list[dict[str, Any]]:
@@ -196,6 +196,8 @@ class SavePolicy(CheckpointPolicy):
 
 class Frontier(CheckpointPolicy):
     """The least time of recomputing for every peak."""
+
+    SCHEMAS: ClassVar[tuple[str, ...]] = CheckpointPolicy.SCHEMAS + SavePolicy.SCHEMAS
 
     def _points(self, *names: str) -> list[float]:
         points = self.document.get("frontier", [])
@@ -243,7 +245,7 @@ class Frontier(CheckpointPolicy):
 class Placement(Answer):
     """Which device runs which operators."""
 
-    SCHEMA = "plimsoll.placement/1"
+    SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.placement/1", "plimsoll.pipeline_plan/1")
 
     @property
     def objective(self) -> str:
@@ -313,6 +315,11 @@ class Placement(Answer):
 
 class CheckReport(Answer):
     """What a judge that shares nothing with the searches says of a plan."""
+
+    SCHEMAS: ClassVar[tuple[str, ...]] = tuple(
+        f"plimsoll.{kind}_report/1"
+        for kind in ("check", "checkpoint_check", "placement_check", "partition_check", "pipeline_check")
+    )
 
     @property
     def is_right(self) -> bool:

@@ -23,6 +23,7 @@
 #include "plimsoll/core/version.h"
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/topology_json.h"
+#include "plimsoll/io/torchrec_options_json.h"
 
 namespace nb = nanobind;
 
@@ -185,6 +186,9 @@ embedding::Model read_model(const std::string& text) {
 // An empty space; options are added as a planner has them.
 OptionSpace make_space(int world_size, int local_world_size, int group_size,
                        const std::string& compute_device, const std::string& model) {
+  if (world_size < 1 || local_world_size < 1 || group_size < 1) {
+    raise({ErrorCode::kValue, "topology", "a world, a host or a domain without ranks", "", ""});
+  }
   OptionSpace space;
   space.options.world_size = world_size;
   space.options.local_world_size = local_world_size;
@@ -197,6 +201,23 @@ OptionSpace make_space(int world_size, int local_world_size, int group_size,
   if (compute_device == "cpu") spec.compute_device = topology::ComputeDevice::kCpu;
   space.topology = take(topology::make_topology(spec, false, true));
   return space;
+}
+
+// A dump of a planner's options: (space, fqns of its tables, each option's place in the dump's
+// list, [hbm, ddr, ssd] left of every rank, hash of the planner's context).
+nb::tuple read_space(const std::string& text) {
+  io::TorchrecOptions dump = take(io::read_torchrec_options(text, "options"));
+  OptionSpace space;
+  space.options = std::move(dump.options);
+  space.model = std::move(dump.model);
+  space.topology = std::move(dump.room);
+  std::vector<std::string> fqns;
+  for (const auto& table : space.options.tables) fqns.push_back(table.fqn);
+  std::vector<std::array<Bytes, 3>> room;
+  for (const Storage& left : space.topology.devices) {
+    room.push_back({left.hbm, left.ddr, left.ssd});
+  }
+  return nb::make_tuple(std::move(space), fqns, dump.position, room, dump.context_hash);
 }
 
 // What our enumerator makes of a model for a topology, as a release of TorchRec would.
@@ -340,7 +361,7 @@ nb::dict search_space(const OptionSpace& space, const RoomArray& room, const std
   const std::vector<Storage> left = to_room(space, room);
   embedding::BalancedOptions options;
   options.bridge.objective = objective_of(objective);
-  options.bridge.keeps_hazards = keeps_hazards;
+  options.bridge.keeps_hazards = options.may_keep_hazards = keeps_hazards;
   options.keeps_reference_rating = true;
   if (step_model) {
     const auto& [kernels, collectives, type, output_byte, table, floor] = *step_model;
@@ -412,6 +433,7 @@ NB_MODULE(_native, module) {
       .def("place", place, nb::arg("room"), nb::arg("options"), nb::arg("effort"));
   module.def("make_space", make_space, nb::arg("world_size"), nb::arg("local_world_size"),
              nb::arg("group_size"), nb::arg("compute_device"), nb::arg("model"));
+  module.def("read_space", read_space, nb::arg("text"));
   module.def("enumerate_space", enumerate_space, nb::arg("model"), nb::arg("topology"),
              nb::arg("cost_model"), nb::arg("batch_size"));
 }

@@ -122,6 +122,7 @@ class Judge {
     if (stated_.certificate) {
       compare("objective", stated_.certificate->objective, value_of(times, bridge.objective));
     }
+    judge_status();
     if (bridge.rating_cap && !(times.rating <= *bridge.rating_cap * (1 + kTolerance))) {
       add(ViolationCode::kRatingAboveCap, fmt::format("at most {} ms", *bridge.rating_cap),
           fmt::format("{} ms", times.rating),
@@ -152,6 +153,16 @@ class Judge {
   }
 
  private:
+  void judge_status() {
+    if (stated_.status != SolveStatus::kOptimal) return;
+    const std::optional<double> gap =
+        stated_.certificate ? stated_.certificate->gap() : std::nullopt;
+    if (gap && *gap <= stated_.tolerance + kTolerance) return;
+    add(ViolationCode::kBoundNotProved, fmt::format("a gap of at most {}", stated_.tolerance),
+        gap ? fmt::format("{}", *gap) : "no bound",
+        "the plan is said to be optimal, and its bound does not show it");
+  }
+
   std::optional<double> lower_bound() const {
     return stated_.certificate ? stated_.certificate->lower_bound : std::nullopt;
   }
@@ -194,7 +205,9 @@ Result<BalanceReport> judge(const embedding::PlanningProblem* problem,
                             const StatedBalance& stated) {
   BalanceReport report;
   Judge judge(stated, report);
-  if (plan != nullptr) report.violations = find_broken_rules(*plan, stated.options.bridge);
+  if (plan != nullptr)
+    report.violations =
+        find_broken_rules(*plan, stated.options.bridge, bridge.problem.ranks_per_host);
   if (plan != nullptr && sharding != nullptr && sharding->violations.empty()) {
     PLIMSOLL_ASSIGN(report.times,
                     times_of(problem, *plan, *sharding, stated.options.bridge.step_model));
@@ -218,7 +231,7 @@ Result<BalanceReport> check_balance(const embedding::BridgeInput& input,
                                     const embedding::ShardingPlan* plan,
                                     const CheckReport* sharding, const StatedBalance& stated) {
   PLIMSOLL_ASSIGN(const embedding::PlacementBridge bridge,
-                  make_placement_bridge(input, stated.options.bridge));
+                  make_bounded_bridge(input, stated.options.bridge));
   return judge(nullptr, bridge, plan, sharding, stated);
 }
 

@@ -158,6 +158,14 @@ void find_refusals(const TableCase& table, Findings& findings) {
   if (on_cpu && kernel == ComputeKernel::kDense && is_sequence(*table.module)) {
     refuse("the dense kernel of the cpu pools its outputs, a sequence module must not");
   }
+  const ShardingType type = table.sharding->sharding_type;
+  const bool is_in_tower = table.module->kind == ModuleKind::kEmbeddingTower ||
+                           table.module->kind == ModuleKind::kEmbeddingTowerCollection;
+  if (is_sequence(*table.module) && !is_in_tower &&
+      (type == ShardingType::kTableRowWise || type == ShardingType::kTableColumnWise ||
+       type == ShardingType::kGridShard)) {
+    refuse(fmt::format("a sequence module has no {}", to_string(type)));
+  }
   const bool is_fused = kernel == ComputeKernel::kFused || kernel == ComputeKernel::kFusedUvm ||
                         kernel == ComputeKernel::kFusedUvmCaching;
   if (on_cpu && is_fused && optimizer == Optimizer::kAdam) {

@@ -8,6 +8,7 @@
 #include "plimsoll/embedding/perf_model.h"
 #include "plimsoll/solve/balanced_placement.h"
 #include "plimsoll/solve/bound_placement.h"
+#include "plimsoll/solve/effort_clock.h"
 
 namespace plimsoll::embedding {
 namespace {
@@ -79,15 +80,17 @@ class FrontierSearch {
       const Bytes middle = low + (high - low) / 2;
       BridgeOptions settings = options_.bridge;
       settings.max_hbm = middle;
-      PLIMSOLL_ASSIGN(const PlacementBridge bridge, make_placement_bridge(input(), settings));
+      settings.keeps_hazards = result_.unlimited.keeps_hazards;
+      PLIMSOLL_ASSIGN(const PlacementBridge bridge, make_bounded_bridge(input(), settings));
       if (bridge.is_tighter) return 0;  // what does not fit there may fit otherwise
+      if (solve::is_stopped(context_)) return low + 1;
       solve::BoundOptions quick;
       quick.use_windows = quick.use_patterns = quick.use_branching = false;
       quick.max_cases = 1;
       const bool fits = !solve::bound_placement(bridge.problem, quick, context_).is_infeasible();
       (fits ? high : low) = middle;
     }
-    return high;
+    return low + 1;
   }
 
   // From the top down, so that every plan that fits is a start for the next.
@@ -101,6 +104,9 @@ class FrontierSearch {
     for (int i = num_limits_ - 1; i >= 0; --i) {
       const auto limit = static_cast<Bytes>(std::exp(low + (high - low) * i / num_limits_));
       BalancedOptions options = options_;
+      options.bridge.keeps_hazards =
+          result_.unlimited.keeps_hazards;  // one curve, one kind of plan
+      options.may_keep_hazards = false;
       options.stops.clear();  // they are of the plan without a limit
       options.bridge.max_hbm = std::clamp(limit, least, top - 1);
       PLIMSOLL_ASSIGN(

@@ -74,6 +74,7 @@ void record_balanced(const BalancedOptions& options, const BalancedResult& resul
   if (result.rating_cap) recorded["rating_cap"] = fmt::format("{}", *result.rating_cap);
   recorded["step_model"] = write_step_model(bridge.step_model);
   recorded["max_column_blocks"] = fmt::format("{}", options.max_column_blocks);
+  if (result.keeps_hazards) recorded["keeps_hazards"] = "true";
   recorded["pools_ddr"] = bridge.pools_ddr ? "true" : "false";
   recorded["uses_reference"] = options.uses_reference ? "true" : "false";
 }
@@ -99,6 +100,7 @@ Result<BalancedOptions> read_balanced_record(const Record& recorded) {
   }
   PLIMSOLL_RETURN_IF_ERROR(read_key(recorded, "max_column_blocks", options.max_column_blocks));
   read_flag(recorded, "keeps_reference_rating", options.keeps_reference_rating);
+  read_flag(recorded, "keeps_hazards", bridge.keeps_hazards);
   read_flag(recorded, "pools_ddr", bridge.pools_ddr);
   read_flag(recorded, "uses_reference", options.uses_reference);
   return options;

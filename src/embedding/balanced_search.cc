@@ -9,6 +9,7 @@
 #include "plimsoll/core/clock_share.h"
 #include "plimsoll/embedding/balanced_record.h"
 #include "plimsoll/solve/balanced_placement.h"
+#include "plimsoll/solve/effort_clock.h"
 
 namespace plimsoll::embedding {
 namespace {
@@ -63,8 +64,8 @@ class BalancedSearch {
     // Most is the wide space's, which starts from the best plan of the narrow one.
     PLIMSOLL_RETURN_IF_ERROR(search_space(is_wide ? 1.0 / kNarrowShare : 1, !is_wide));
     if (is_wide) {
-      PLIMSOLL_RETURN_IF_ERROR(widen());
-      PLIMSOLL_RETURN_IF_ERROR(search_space(1, true));
+      PLIMSOLL_ASSIGN(const bool has_begun, widen());
+      if (has_begun) PLIMSOLL_RETURN_IF_ERROR(search_space(1, true));
     }
     finish();
     return std::move(result_);
@@ -96,7 +97,9 @@ class BalancedSearch {
     if (!planning.reservation || planning.enumeration.options.tables.empty()) return {};
     const StopReason stop = planning.outcome.stop;
     result_.is_reference_whole = options_.uses_reference && stop == StopReason::kFinished;
-    const bool is_cut = stop == StopReason::kDeadline || stop == StopReason::kCancelled;
+    const bool is_replayed = !options_.stops.empty() && options_.stops.front() >= 0;
+    const bool is_cut = stop == StopReason::kDeadline || stop == StopReason::kCancelled ||
+                        (stop == StopReason::kEffort && is_replayed);
     result_.stops.push_back(is_cut ? planning.num_proposals : -1);
     if (is_cut) stop_ = stop;
     planning.failure.reset();
@@ -120,16 +123,48 @@ class BalancedSearch {
     return limits;
   }
 
-  Result<void> widen() {
+  // To the options of every width; false where the clock leaves no time for them, and then what is
+  // proved of the default options says nothing of all.
+  Result<bool> widen() {
     EnumerationOptions wide = problem_.enumeration;
     wide.batch_size = problem_.batch_size;
     wide.max_column_blocks = options_.max_column_blocks;
-    PLIMSOLL_ASSIGN(Enumeration enumeration, enumerate(estimator_, problem_.model, wide));
+    Enumeration enumeration;
+    enumeration.is_cut = is_replayed_stop(0);
+    if (!enumeration.is_cut) {
+      PLIMSOLL_ASSIGN(enumeration, enumerate(estimator_, problem_.model, wide, context_));
+    }
+    if (enumeration.is_cut || solve::is_stopped(context_)) {
+      leave_wide_options_out();
+      return false;
+    }
     const OptionSet& old = result_.planning.enumeration.options;
     if (best_) best_ = translate(old, *best_, enumeration.options);
     if (reference_) reference_ = translate(old, *reference_, enumeration.options);
     result_.planning.enumeration = std::move(enumeration);
-    return {};
+    return true;
+  }
+
+  // Did the run that is replayed stop the next search there?
+  bool is_replayed_stop(std::int64_t effort) const {
+    const std::size_t next = result_.stops.size();
+    return next < options_.stops.size() && options_.stops[next] == effort;
+  }
+
+  void leave_wide_options_out() {
+    result_.stops.push_back(0);
+    result_.bound.reset();
+    Outcome<ShardingPlan>& outcome = result_.planning.outcome;
+    outcome.certificate.lower_bound.reset();
+    outcome.certificate.proof.clear();
+    outcome.explanation = {};
+    outcome.status = best_ ? SolveStatus::kFeasible : SolveStatus::kLimit;
+    if (stop_ == StopReason::kFinished) {
+      stop_ = context_.is_cancelled()       ? StopReason::kCancelled
+              : context_.is_past_deadline() ? StopReason::kDeadline
+                                            : StopReason::kEffort;
+    }
+    outcome.stop = stop_;
   }
 
   BridgeInput input() const {
@@ -160,6 +195,7 @@ class BalancedSearch {
                     balance_options(input(), options, starts, search, share_clock(context_, part)));
     result_.effort += found.effort;
     result_.rating_cap = found.rating_cap;
+    result_.keeps_hazards = found.keeps_hazards;
     result_.bound = std::move(found.bound);
     result_.stops.insert(result_.stops.end(), found.stops.begin(), found.stops.end());
     best_ = found.outcome.plan;
@@ -261,7 +297,7 @@ Result<PlacementBridge> make_bounded_problem(const PlanningProblem& problem,
   enumeration.batch_size = problem.batch_size;
   enumeration.max_column_blocks = options.max_column_blocks;
   PLIMSOLL_ASSIGN(const Enumeration options_of, enumerate(estimator, problem.model, enumeration));
-  return make_placement_bridge(
+  return make_bounded_bridge(
       {&options_of.options, &reservation.topology, &problem.model, &estimator, options_of.profiles},
       options.bridge);
 }

@@ -62,7 +62,7 @@ std::vector<std::optional<std::int64_t>> min_partitions(ShardingType type, std::
   std::vector<std::optional<std::int64_t>> widths{constrained};
   if (!is_column_cut(type)) return widths;
   const std::int64_t given = column_width(columns, constrained);
-  for (std::int64_t blocks = 2; blocks <= std::min(max_column_blocks, columns / 4); ++blocks) {
+  for (std::int64_t blocks = 1; blocks <= std::min(max_column_blocks, columns / 4); ++blocks) {
     const std::int64_t width = columns / blocks;
     if (columns % blocks == 0 && width > 0 && width % 4 == 0 && width != given) {
       widths.emplace_back(width);
@@ -243,7 +243,7 @@ Result<void> enumerate_table(const Estimator& estimator, const Model& model, int
 }  // namespace
 
 Result<Enumeration> enumerate(const Estimator& estimator, const Model& model,
-                              const EnumerationOptions& options) {
+                              const EnumerationOptions& options, const RunContext& context) {
   const Topology& topology = estimator.topology();
   Enumeration result;
   std::optional<Error> estimate_error;
@@ -254,6 +254,10 @@ Result<Enumeration> enumerate(const Estimator& estimator, const Model& model,
   for (const int module : visit_order(model, options.breadth_first)) {
     const Module& owner = model.modules[static_cast<std::size_t>(module)];
     for (const int table : table_order(owner)) {
+      if (context.is_cancelled() || context.is_past_deadline()) {
+        result.is_cut = true;
+        return result;
+      }
       auto done = enumerate_table(estimator, model, module, table, options, result, estimate_error);
       if (!done) {
         const Table& culprit = owner.tables[static_cast<std::size_t>(table)];

@@ -67,9 +67,9 @@ void drop_host_choices(std::vector<Candidate>& candidates) {
   });
 }
 
-// All column shards on the ranks of a host in turn.
+// All column shards on the ranks of a host in turn, from one of them on.
 std::vector<PieceRun> spread_over_host(const PieceRun& shard, std::int64_t num_shards,
-                                       std::int64_t ranks) {
+                                       std::int64_t ranks, std::int64_t first) {
   std::vector<PieceRun> runs;
   const auto add = [&](std::int64_t count, std::int64_t shards) {
     if (count == 0) return;
@@ -78,8 +78,13 @@ std::vector<PieceRun> spread_over_host(const PieceRun& shard, std::int64_t num_s
     for (std::size_t t = 0; t < run.bytes.size(); ++t) run.bytes[t] = shard.bytes[t] * shards;
     runs.push_back(std::move(run));
   };
-  add(num_shards % ranks, num_shards / ranks + 1);
-  add(ranks - num_shards % ranks, num_shards / ranks);
+  const std::int64_t all = num_shards / ranks;
+  const std::int64_t more = num_shards % ranks;  // ranks with one more
+  const std::int64_t wrapped = std::max<std::int64_t>(first + more - ranks, 0);
+  add(wrapped, all + 1);
+  add(first - wrapped, all);
+  add(more - wrapped, all + 1);
+  add(ranks - first - (more - wrapped), all);
   return runs;
 }
 
@@ -97,8 +102,34 @@ bool is_whole(const UnitChoice& choice) {
 
 }  // namespace
 
-std::vector<Candidate> OptionChoices::choices_of(const TableOptions& table) {
-  const bool has_better_columns = has_columns(table);
+OptionChoices::OptionChoices(const OptionSet& options, const BridgeOptions& settings,
+                             const std::vector<bool>& is_left_out,
+                             const std::vector<std::vector<int>>& causes, const PieceLoads& loads,
+                             solve::PlacementProblem& problem)
+    : options_(options),
+      settings_(settings),
+      is_left_out_(is_left_out),
+      causes_of_option_(causes),
+      loads_(loads),
+      problem_(problem) {
+  if (settings.objective != BalanceObjective::kTime) return;
+  for (const Option& option : options.options) {
+    const auto index = static_cast<std::size_t>(&option - options.options.data());
+    const TableOptions& table = options.tables[static_cast<std::size_t>(option.table)];
+    if (!is_left_out[index] && option.sharding_type == ShardingType::kTableColumnWise &&
+        !has_columns_like(table, option)) {
+      needs_host_columns_.insert(table.module_path);
+    }
+  }
+}
+
+bool OptionChoices::is_one_host() const {
+  return problem_.num_hosts() == 1 && problem_.ranks_per_host == problem_.num_ranks;
+}
+
+std::vector<Candidate> OptionChoices::choices_of(const TableOptions& table, bool is_alone) {
+  // Of a module that needs columns on a host the others may share the charge.
+  const bool may_share = needs_host_columns_.contains(table.module_path);
   std::vector<Candidate> candidates;
   for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
     if (is_left_out_[static_cast<std::size_t>(o)]) continue;
@@ -108,13 +139,37 @@ std::vector<Candidate> OptionChoices::choices_of(const TableOptions& table) {
                              type == ShardingType::kTableColumnWise ||
                              type == ShardingType::kGridShard;
     if (is_of_hosts && problem_.num_hosts() == 0) continue;
-    if (type == ShardingType::kTableColumnWise && has_better_columns) continue;
-    candidates.push_back({choice_of(table, option), {o}});
+    if (type == ShardingType::kTableColumnWise && !may_share && has_columns_like(table, option)) {
+      continue;
+    }
+    Candidate candidate{choice_of(table, option), {o}};
+    if (type == ShardingType::kTableColumnWise) {
+      add_columns(option, candidate, is_alone, candidates);
+    } else {
+      candidates.push_back(std::move(candidate));
+    }
   }
-  if (problem_.num_hosts() == 1 && problem_.ranks_per_host == problem_.num_ranks) {
-    drop_host_choices(candidates);
-  }
+  if (is_alone && is_one_host()) drop_host_choices(candidates);
   return candidates;
+}
+
+// `whole`: the columns on any ranks.
+void OptionChoices::add_columns(const Option& option, const Candidate& whole, bool is_alone,
+                                std::vector<Candidate>& candidates) {
+  const int ranks = problem_.ranks_per_host;
+  if (is_alone && (is_one_host() || settings_.is_for_bound)) {
+    candidates.push_back(whole);
+    return;
+  }
+  is_tighter_ |= option.column_blocks > 1;
+  const bool is_even = option.column_blocks % ranks == 0;
+  for (int first = 0; first < (is_alone && !is_even ? ranks : 1); ++first) {
+    Candidate& candidate = candidates.emplace_back(whole);
+    candidate.choice.spread = Spread::kHost;
+    candidate.choice.runs =
+        spread_over_host(loads_.runs_of(option).front(), option.column_blocks, ranks, first);
+    candidate.first_rank = first;
+  }
 }
 
 UnitChoice OptionChoices::choice_of(const TableOptions& table, const Option& option) {
@@ -122,6 +177,7 @@ UnitChoice OptionChoices::choice_of(const TableOptions& table, const Option& opt
   switch (option.sharding_type) {
     case ShardingType::kTableWise:
     case ShardingType::kColumnWise:
+    case ShardingType::kTableColumnWise:
       for (PieceRun& run : choice.runs) run.count *= option.column_blocks;
       break;
     case ShardingType::kTableRowWise:
@@ -129,27 +185,38 @@ UnitChoice OptionChoices::choice_of(const TableOptions& table, const Option& opt
       choice.spread = Spread::kHost;
       choice.num_blocks = option.column_blocks;
       break;
-    case ShardingType::kTableColumnWise:
-      choice.spread = Spread::kHost;
-      choice.runs =
-          spread_over_host(choice.runs.front(), option.column_blocks, problem_.ranks_per_host);
-      break;
     case ShardingType::kRowWise:
     case ShardingType::kDataParallel:
       choice.spread = Spread::kUniform;
       break;
   }
+  choice.causes = causes_of_option_[static_cast<std::size_t>(&option - options_.options.data())];
   if (settings_.objective == BalanceObjective::kTime) {
-    choice.causes = {cause_of(table, option.sharding_type)};
+    choice.causes.push_back(cause_of(table, option.sharding_type));
   }
   return choice;
 }
 
-bool OptionChoices::has_columns(const TableOptions& table) const {
+// The same columns, anywhere and no heavier.
+bool OptionChoices::has_columns_like(const TableOptions& table, const Option& host_columns) const {
   for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
-    const auto index = static_cast<std::size_t>(o);
-    if (!is_left_out_[index] &&
-        options_.options[index].sharding_type == ShardingType::kColumnWise) {
+    const Option& option = options_.options[static_cast<std::size_t>(o)];
+    if (!is_left_out_[static_cast<std::size_t>(o)] &&
+        option.sharding_type == ShardingType::kColumnWise &&
+        option.compute_kernel == host_columns.compute_kernel &&
+        option.column_blocks == host_columns.column_blocks &&
+        is_no_heavier(loads_.runs_of(option), loads_.runs_of(host_columns))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool OptionChoices::has_host_columns(const TableOptions& table) const {
+  for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
+    const Option& option = options_.options[static_cast<std::size_t>(o)];
+    if (!is_left_out_[static_cast<std::size_t>(o)] && option.column_blocks > 1 &&
+        option.sharding_type == ShardingType::kTableColumnWise) {
       return true;
     }
   }
@@ -157,8 +224,8 @@ bool OptionChoices::has_columns(const TableOptions& table) const {
 }
 
 int OptionChoices::cause_of(const TableOptions& table, ShardingType type) {
-  const auto [entry, is_new] =
-      causes_.try_emplace({table.module_path, type}, static_cast<int>(problem_.charges.size()));
+  const auto [entry, is_new] = cause_of_type_.try_emplace(
+      {table.module_path, type}, static_cast<int>(problem_.charges.size()));
   if (is_new) problem_.charges.push_back(settings_.step_model.ms_per_sharding_type);
   return entry->second;
 }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,34 +19,41 @@ namespace plimsoll::embedding {
 struct Candidate {
   solve::UnitChoice choice;
   std::vector<std::int32_t> options;  // [tables of the unit]
+  int first_rank = 0;                 // of a host, on which columns begin
 };
 
 class OptionChoices {
  public:
   // Charges of causes (a sharding type in a module) are added to the problem, whose ranks are
-  // described, as they come up.
+  // described, as they come up; `causes` of options are there already.
   OptionChoices(const OptionSet& options, const BridgeOptions& settings,
-                const std::vector<bool>& is_left_out, const PieceLoads& loads,
-                solve::PlacementProblem& problem)
-      : options_(options),
-        settings_(settings),
-        is_left_out_(is_left_out),
-        loads_(loads),
-        problem_(problem) {}
+                const std::vector<bool>& is_left_out, const std::vector<std::vector<int>>& causes,
+                const PieceLoads& loads, solve::PlacementProblem& problem);
 
-  std::vector<Candidate> choices_of(const TableOptions& table);
+  // `is_alone`: the table is a unit.
+  std::vector<Candidate> choices_of(const TableOptions& table, bool is_alone);
+  // Several column shards that must stand on one host?
+  bool has_host_columns(const TableOptions& table) const;
+  // Some columns were placed in fewer ways than there are.
+  bool is_tighter() const { return is_tighter_; }
 
  private:
   solve::UnitChoice choice_of(const TableOptions& table, const Option& option);
-  bool has_columns(const TableOptions& table) const;
+  void add_columns(const Option& option, const Candidate& whole, bool is_alone,
+                   std::vector<Candidate>& candidates);
+  bool has_columns_like(const TableOptions& table, const Option& host_columns) const;
+  bool is_one_host() const;
   int cause_of(const TableOptions& table, ShardingType type);
 
   const OptionSet& options_;
   const BridgeOptions& settings_;
-  const std::vector<bool>& is_left_out_;  // [options]
+  const std::vector<bool>& is_left_out_;                   // [options]
+  const std::vector<std::vector<int>>& causes_of_option_;  // [options] ascending
   const PieceLoads& loads_;
   solve::PlacementProblem& problem_;
-  std::map<std::pair<std::string, ShardingType>, int> causes_;
+  std::map<std::pair<std::string, ShardingType>, int> cause_of_type_;
+  std::set<std::string> needs_host_columns_;  // of kTime: modules some table of which lacks others
+  bool is_tighter_ = false;
 };
 
 // Sorted by their loads' sum. Precondition: candidates of other tables.

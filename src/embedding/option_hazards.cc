@@ -13,6 +13,12 @@ bool is_row_wise_kind(ShardingType type) {
   return type == ShardingType::kRowWise || type == ShardingType::kTableRowWise;
 }
 
+// Cut within or over hosts: of pooled tables alone.
+bool is_host_cut(ShardingType type) {
+  return type == ShardingType::kTableRowWise || type == ShardingType::kTableColumnWise ||
+         type == ShardingType::kGridShard;
+}
+
 // What the model says of a table of the option set; null pointers where there is no model.
 struct Given {
   const Module* module = nullptr;
@@ -30,6 +36,12 @@ Given find_given(const Model& model, const TableOptions& table) {
   given.is_mean_pooled = given.table->pooling == Pooling::kMean && table.is_pooled &&
                          !is_quantised(given.module->kind);
   return given;
+}
+
+bool is_in_tower(const TableOptions& table, const Given& given) {
+  return !table.dependency.empty() ||
+         (given.module != nullptr && (given.module->kind == ModuleKind::kEmbeddingTower ||
+                                      given.module->kind == ModuleKind::kEmbeddingTowerCollection));
 }
 
 // Blocks of ceil(rows / parts), none of them empty: the only cut that the runtime knows, but for
@@ -53,14 +65,14 @@ class HazardFinder {
   HazardFinder(const OptionSet& options, const topology::Topology& topology, const Model& model)
       : options_(options), topology_(topology), model_(model) {}
 
-  std::vector<bool> find() {
+  OptionHazards find() {
     is_hazardous_.assign(options_.options.size(), false);
     for (const TableOptions& table : options_.tables) {
       const Given given = find_given(model_, table);
       for_each_option(table, [&](const Option& option) { return is_bad(table, given, option); });
     }
     find_mixed_rows();
-    return std::move(is_hazardous_);
+    return {std::move(is_hazardous_), std::move(row_choices_)};
   }
 
  private:
@@ -77,6 +89,9 @@ class HazardFinder {
     if (is_key_value(option.compute_kernel) && option.sharding_type == ShardingType::kColumnWise &&
         option.column_blocks > 1) {
       return true;  // two column shards on one rank are refused
+    }
+    if (!table.is_pooled && is_host_cut(option.sharding_type) && !is_in_tower(table, given)) {
+      return true;  // a sequence module has no such cut; of towers that is not known
     }
     if (given.module == nullptr) {
       return is_row_cut(option.sharding_type) && !is_plain_row_cut(shards, table.shape.rows);
@@ -103,7 +118,7 @@ class HazardFinder {
                                 topology_.compute_device == topology::ComputeDevice::kCpu;
     if (is_quantised(given.module->kind)) return false;
     if (has_width_rule && option.compute_kernel != ComputeKernel::kDense && !shards.runs.empty() &&
-        option.column_blocks > 1 && shards.runs.front().columns % 4 != 0) {
+        shards.runs.front().columns % 4 != 0) {
       return true;
     }
     if (!is_row_cut(option.sharding_type) || given.table->dynamic_embedding) return false;
@@ -125,23 +140,37 @@ class HazardFinder {
       }
     }
     for (const auto& [collection, tables] : collections) {
-      if (tables.size() < 2) continue;
+      const auto is_mean = [&](const auto* table) {
+        return find_given(model_, *table).is_mean_pooled;
+      };
+      if (tables.size() < 2 || std::none_of(tables.begin(), tables.end(), is_mean)) continue;
       const bool needs_rows = std::any_of(tables.begin(), tables.end(), [&](const auto* table) {
-        return find_given(model_, *table).is_mean_pooled && has_only_rows(*table);
+        return is_mean(table) && has_only(*table, true);
       });
+      const bool has_rows = std::none_of(
+          tables.begin(), tables.end(), [&](const auto* table) { return has_only(*table, false); });
+      RowChoice choice;
       for (const TableOptions* table : tables) {
-        if (!needs_rows && !find_given(model_, *table).is_mean_pooled) continue;
         for_each_option(*table, [&](const Option& option) {
-          return is_row_wise_kind(option.sharding_type) != needs_rows;
+          const auto index = static_cast<std::size_t>(&option - options_.options.data());
+          const bool is_row = is_row_wise_kind(option.sharding_type);
+          if (is_row && !is_mean(table)) return false;
+          if (needs_rows || !has_rows) return is_row != needs_rows;
+          auto& side = is_row ? choice.rows : choice.others;
+          if (!is_hazardous_[index]) side.push_back(static_cast<std::int32_t>(index));
+          return false;
         });
       }
+      if (!choice.rows.empty()) row_choices_.push_back(std::move(choice));
     }
   }
 
-  bool has_only_rows(const TableOptions& table) const {
+  // Are all options that are left cut by rows, or none of them?
+  bool has_only(const TableOptions& table, bool rows) const {
     for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
       const auto index = static_cast<std::size_t>(o);
-      if (!is_hazardous_[index] && !is_row_wise_kind(options_.options[index].sharding_type)) {
+      if (!is_hazardous_[index] &&
+          is_row_wise_kind(options_.options[index].sharding_type) != rows) {
         return false;
       }
     }
@@ -152,13 +181,29 @@ class HazardFinder {
   const topology::Topology& topology_;
   const Model& model_;
   std::vector<bool> is_hazardous_;
+  std::vector<RowChoice> row_choices_;
 };
 
 }  // namespace
 
-std::vector<bool> find_hazardous_options(const OptionSet& options,
-                                         const topology::Topology& topology, const Model& model) {
+OptionHazards find_option_hazards(const OptionSet& options, const topology::Topology& topology,
+                                  const Model& model) {
   return HazardFinder(options, topology, model).find();
+}
+
+bool holds_hazard(const OptionHazards& hazards, std::span<const std::int32_t> taken) {
+  const auto takes = [&taken](const std::vector<std::int32_t>& options) {
+    return std::any_of(taken.begin(), taken.end(), [&options](std::int32_t option) {
+      return std::binary_search(options.begin(), options.end(), option);
+    });
+  };
+  return std::any_of(taken.begin(), taken.end(),
+                     [&](std::int32_t option) {
+                       return hazards.is_hazardous[static_cast<std::size_t>(option)];
+                     }) ||
+         std::any_of(
+             hazards.row_choices.begin(), hazards.row_choices.end(),
+             [&](const RowChoice& choice) { return takes(choice.rows) && takes(choice.others); });
 }
 
 }  // namespace plimsoll::embedding

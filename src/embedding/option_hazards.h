@@ -3,6 +3,8 @@
 // drop-in, section 10; the judge of them is check/sharding_check.h.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "plimsoll/embedding/model.h"
@@ -11,12 +13,25 @@
 
 namespace plimsoll::embedding {
 
-// [options]: true where no plan may take the option. A hazard that two tables make together
-// (mean-pooled rows beside tables not cut by rows) is laid to the row-wise options of the
-// mean-pooled table, or, where it has no others, to the options of the other tables of its
-// collection that are not cut by rows. Where `model` lacks the table (options of a dump), only what
-// shapes show is seen. O(options + runs).
-std::vector<bool> find_hazardous_options(const OptionSet& options,
-                                         const topology::Topology& topology, const Model& model);
+// A collection with mean-pooled tables: cut by rows as a whole, or its mean-pooled tables not at
+// all. A plan takes none of `rows`, or none of `others`.
+struct RowChoice {
+  std::vector<std::int32_t> rows;    // options: row-wise cuts of mean-pooled tables
+  std::vector<std::int32_t> others;  // options of any of its tables, not cut by rows
+};
+
+struct OptionHazards {
+  std::vector<bool> is_hazardous;      // [options] no plan may take it
+  std::vector<RowChoice> row_choices;  // of collections that may be either
+};
+
+// Where a mean-pooled table can only be cut by rows, or another table of its collection cannot be,
+// the choice is made and stands in `is_hazardous`. Where `model` lacks the table (options of a
+// dump), only what shapes show is seen. O(options + runs).
+OptionHazards find_option_hazards(const OptionSet& options, const topology::Topology& topology,
+                                  const Model& model);
+
+// Does a plan that takes these options hold a hazard?
+bool holds_hazard(const OptionHazards& hazards, std::span<const std::int32_t> taken);
 
 }  // namespace plimsoll::embedding

@@ -8,8 +8,12 @@
 #include <utility>
 
 #include "embedding/option_hazards.h"
+#include "plimsoll/core/clock_share.h"
 #include "plimsoll/embedding/balanced_search.h"
 #include "plimsoll/solve/balanced_placement.h"
+#include "plimsoll/solve/bound_placement.h"
+#include "plimsoll/solve/effort_clock.h"
+#include "plimsoll/solve/explain_infeasible.h"
 #include "plimsoll/solve/verify_bound.h"
 
 namespace plimsoll::embedding {
@@ -18,16 +22,29 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kRatingSlack = 1e-9;  // relative; a cap counts in whole units
 constexpr double kBoundSlack = 1e-9;   // relative; what bound_placement promises
+// For a plan of least rating or step, from which the search for another objective starts.
+constexpr int kStartShare = 10;           // one in so many of the effort
+constexpr double kStartClockShare = .25;  // of the clock
 
 constexpr const char* kTiers[] = {"hbm", "ddr", "ssd"};
 
-// Names tiers as people do.
-void name_tiers(std::string& text) {
+// Names tiers and tables as people do.
+void use_names(std::string& text) {
+  const std::size_t quote = text.find(" '");
+  if (text.starts_with("unit ") && quote != std::string::npos) {
+    text.replace(0, quote, "table");
+    text.erase(std::remove(text.begin(), text.end(), '\''), text.end());
+  }
   for (int tier = 0; tier < solve::kNumTiers; ++tier) {
     const std::string number = fmt::format("tier {}", tier);
     const std::size_t at = text.find(number);
     if (at != std::string::npos) text.replace(at, number.size(), kTiers[tier]);
   }
+}
+
+void use_names(Explanation& explanation) {
+  use_names(explanation.binding);
+  for (std::string& line : explanation.lines) use_names(line);
 }
 
 // The weights under which all tables need more than all ranks have, of the first kind of ranks.
@@ -62,52 +79,160 @@ class OptionSearch {
         starts_(starts) {}
 
   Result<OptionSearchResult> run() {
-    PLIMSOLL_RETURN_IF_ERROR(search_once(settings_));
-    if (settings_.rating_cap) PLIMSOLL_RETURN_IF_ERROR(keep_rating());
+    PLIMSOLL_RETURN_IF_ERROR(search_all());
+    if (!has_plan() && options_.may_keep_hazards && bridge_.leaves_hazards_out &&
+        stop_ == StopReason::kFinished) {
+      warn({"hazard_unavoidable", "",
+            result_.outcome.status == SolveStatus::kInfeasible
+                ? "no plan without hazards fits; all options are kept"
+                : "no plan without hazards was found; all options are kept"});
+      settings_ = options_.bridge;
+      settings_.keeps_hazards = true;
+      PLIMSOLL_RETURN_IF_ERROR(search_all());
+    }
+    result_.keeps_hazards = settings_.keeps_hazards;
     prefer_starts();
-    certify();
+    PLIMSOLL_RETURN_IF_ERROR(certify());
     finish();
     return std::move(result_);
   }
 
  private:
+  Result<void> search_all() {
+    if (settings_.objective != BalanceObjective::kRating) {
+      PLIMSOLL_RETURN_IF_ERROR(start_from_least(BalanceObjective::kRating));
+    }
+    // The step knows no charges, and of few tables sets of sharding types are many.
+    if (settings_.objective == BalanceObjective::kTime &&
+        input_.options->tables.size() <= solve::kMaxDiveUnits) {
+      PLIMSOLL_RETURN_IF_ERROR(start_from_least(BalanceObjective::kStep));
+    }
+    PLIMSOLL_RETURN_IF_ERROR(search_once(settings_));
+    if (settings_.rating_cap) PLIMSOLL_RETURN_IF_ERROR(keep_rating());
+    return {};
+  }
+
   Result<void> search_once(const BridgeOptions& settings) {
+    return search_once(settings, search_, context_);
+  }
+
+  // Collections that may be cut by rows as a whole are not, and then, in turn, are.
+  Result<void> search_once(BridgeOptions settings, const SearchOptions& search,
+                           const RunContext& clock) {
+    if (is_out_of_time()) {
+      take_start(settings);
+      return {};
+    }
+    result_.outcome = empty_outcome();
+    PLIMSOLL_RETURN_IF_ERROR(search_bridge(settings, search, clock));
+    settings.cut_by_rows.resize(static_cast<std::size_t>(bridge_.num_row_choices));
+    for (std::size_t i = 0; i < settings.cut_by_rows.size(); ++i) {
+      if (is_out_of_time()) {
+        note_unbegun();
+        break;
+      }
+      BridgeOptions other = settings;
+      other.cut_by_rows[i] = true;
+      const Outcome<PlacedProposal> best = result_.outcome;
+      PLIMSOLL_RETURN_IF_ERROR(search_bridge(other, search, clock));
+      const Outcome<PlacedProposal>& found = result_.outcome;
+      if (!best.plan || (found.plan && found.certificate.objective < best.certificate.objective)) {
+        settings = std::move(other);
+        continue;
+      }
+      std::vector<Warning> warnings = std::move(result_.outcome.warnings);
+      result_.outcome = best;
+      result_.outcome.warnings = std::move(warnings);
+    }
+    return {};
+  }
+
+  // What is left when a search begins anew.
+  Outcome<PlacedProposal> empty_outcome() {
+    Outcome<PlacedProposal> outcome;
+    outcome.warnings = std::move(result_.outcome.warnings);
+    return outcome;
+  }
+
+  // Can the bridge's problem have no plan below the best one's objective?
+  bool is_hopeless() const {
+    if (!has_plan()) return false;
+    solve::BoundOptions cheap;
+    cheap.use_windows = cheap.use_patterns = false;
+    // No clock: a replay does the same.
+    const double value = solve::bound_placement(bridge_.problem, cheap, RunContext{}).value;
+    return value * (1 - kBoundSlack) >= result_.outcome.certificate.objective;
+  }
+
+  // The outcome is left as it is where the problem is hopeless.
+  Result<void> search_bridge(const BridgeOptions& settings, const SearchOptions& search,
+                             const RunContext& clock) {
+    is_bridged_ = true;
     PLIMSOLL_ASSIGN(bridge_, make_placement_bridge(input_, settings));
     for (const Warning& warning : bridge_.warnings) warn(warning);
+    if (is_hopeless()) return {};
     solve::BalanceOptions balance;
     for (const PlacedProposal& plan : starts_) {
       auto placements = find_placements(bridge_, *input_.options, plan);
       if (placements) balance.starts.push_back(*std::move(placements));
     }
     balance.stop_at = next_stop();
-    RunContext context = context_;
+    balance.soft_tier = bridge_.rating_tier;
+    RunContext context = clock;
     if (context.progress) {  // effort goes on counting where the last search ended
-      context.progress = [this](const Progress& progress) {
+      context.progress = [&](const Progress& progress) {
         Progress all = progress;
         all.effort += result_.effort;
+        if (settings.objective != settings_.objective) {
+          all.incumbent = all.lower_bound = std::nullopt;
+        }
         context_.progress(all);
       };
     }
-    solve::BalanceOutcome found = solve::balance(bridge_.problem, balance, search_, context);
+    solve::BalanceOutcome found = solve::balance(bridge_.problem, balance, search, context);
     result_.effort += found.effort;
     bound_ = std::move(found.bound);
     Outcome<PlacedProposal>& outcome = result_.outcome;
-    std::vector<Warning> warnings = std::move(outcome.warnings);
-    outcome = {};
-    outcome.warnings = std::move(warnings);
+    outcome = empty_outcome();
     outcome.status = found.outcome.status;
     outcome.certificate = found.outcome.certificate;
     outcome.explanation = found.outcome.explanation;
-    name_tiers(outcome.explanation.binding);
-    for (std::string& line : outcome.explanation.lines) name_tiers(line);
-    const bool is_cut =
-        found.outcome.stop == StopReason::kDeadline || found.outcome.stop == StopReason::kCancelled;
+    use_names(outcome.explanation);
+    // By the clock, a cancel, or where they came in an earlier run.
+    const bool is_cut = found.outcome.stop != StopReason::kFinished;
     if (stop_ == StopReason::kFinished) stop_ = found.outcome.stop;
     result_.stops.push_back(is_cut ? found.effort : -1);
     if (found.outcome.plan) {
       outcome.plan = to_proposal(bridge_, *input_.options, *found.outcome.plan);
     }
     return {};
+  }
+
+  // No time is left to begin with: the best start, and nothing proved.
+  void take_start(const BridgeOptions& settings) {
+    note_unbegun();
+    is_bridged_ = false;
+    bound_ = {};
+    Outcome<PlacedProposal>& outcome = result_.outcome;
+    outcome = empty_outcome();
+    const auto value = [&](const PlacedProposal& plan) {
+      return value_of(times_of(plan), settings.objective);
+    };
+    for (const PlacedProposal& plan : allowed_starts()) {
+      if (settings.rating_cap && !keeps_cap(plan)) continue;
+      if (!has_plan() || value(plan) < value(*outcome.plan)) outcome.plan = plan;
+    }
+    outcome.status = has_plan() ? SolveStatus::kFeasible : SolveStatus::kLimit;
+  }
+
+  bool is_out_of_time() const { return next_stop() == 0 || solve::is_stopped(context_); }
+
+  void note_unbegun() {
+    result_.stops.push_back(0);
+    if (stop_ != StopReason::kFinished) return;
+    stop_ = context_.is_cancelled()       ? StopReason::kCancelled
+            : context_.is_past_deadline() ? StopReason::kDeadline
+                                          : StopReason::kEffort;
   }
 
   // Effort at which the next search stops.
@@ -133,12 +258,25 @@ class OptionSearch {
     return times_of(plan).rating <= *settings_.rating_cap * (1 + kRatingSlack);
   }
 
+  // One barrier is easier than several, and a plan of small rating is seldom bad in time; under a
+  // cap near the least rating there is, it may be the only plan that leaves room to move.
+  Result<void> start_from_least(BalanceObjective objective) {
+    SearchOptions search = search_;
+    constexpr std::int64_t kMost = solve::kDefaultBalanceEffort;
+    search.effort = (search.effort < 0 ? kMost : std::min(search.effort, kMost)) / kStartShare;
+    PLIMSOLL_RETURN_IF_ERROR(
+        search_once(least(objective), search, share_clock(context_, kStartClockShare)));
+    if (has_plan()) starts_.push_back(*result_.outcome.plan);
+    return {};
+  }
+
   Result<void> keep_rating() {
+    if (!is_bridged_) return {};
     if (bridge_.rating_tier < 0) return keep_rating_by_choice();
     result_.rating_cap = settings_.rating_cap;
     if (has_plan()) return {};
     if (result_.outcome.status != SolveStatus::kInfeasible) {
-      PLIMSOLL_RETURN_IF_ERROR(search_once(least_rating()));
+      PLIMSOLL_RETURN_IF_ERROR(search_once(least(BalanceObjective::kRating)));
       if (has_plan() && keeps_cap(*result_.outcome.plan)) {
         starts_.push_back(*result_.outcome.plan);
         return search_once(settings_);
@@ -153,9 +291,9 @@ class OptionSearch {
     return search_once(settings_);
   }
 
-  BridgeOptions least_rating() const {
+  BridgeOptions least(BalanceObjective objective) const {
     BridgeOptions settings = settings_;
-    settings.objective = BalanceObjective::kRating;
+    settings.objective = objective;
     settings.rating_cap.reset();
     return settings;
   }
@@ -165,13 +303,14 @@ class OptionSearch {
     Outcome<PlacedProposal> of_time = result_.outcome;
     const PlacementBridge bridge = bridge_;
     const solve::PlacementBound bound = bound_;
-    PLIMSOLL_RETURN_IF_ERROR(search_once(least_rating()));
+    PLIMSOLL_RETURN_IF_ERROR(search_once(least(BalanceObjective::kRating)));
     std::vector<PlacedProposal> plans = allowed_starts();
     if (has_plan()) plans.push_back(*result_.outcome.plan);
     of_time.warnings = std::move(result_.outcome.warnings);
     result_.outcome = std::move(of_time);
     bridge_ = bridge;
     bound_ = bound;
+    is_bridged_ = true;
     const PlacedProposal* best = nullptr;
     for (const PlacedProposal& plan : plans) {
       if (!keeps_cap(plan)) continue;
@@ -194,34 +333,25 @@ class OptionSearch {
   // Starts that hold no hazard, where there are no rules that they do not know.
   std::vector<PlacedProposal> allowed_starts() const {
     if (has_rules()) return {};
-    std::vector<bool> is_hazardous(input_.options->options.size());
-    if (!settings_.keeps_hazards) {
-      is_hazardous = find_hazardous_options(*input_.options, *input_.room,
-                                            input_.model != nullptr ? *input_.model : Model{});
-    }
+    if (settings_.keeps_hazards) return starts_;
+    const OptionHazards hazards = find_option_hazards(
+        *input_.options, *input_.room, input_.model != nullptr ? *input_.model : Model{});
     std::vector<PlacedProposal> plans;
     for (const PlacedProposal& plan : starts_) {
-      if (std::none_of(plan.options.begin(), plan.options.end(), [&](std::int32_t option) {
-            return is_hazardous[static_cast<std::size_t>(option)];
-          })) {
-        plans.push_back(plan);
-      }
+      if (!holds_hazard(hazards, plan.options)) plans.push_back(plan);
     }
     return plans;
   }
 
-  // Tables of a tower were held together, tighter than the rules do: the bound is not of all plans,
-  // and a start may be better.
+  // The search did not see all plans: a start may be better.
   void prefer_starts() {
     if (!bridge_.is_tighter) return;
     Outcome<PlacedProposal>& outcome = result_.outcome;
-    outcome.certificate.lower_bound.reset();
-    outcome.certificate.proof.clear();
-    if (outcome.status == SolveStatus::kInfeasible) outcome.status = SolveStatus::kLimit;
     const auto value = [this](const PlacedProposal& plan) {
       return value_of(times_of(plan), settings_.objective);
     };
     for (const PlacedProposal& plan : allowed_starts()) {
+      if (result_.rating_cap && !keeps_cap(plan)) continue;
       if (!has_plan() || value(plan) < value(*outcome.plan)) {
         outcome.plan = plan;
         outcome.status = SolveStatus::kFeasible;
@@ -229,10 +359,34 @@ class OptionSearch {
     }
   }
 
+  // The search did not see all plans: the bound is of a problem that has them.
+  Result<void> bound_all() {
+    Outcome<PlacedProposal>& outcome = result_.outcome;
+    outcome.certificate.lower_bound.reset();
+    outcome.certificate.proof.clear();
+    outcome.explanation = {};
+    if (outcome.status == SolveStatus::kInfeasible) outcome.status = SolveStatus::kLimit;
+    if (!options_.certifies) return {};
+    PLIMSOLL_ASSIGN(bridge_, make_bounded_bridge(input_, settings_));
+    if (bridge_.is_tighter) return {};
+    solve::BoundOptions options;
+    options.tolerance = search_.tolerance;
+    if (has_plan()) options.incumbent = value_of(times_of(*outcome.plan), settings_.objective);
+    if (stop_ != StopReason::kFinished) options.use_windows = options.use_patterns = false;
+    bound_ = solve::bound_placement(bridge_.problem, options, RunContext{});
+    if (bound_.is_infeasible() && !has_plan()) {
+      outcome.status = SolveStatus::kInfeasible;
+      outcome.explanation = solve::explain_infeasible(bridge_.problem, bound_);
+      use_names(outcome.explanation);
+    }
+    return {};
+  }
+
   // What stands in the certificate is what the judge of bounds accepts. A bound that can be checked
   // wins over a larger one that cannot, but for an exhausted search's.
-  void certify() {
-    if (!options_.certifies || bridge_.is_tighter) return;
+  Result<void> certify() {
+    if (bridge_.is_tighter && is_bridged_) PLIMSOLL_RETURN_IF_ERROR(bound_all());
+    if (!options_.certifies || bridge_.is_tighter || !is_bridged_) return {};
     Outcome<PlacedProposal>& outcome = result_.outcome;
     if (outcome.status == SolveStatus::kInfeasible) {
       const std::string weights = weights_text(bound_);
@@ -240,23 +394,26 @@ class OptionSearch {
         outcome.explanation.lines.push_back("shown by these weights of a byte: " + weights);
       }
       result_.bound = std::move(bound_);
-      return;
+      return {};
     }
     const solve::BoundVerdict verdict = solve::verify_bound(bridge_.problem, bound_);
     const bool is_searched = outcome.certificate.proof.starts_with(kSearchedToTheEnd);
-    if (!(verdict.value > 0)) {  // prices that prove nothing are none
-      if (is_searched) return;
+    const bool is_free =  // of times that nothing weighs
+        has_plan() && value_of(times_of(*outcome.plan), settings_.objective) == 0;
+    if (!(verdict.value > 0) && !(is_free && verdict.value == 0)) {  // nothing is proved
+      if (is_searched) return {};
       outcome.certificate.lower_bound.reset();
       outcome.certificate.proof.clear();
-      return;
+      return {};
     }
     bound_.value = std::min(bound_.value, verdict.value);
     const double value = bound_.value * (1 - kBoundSlack);
     result_.bound = std::move(bound_);
-    if (is_searched && value <= outcome.certificate.lower_bound.value_or(0)) return;
+    if (is_searched && value <= outcome.certificate.lower_bound.value_or(0)) return {};
     outcome.certificate.lower_bound = value;
     outcome.certificate.proof = fmt::format("prices of {} case(s), {}", result_.bound->cases.size(),
                                             to_string(result_.bound->method));
+    return {};
   }
 
   void finish() {
@@ -283,7 +440,8 @@ class OptionSearch {
   const SearchOptions& search_;
   const RunContext& context_;
   std::vector<PlacedProposal> starts_;
-  PlacementBridge bridge_;  // of the last search
+  bool is_bridged_ = false;  // had the last search time to begin?
+  PlacementBridge bridge_;   // of the last search
   solve::PlacementBound bound_;
   StopReason stop_ = StopReason::kFinished;
   OptionSearchResult result_;

@@ -12,7 +12,8 @@ using solve::UnitChoice;
 
 // Ranks of one table's shards, in shard order.
 void append_ranks(const PlacementBridge& bridge, const Option& option,
-                  const solve::UnitPlacement& placement, std::vector<std::int32_t>& ranks) {
+                  const solve::UnitPlacement& placement, std::size_t unit,
+                  std::vector<std::int32_t>& ranks) {
   const int width = bridge.problem.ranks_per_host;
   switch (option.sharding_type) {
     case ShardingType::kTableWise:
@@ -25,15 +26,29 @@ void append_ranks(const PlacementBridge& bridge, const Option& option,
         for (int i = 0; i < width; ++i) ranks.push_back(host * width + i);
       }
       return;
-    case ShardingType::kTableColumnWise:
+    case ShardingType::kTableColumnWise: {
+      const auto choice = static_cast<std::size_t>(placement.choice);
+      if (bridge.problem.units[unit].choices[choice].spread == Spread::kDevice) {
+        ranks.insert(ranks.end(), placement.slots.begin(), placement.slots.end());
+        return;
+      }
       for (int i = 0; i < option.column_blocks; ++i) {
-        ranks.push_back(placement.slots.front() * width + i % width);
+        ranks.push_back(placement.slots.front() * width +
+                        (bridge.first_rank[unit][choice] + i) % width);
       }
       return;
+    }
     case ShardingType::kRowWise:
     case ShardingType::kDataParallel:
       return;
   }
+}
+
+// Do the columns of the choice begin where the first shard stands?
+bool begins_there(const PlacementBridge& bridge, std::size_t unit, std::size_t choice,
+                  std::span<const std::int32_t> ranks) {
+  return bridge.problem.units[unit].choices[choice].spread != Spread::kHost || ranks.empty() ||
+         ranks.front() % bridge.problem.ranks_per_host == bridge.first_rank[unit][choice];
 }
 
 // Slots that put the choice where the ranks say; nothing where it cannot stand there.
@@ -72,7 +87,7 @@ PlacedProposal to_proposal(const PlacementBridge& bridge, const OptionSet& optio
   for (const Taken& taken : of_table) {
     plan.options.push_back(taken.option);
     append_ranks(bridge, options.options[static_cast<std::size_t>(taken.option)],
-                 placements.units[taken.unit], plan.ranks);
+                 placements.units[taken.unit], taken.unit, plan.ranks);
     plan.first_rank.push_back(static_cast<std::int64_t>(plan.ranks.size()));
   }
   return plan;
@@ -101,7 +116,7 @@ std::optional<solve::UnitPlacements> find_placements(const PlacementBridge& brid
   solve::UnitPlacements placements;
   for (std::size_t u = 0; u < bridge.tables.size(); ++u) {
     solve::UnitPlacement placement;
-    for (std::size_t c = 0; c < bridge.options[u].size() && placement.choice < 0; ++c) {
+    for (std::size_t c = 0; c < bridge.options[u].size(); ++c) {
       bool is_match = true;
       for (std::size_t i = 0; i < bridge.tables[u].size(); ++i) {
         const std::size_t p = position[static_cast<std::size_t>(bridge.tables[u][i])];
@@ -111,11 +126,14 @@ std::optional<solve::UnitPlacements> find_placements(const PlacementBridge& brid
       const std::size_t p = position[static_cast<std::size_t>(bridge.tables[u].front())];
       const auto first = static_cast<std::size_t>(plan.first_rank[p]);
       const auto last = static_cast<std::size_t>(plan.first_rank[p + 1]);
-      const auto slots = find_slots(bridge, bridge.problem.units[u].choices[c],
-                                    std::span(plan.ranks).subspan(first, last - first));
+      const auto ranks = std::span(plan.ranks).subspan(first, last - first);
+      const bool is_exact = begins_there(bridge, u, c, ranks);
+      if (placement.choice >= 0 && !is_exact) continue;
+      const auto slots = find_slots(bridge, bridge.problem.units[u].choices[c], ranks);
       if (!slots) return std::nullopt;
       placement.choice = static_cast<int>(c);
       placement.slots = *slots;
+      if (is_exact) break;
     }
     if (placement.choice < 0) return std::nullopt;
     placements.units.push_back(std::move(placement));

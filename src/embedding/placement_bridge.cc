@@ -10,11 +10,13 @@
 #include "embedding/option_choices.h"
 #include "embedding/option_hazards.h"
 #include "embedding/piece_loads.h"
+#include "plimsoll/core/suggest.h"
 
 namespace plimsoll::embedding {
 namespace {
 
-constexpr int kMaxCombinations = 4096;  // of the options of one unit's tables
+constexpr int kMaxCombinations = 4096;    // of the options of one unit's tables
+constexpr std::size_t kMaxExclusive = 3;  // row choices that a bound tells apart
 
 class Builder {
  public:
@@ -54,9 +56,14 @@ class Builder {
 
   void find_hazards() {
     is_left_out_.assign(options_.options.size(), false);
+    causes_of_option_.resize(options_.options.size());
     if (!settings_.keeps_hazards) {
-      is_left_out_ = find_hazardous_options(options_, *input_.room,
-                                            input_.model != nullptr ? *input_.model : Model{});
+      OptionHazards hazards = find_option_hazards(
+          options_, *input_.room, input_.model != nullptr ? *input_.model : Model{});
+      is_left_out_ = std::move(hazards.is_hazardous);
+      bridge_.leaves_hazards_out =
+          std::find(is_left_out_.begin(), is_left_out_.end(), true) != is_left_out_.end();
+      choose_rows(hazards.row_choices);
     }
     for (const TableOptions& table : options_.tables) {
       const auto begin = is_left_out_.begin() + table.first_option;
@@ -65,6 +72,34 @@ class Builder {
       std::fill(begin, end, false);
       bridge_.warnings.push_back(
           {"hazard_unavoidable", table.fqn, "every option of the table is a hazard; all are kept"});
+    }
+  }
+
+  // Of each collection that may be cut by rows as a whole one side goes, or both exclude each
+  // other.
+  void choose_rows(const std::vector<RowChoice>& choices) {
+    solve::PlacementProblem& problem = bridge_.problem;
+    bridge_.num_row_choices = static_cast<int>(choices.size());
+    if (choices.empty()) return;
+    bridge_.leaves_hazards_out = true;
+    bridge_.is_tighter = !settings_.is_for_bound;
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      if (!settings_.is_for_bound) {
+        const bool by_rows = i < settings_.cut_by_rows.size() && settings_.cut_by_rows[i];
+        for (const std::int32_t o : by_rows ? choices[i].others : choices[i].rows) {
+          is_left_out_[static_cast<std::size_t>(o)] = true;
+        }
+      } else if (i < kMaxExclusive) {
+        const auto cause = static_cast<int>(problem.charges.size());
+        problem.charges.insert(problem.charges.end(), 2, 0.0);
+        problem.exclusive.push_back({cause, cause + 1});
+        for (const std::int32_t o : choices[i].rows) {
+          causes_of_option_[static_cast<std::size_t>(o)].push_back(cause);
+        }
+        for (const std::int32_t o : choices[i].others) {
+          causes_of_option_[static_cast<std::size_t>(o)].push_back(cause + 1);
+        }
+      }
     }
   }
 
@@ -78,10 +113,13 @@ class Builder {
       std::replace(leader.begin(), leader.end(), second, first);
       return first != second;
     };
+    const OptionChoices choices(options_, settings_, is_left_out_, causes_of_option_, loads_,
+                                bridge_.problem);
     std::map<std::string, std::size_t> first_of;  // by dependency
+    const bool is_one_host = bridge_.problem.ranks_per_host >= bridge_.problem.num_ranks;
     for (std::size_t t = 0; t < leader.size(); ++t) {
       const std::string& dependency = options_.tables[t].dependency;
-      if (dependency.empty()) continue;
+      if (dependency.empty() || is_one_host || settings_.is_for_bound) continue;
       const auto [entry, is_new] = first_of.try_emplace(dependency, t);
       if (!is_new && join(entry->second, t)) bridge_.is_tighter = true;
     }
@@ -89,7 +127,10 @@ class Builder {
       for (const std::string& fqn : fqns) {
         PLIMSOLL_ASSIGN(const std::size_t table, find_table(fqn));
         PLIMSOLL_ASSIGN(const std::size_t first, find_table(fqns.front()));
-        join(first, table);
+        const bool is_loose =
+            settings_.is_for_bound && (choices.has_host_columns(options_.tables[table]) ||
+                                       choices.has_host_columns(options_.tables[first]));
+        if (!is_loose) join(first, table);
       }
     }
     std::map<std::size_t, std::size_t> unit_of;  // by leader
@@ -110,10 +151,12 @@ class Builder {
   }
 
   Result<void> add_units() {
-    OptionChoices choices(options_, settings_, is_left_out_, loads_, bridge_.problem);
+    OptionChoices choices(options_, settings_, is_left_out_, causes_of_option_, loads_,
+                          bridge_.problem);
     for (std::size_t u = 0; u < bridge_.tables.size(); ++u) {
       PLIMSOLL_RETURN_IF_ERROR(add_unit(u, choices));
     }
+    bridge_.is_tighter |= choices.is_tighter();
     return {};
   }
 
@@ -122,7 +165,7 @@ class Builder {
     std::vector<Candidate> candidates;
     for (std::size_t i = 0; i < tables.size(); ++i) {
       const TableOptions& table = options_.tables[static_cast<std::size_t>(tables[i])];
-      std::vector<Candidate> own = choices.choices_of(table);
+      std::vector<Candidate> own = choices.choices_of(table, tables.size() == 1);
       candidates = i == 0 ? std::move(own) : combine(candidates, own);
       if (candidates.size() > kMaxCombinations) {
         candidates.resize(kMaxCombinations);
@@ -133,17 +176,24 @@ class Builder {
     solve::Unit unit;
     unit.name = tables.size() > 1 && !table.dependency.empty() ? table.dependency : table.fqn;
     std::vector<std::vector<std::int32_t>> taken;
+    std::vector<int> first_rank;
     for (Candidate& candidate : candidates) {
       unit.choices.push_back(std::move(candidate.choice));
       taken.push_back(std::move(candidate.options));
+      first_rank.push_back(candidate.first_rank);
     }
     if (unit.choices.empty()) {
+      const bool is_alone = tables.size() == 1;
       return fail(ErrorCode::kConflict, "table " + table.fqn,
-                  "no option can be placed on these ranks",
-                  "allow more sharding types, or use whole hosts");
+                  is_alone ? "no option can be placed on these ranks"
+                           : "no options of the tables that must stand together agree on one rank, "
+                             "one host or all ranks",
+                  is_alone ? "allow more sharding types, or use whole hosts"
+                           : "allow the tables sharding types in common, or drop the rule");
     }
     bridge_.problem.units.push_back(std::move(unit));
     bridge_.options.push_back(std::move(taken));
+    bridge_.first_rank.push_back(std::move(first_rank));
     return {};
   }
 
@@ -153,7 +203,10 @@ class Builder {
     if (found != options_.tables.end()) {
       return static_cast<std::size_t>(found - options_.tables.begin());
     }
-    return fail(ErrorCode::kNotFound, "table " + fqn, "no such table", "name a table's fqn");
+    std::vector<std::string> known;
+    for (const TableOptions& table : options_.tables) known.push_back(table.fqn);
+    return fail(ErrorCode::kNotFound, "table " + fqn, "no such table",
+                "name a table's fqn; " + suggest(fqn, known));
   }
 
   Result<std::size_t> find_unit(const std::string& fqn) const {
@@ -175,6 +228,12 @@ class Builder {
     std::iota(all.begin(), all.end(), 0);
     for (const auto& [fqn, ranks] : rules) {
       PLIMSOLL_ASSIGN(const std::size_t unit, find_unit(fqn));
+      if (!ranks.empty() && ranks.back() >= options_.world_size) {
+        return fail(ErrorCode::kValue, "table " + fqn,
+                    fmt::format("a rule names rank {}, and there are {} ranks", ranks.back(),
+                                options_.world_size),
+                    fmt::format("name ranks from 0 to {}", options_.world_size - 1));
+      }
       Ranks& allowed = bridge_.problem.units[unit].allowed_ranks;
       Ranks left;
       combine(allowed.empty() ? all : allowed, ranks, std::back_inserter(left));
@@ -217,7 +276,8 @@ class Builder {
   const BridgeOptions& settings_;
   PieceLoads loads_;
   PlacementBridge bridge_;
-  std::vector<bool> is_left_out_;  // [options]
+  std::vector<bool> is_left_out_;                   // [options]
+  std::vector<std::vector<int>> causes_of_option_;  // [options] that exclude others
 };
 
 }  // namespace
@@ -234,6 +294,14 @@ double output_bytes(const BridgeInput& input, const Option& option, const ShardR
 Result<PlacementBridge> make_placement_bridge(const BridgeInput& input,
                                               const BridgeOptions& options) {
   return Builder(input, options).build();
+}
+
+Result<PlacementBridge> make_bounded_bridge(const BridgeInput& input, BridgeOptions options) {
+  options.is_for_bound = false;
+  PLIMSOLL_ASSIGN(PlacementBridge bridge, make_placement_bridge(input, options));
+  if (!bridge.is_tighter) return bridge;
+  options.is_for_bound = true;
+  return make_placement_bridge(input, options);
 }
 
 }  // namespace plimsoll::embedding

@@ -40,8 +40,14 @@ constexpr std::array<TierSet, 4> kTierSets{{{"hbm", true, false, false},
 
 // Could the option be placed if it were the only one? Exact for uniform options, a relaxation for
 // the others: every shard fits on some rank.
-bool fits_alone(const OptionSet& options, const Option& option, const Topology& room) {
+bool fits_alone(const OptionSet& options, const Option& option, const Topology& room,
+                bool has_equal_ranks) {
   const ShardRuns shards = options.shards(option);
+  if (has_equal_ranks) {
+    return std::all_of(shards.runs.begin(), shards.runs.end(), [&room](const ShardRun& run) {
+      return run.storage.fits_in(room.devices.front());
+    });
+  }
   if (option.partition_by == PartitionBy::kUniform) {
     std::size_t rank = 0;
     for (const ShardRun& run : shards.runs) {
@@ -70,6 +76,9 @@ SimpleBound simple_bound(const OptionSet& options, const Topology& room) {
   const std::vector<double>& speeds = options.rank_speeds;
   const double speed = speeds.empty() ? 1 : *std::max_element(speeds.begin(), speeds.end());
   std::array<Int128, kTierSets.size()> needed{};
+  const bool has_equal_ranks =
+      std::all_of(room.devices.begin(), room.devices.end(),
+                  [&room](const Storage& device) { return device == room.devices.front(); });
   for (const TableOptions& table : options.tables) {
     double least_total = std::numeric_limits<double>::infinity();
     double least_shard = std::numeric_limits<double>::infinity();
@@ -77,7 +86,7 @@ SimpleBound simple_bound(const OptionSet& options, const Topology& room) {
     bool fits = false;
     for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
       const Option& option = options.options[static_cast<std::size_t>(o)];
-      if (!fits_alone(options, option, room)) continue;
+      if (!fits_alone(options, option, room, has_equal_ranks)) continue;
       const ShardRuns shards = options.shards(option);
       double total = 0;
       double shard = 0;

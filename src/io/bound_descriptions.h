@@ -32,6 +32,7 @@ void describe(Fields& fields, T& node) {
   fields.stated("first_child", node.first_child, kIndex);
   fields.optional("split", node.split, kNullable);
   fields.stated("class_index", node.class_index, kIndex);
+  fields.stated("host", node.host, kIndex);
   fields.stated("proof", node.proof, kIndex);
 }
 

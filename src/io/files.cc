@@ -91,6 +91,20 @@ Result<std::string> read_text_file(const std::string& path) {
   return read_all(file.fd(), path);
 }
 
+Result<void> check_writable(const std::string& path) {
+  struct stat status {};
+  const bool exists = ::stat(path.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) return fail_with_errno(path, "open", EISDIR);
+  if (exists && !S_ISREG(status.st_mode)) {
+    if (::access(path.c_str(), W_OK) != 0) return fail_with_errno(path, "open", errno);
+    return {};
+  }
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) return fail_with_errno(path, "create", errno);
+  return {};
+}
+
 Result<void> write_text_file(const std::string& path, std::string_view text) {
   struct stat status {};
   const bool exists = ::stat(path.c_str(), &status) == 0;

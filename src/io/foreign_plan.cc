@@ -168,6 +168,10 @@ class ForeignPlanReader {
         root, file_,
         [&](ForeignTable table, const std::string& path, const std::string& name,
             const std::string& pointer) -> Result<void> {
+          if (table.shards && !table.shards->empty()) {
+            const auto device = device_of(table.shards->front().placement);
+            if (device && *device != plan.compute_device) plan.compute_device = *device;
+          }
           PLIMSOLL_ASSIGN(TableSharding sharding, convert(std::move(table), path, name, pointer));
           plan.tables.push_back(std::move(sharding));
           return {};
@@ -244,6 +248,14 @@ class ForeignPlanReader {
     const auto [rest, code] = std::from_chars(begin, end, rank);
     const bool is_whole = rest == end || *rest == '/';
     return code == std::errc{} && is_whole ? std::optional(rank) : std::nullopt;
+  }
+
+  // Of "rank:3/cuda:3"; nothing where none is named.
+  static std::optional<topology::ComputeDevice> device_of(std::string_view placement) {
+    const std::size_t slash = placement.find('/');
+    if (slash == std::string_view::npos) return std::nullopt;
+    const std::string_view device = placement.substr(slash + 1);
+    return topology::find_compute_device(device.substr(0, device.find(':')));
   }
 
   Result<std::vector<ShardSizeRun>> cut_anew(const ForeignTable& foreign, const std::string& path,

@@ -8,6 +8,7 @@
 #include "partition/assignment_figures.h"
 #include "partition/chain_splitter.h"
 #include "partition/downsets.h"
+#include "partition/group_absorption.h"
 #include "partition/group_cut.h"
 #include "partition/ordered_refinement.h"
 #include "partition/path_bound.h"
@@ -37,20 +38,6 @@ double num_states(const GroupGraph& groups) {
   for (const DeviceKind& kind : groups.kinds)
     states *= 1.0 + static_cast<double>(kind.devices.size());
   return states;
-}
-
-StopReason stop_reason(ChainStop stop) {
-  switch (stop) {
-    case ChainStop::kFinished:
-      return StopReason::kFinished;
-    case ChainStop::kEffort:
-      return StopReason::kEffort;
-    case ChainStop::kDeadline:
-      return StopReason::kDeadline;
-    case ChainStop::kCancelled:
-      return StopReason::kCancelled;
-  }
-  return StopReason::kFinished;
 }
 
 // Orders, then all downsets, then orders around the best plan. What is left open stops for effort.
@@ -227,7 +214,7 @@ Result<ContiguousSplit> split_contiguously(const CostGraph& graph,
 
   Outcome<DeviceAssignment>& outcome = result.outcome;
   outcome.plan = std::move(known.plan);
-  outcome.stop = stop_reason(budget.stop);
+  outcome.stop = reason_of(budget.stop);
   outcome.certificate.objective =
       outcome.plan ? known.value : std::numeric_limits<double>::quiet_NaN();
   if (known.is_infeasible) {

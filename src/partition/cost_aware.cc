@@ -20,18 +20,7 @@ namespace plimsoll::partition {
 namespace {
 
 Result<void> check_costs(const Graph& graph, const PartitionerConfig& config) {
-  std::vector<int> operators;
-  bool has_edge = false;
-  for (int node = 0; node < graph.num_nodes(); ++node) {
-    if (!graph.is_operator(node)) continue;
-    if (node >= graph.num_sized) return raise_unsized(graph.nodes[node]);
-    operators.push_back(node);
-    for (const int input : graph.nodes[node].inputs) has_edge |= graph.is_operator(input);
-  }
-  for (const int node : operators) {
-    const std::vector<int> alone{node};
-    PLIMSOLL_RETURN_IF_ERROR(check_latencies(graph, config.node_to_latency_mapping, alone));
-  }
+  PLIMSOLL_ASSIGN(const bool has_edge, check_operators(graph, config.node_to_latency_mapping));
   if (has_edge && config.transfer_rate_bytes_per_sec == 0) {
     return fail(ErrorCode::kZeroDivision, "transfer_rate_bytes_per_sec", "float division by zero",
                 "give the rate of a link");

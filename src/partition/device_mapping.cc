@@ -25,10 +25,11 @@ DeviceQueue::DeviceQueue(std::vector<Bytes> left) : left_(std::move(left)), orde
 
 void DeviceQueue::take(int device, Bytes bytes) {
   left_[device] -= bytes;
-  const auto from = std::find(order_.begin(), order_.end(), device);
-  const auto to = std::upper_bound(order_.begin(), from, left_[device],
-                                   [this](Bytes left, int other) { return left < left_[other]; });
-  std::rotate(to, from, from + 1);
+  auto place = std::find(order_.begin(), order_.end(), device);
+  for (; place != order_.begin() && left_[device] < left_[*(place - 1)]; --place) {
+    *place = *(place - 1);
+  }
+  *place = device;
 }
 
 DeviceMapper::DeviceMapper(const Graph& graph, std::span<const Device> devices)

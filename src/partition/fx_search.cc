@@ -48,20 +48,10 @@ Result<void> check_input(const Graph& graph, const PartitionerConfig& config,
                   "give every device its own");
     }
   }
-  std::vector<int> operators;
-  bool has_edge = false;
-  for (int node = 0; node < graph.num_nodes(); ++node) {
-    if (!graph.is_operator(node)) continue;
-    if (node >= graph.num_sized) return raise_unsized(graph.nodes[node]);
-    operators.push_back(node);
-    for (const int input : graph.nodes[node].inputs) has_edge |= graph.is_operator(input);
-  }
-  if (operators.empty()) {
+  PLIMSOLL_ASSIGN(const bool has_edge, check_operators(graph, config.node_to_latency_mapping));
+  const auto is_operator = [](const Node& node) { return partition::is_operator(node.op); };
+  if (std::none_of(graph.nodes.begin(), graph.nodes.end(), is_operator)) {
     return fail(ErrorCode::kValue, "graph", "no operator", "give a graph that computes something");
-  }
-  for (const int node : operators) {
-    const std::vector<int> alone{node};
-    PLIMSOLL_RETURN_IF_ERROR(check_latencies(graph, config.node_to_latency_mapping, alone));
   }
   if (has_edge && config.transfer_rate_bytes_per_sec == 0) {
     return fail(ErrorCode::kValue, "transfer_rate_bytes_per_sec", "a rate of 0",

@@ -8,6 +8,7 @@
 
 #include "partition/assignment_figures.h"
 #include "partition/downsets.h"
+#include "partition/group_absorption.h"
 #include "partition/multilevel.h"
 #include "partition/share_bound.h"
 #include "partition/stage_chain.h"

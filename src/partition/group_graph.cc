@@ -1,35 +1,14 @@
 #include "partition/group_graph.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <numeric>
 #include <queue>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 namespace plimsoll::partition {
 namespace {
-
-// Union-find; the root of a set is its smallest element.
-class Sets {
- public:
-  explicit Sets(int size) : parent_(static_cast<std::size_t>(size)) {
-    std::iota(parent_.begin(), parent_.end(), 0);
-  }
-  int find(int x) {
-    while (parent_[x] != x) x = parent_[x] = parent_[parent_[x]];
-    return x;
-  }
-  void unite(int a, int b) {
-    a = find(a);
-    b = find(b);
-    if (a != b) parent_[std::max(a, b)] = std::min(a, b);
-  }
-
- private:
-  std::vector<int> parent_;
-};
 
 void sort_and_deduplicate(std::vector<int>& list) {
   std::sort(list.begin(), list.end());
@@ -38,7 +17,7 @@ void sort_and_deduplicate(std::vector<int>& list) {
 
 // Successors of each set, by root; without loops.
 std::vector<std::vector<int>> successors_of_sets(const std::vector<std::pair<int, int>>& order,
-                                                 Sets& sets, int num_nodes) {
+                                                 DisjointSets& sets, int num_nodes) {
   std::vector<std::vector<int>> successors(static_cast<std::size_t>(num_nodes));
   for (const auto& [before, after] : order) {
     const int a = sets.find(before);
@@ -50,7 +29,7 @@ std::vector<std::vector<int>> successors_of_sets(const std::vector<std::pair<int
 }
 
 // Tarjan's strongly connected components, without recursion.
-void unite_circles(const std::vector<std::vector<int>>& successors, Sets& sets) {
+void unite_circles(const std::vector<std::vector<int>>& successors, DisjointSets& sets) {
   const int num_nodes = static_cast<int>(successors.size());
   std::vector<int> number(successors.size(), -1);
   std::vector<int> low(successors.size());
@@ -127,7 +106,8 @@ std::vector<DeviceKind> find_kinds(const CostGraph& graph) {
 }
 
 // Numbers the sets by Kahn's algorithm, the smallest root first.
-std::vector<int> topological_roots(const std::vector<std::vector<int>>& successors, Sets& sets) {
+std::vector<int> topological_roots(const std::vector<std::vector<int>>& successors,
+                                   DisjointSets& sets) {
   std::vector<int> missing(successors.size());
   for (const auto& list : successors) {
     for (const int next : list) ++missing[next];
@@ -182,7 +162,7 @@ class WeightMerger {
   std::map<std::vector<int>, Bytes> bytes_of_;
 };
 
-void tie_colours(const CostGraph& graph, Sets& sets) {
+void tie_colours(const CostGraph& graph, DisjointSets& sets) {
   std::unordered_map<std::int64_t, int> first_of_colour;
   for (int node = 0; node < graph.num_nodes(); ++node) {
     if (!graph.nodes[node].colour) continue;
@@ -192,7 +172,7 @@ void tie_colours(const CostGraph& graph, Sets& sets) {
 
 // One group for each of `roots`, in that order; all that does not depend on what orders them.
 GroupGraph build_groups(const CostGraph& graph, std::vector<DeviceKind> kinds,
-                        const std::vector<int>& roots, Sets& sets) {
+                        const std::vector<int>& roots, DisjointSets& sets) {
   std::vector<int> group_of_root(graph.nodes.size(), -1);
   for (std::size_t g = 0; g < roots.size(); ++g) group_of_root[roots[g]] = static_cast<int>(g);
   GroupGraph groups;
@@ -232,8 +212,21 @@ GroupGraph build_groups(const CostGraph& graph, std::vector<DeviceKind> kinds,
   return groups;
 }
 
-GroupGraph build(const CostGraph& graph, const std::vector<std::pair<int, int>>& order,
-                 std::vector<DeviceKind> kinds, Sets& sets) {
+template <class Hyperedge>
+std::vector<std::vector<int>> incidence(const GroupGraph& groups,
+                                        const std::vector<Hyperedge>& edges) {
+  std::vector<std::vector<int>> edges_of(groups.nodes.size());
+  for (std::size_t e = 0; e < edges.size(); ++e) {
+    for (const int g : edges[e].groups) edges_of[g].push_back(static_cast<int>(e));
+  }
+  return edges_of;
+}
+
+}  // namespace
+
+GroupGraph make_groups_of_sets(const CostGraph& graph,
+                               const std::vector<std::pair<int, int>>& order,
+                               std::vector<DeviceKind> kinds, DisjointSets& sets) {
   unite_circles(successors_of_sets(order, sets, graph.num_nodes()), sets);
   const auto by_root = successors_of_sets(order, sets, graph.num_nodes());
   const std::vector<int> roots = topological_roots(by_root, sets);
@@ -250,62 +243,14 @@ GroupGraph build(const CostGraph& graph, const std::vector<std::pair<int, int>>&
   return groups;
 }
 
-bool everything_fits_anywhere(const GroupGraph& groups) {
-  Bytes total = std::accumulate(groups.memory.begin(), groups.memory.end(), Bytes{0});
-  for (const GroupWeight& weight : groups.weights) total += weight.bytes;
-  return std::all_of(groups.kinds.begin(), groups.kinds.end(), [&](const DeviceKind& kind) {
-    return !kind.memory_cap || *kind.memory_cap >= total;
-  });
-}
-
-// On h's device, g holds no bytes that are not there anyway.
-bool holds_nothing_beside(const GroupGraph& groups, const std::vector<std::vector<int>>& weights_of,
-                          int g, int h) {
-  return groups.memory[g] == 0 &&
-         std::all_of(weights_of[g].begin(), weights_of[g].end(), [&](int w) {
-           const auto& readers = groups.weights[w].groups;
-           return std::binary_search(readers.begin(), readers.end(), h);
-         });
-}
-
-template <class Hyperedge>
-std::vector<std::vector<int>> incidence(const GroupGraph& groups,
-                                        const std::vector<Hyperedge>& edges) {
-  std::vector<std::vector<int>> edges_of(groups.nodes.size());
-  for (std::size_t e = 0; e < edges.size(); ++e) {
-    for (const int g : edges[e].groups) edges_of[g].push_back(static_cast<int>(e));
-  }
-  return edges_of;
-}
-
-bool may_absorb(const GroupGraph& groups, const std::vector<std::vector<int>>& nets_of, int g,
-                int h) {
-  double shared = 0;   // nets of g and h alone
-  double foreign = 0;  // nets of g without h
-  for (const int n : nets_of[g]) {
-    const GroupNet& net = groups.nets[n];
-    const bool has_h = std::binary_search(net.groups.begin(), net.groups.end(), h);
-    if (!has_h) foreign += net.amount;
-    if (has_h && net.groups.size() == 2) shared += net.amount;
-  }
-  if (shared < foreign) return false;
-  for (int k = 0; k < groups.num_kinds(); ++k) {
-    if (!std::isfinite(groups.time_ms[k][h])) continue;
-    if ((shared - foreign) / groups.kinds[k].link_rate < groups.time_ms[k][g]) return false;
-  }
-  return true;
-}
-
-}  // namespace
-
 GroupGraph make_groups(const CostGraph& graph) {
-  Sets sets(graph.num_nodes());
+  DisjointSets sets(graph.num_nodes());
   tie_colours(graph, sets);
-  return build(graph, pipeline_order(graph), find_kinds(graph), sets);
+  return make_groups_of_sets(graph, pipeline_order(graph), find_kinds(graph), sets);
 }
 
 GroupGraph make_colour_groups(const CostGraph& graph) {
-  Sets colours(graph.num_nodes());
+  DisjointSets colours(graph.num_nodes());
   tie_colours(graph, colours);
   std::vector<int> roots;
   for (const auto& nodes : make_groups(graph).nodes) {
@@ -357,76 +302,6 @@ GroupGraph merge_groups(const GroupGraph& groups, const std::vector<int>& cluste
   }
   merged.weights = weights.take();
   return merged;
-}
-
-GroupGraph absorb_groups(const CostGraph& graph, const GroupGraph& groups) {
-  const std::vector<std::pair<int, int>> order = pipeline_order(graph);
-  const bool is_memory_free = everything_fits_anywhere(groups);
-  GroupGraph current = groups;
-  for (bool has_changed = true; has_changed;) {
-    has_changed = false;
-    const std::vector<std::vector<int>> nets_of = nets_of_groups(current);
-    const std::vector<std::vector<int>> weights_of = weights_of_groups(current);
-    Sets sets(graph.num_nodes());
-    for (const auto& nodes : current.nodes) {
-      for (const int node : nodes) sets.unite(node, nodes.front());
-    }
-    // All tests of a round are made for the groups as they were. Their merges form a forest, since
-    // on a longer circle of a graph without circles some group has two successors; so from its
-    // roots on, each group is still itself when it is absorbed, into one that has only grown.
-    for (int g = 0; g < current.num_groups(); ++g) {
-      for (const auto* neighbours : {&current.successors[g], &current.predecessors[g]}) {
-        if (neighbours->size() != 1) continue;
-        const int h = neighbours->front();
-        if (!is_memory_free && !holds_nothing_beside(current, weights_of, g, h)) continue;
-        if (!may_absorb(current, nets_of, g, h)) continue;
-        sets.unite(current.nodes[g].front(), current.nodes[h].front());
-        has_changed = true;
-        break;
-      }
-    }
-    if (has_changed) current = build(graph, order, std::move(current.kinds), sets);
-  }
-  return current;
-}
-
-GroupGraph absorb_unordered_groups(const GroupGraph& groups, std::vector<int>& cluster_of) {
-  const bool is_memory_free = everything_fits_anywhere(groups);
-  GroupGraph current = groups;
-  cluster_of.resize(groups.nodes.size());
-  std::iota(cluster_of.begin(), cluster_of.end(), 0);
-  for (bool has_changed = true; has_changed;) {
-    has_changed = false;
-    const std::vector<std::vector<int>> nets_of = nets_of_groups(current);
-    const std::vector<std::vector<int>> weights_of = weights_of_groups(current);
-    std::vector<int> mate(current.nodes.size(), -1);
-    for (int g = 0; g < current.num_groups(); ++g) {
-      if (mate[g] >= 0) continue;
-      for (const int n : nets_of[g]) {
-        const auto& pins = current.nets[n].groups;
-        if (pins.size() != 2) continue;
-        const int h = pins[0] == g ? pins[1] : pins[0];
-        if (mate[h] >= 0) continue;
-        if (!is_memory_free && !holds_nothing_beside(current, weights_of, g, h)) continue;
-        if (!may_absorb(current, nets_of, g, h)) continue;
-        mate[g] = h;
-        mate[h] = g;
-        has_changed = true;
-        break;
-      }
-    }
-    if (!has_changed) break;
-    int num_clusters = 0;
-    std::vector<int> next(mate.size(), -1);
-    for (std::size_t g = 0; g < mate.size(); ++g) {
-      if (next[g] >= 0) continue;
-      next[g] = num_clusters++;
-      if (mate[g] >= 0) next[mate[g]] = next[g];
-    }
-    for (int& c : cluster_of) c = next[c];
-    current = merge_groups(current, next, num_clusters);
-  }
-  return current;
 }
 
 std::vector<std::vector<int>> nets_of_groups(const GroupGraph& groups) {

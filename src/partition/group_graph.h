@@ -2,8 +2,11 @@
 // with the devices that are interchangeable for all of them.
 #pragma once
 
+#include <optional>
+#include <utility>
 #include <vector>
 
+#include "partition/disjoint_sets.h"
 #include "plimsoll/partition/cost_graph.h"
 
 namespace plimsoll::partition {
@@ -47,6 +50,12 @@ struct GroupGraph {
 // O(nodes * devices + pins * log). Precondition: a valid graph.
 GroupGraph make_groups(const CostGraph& graph);
 
+// The same from sets that are one group each already, pairs (before, after) that order the nodes,
+// and the graph's kinds of devices. Circles are united in `sets`, too.
+GroupGraph make_groups_of_sets(const CostGraph& graph,
+                               const std::vector<std::pair<int, int>>& order,
+                               std::vector<DeviceKind> kinds, DisjointSets& sets);
+
 // Colours alone become one group. Nothing orders the groups (no predecessors, no successors), but
 // they are numbered as make_groups would number what holds them.
 GroupGraph make_colour_groups(const CostGraph& graph);
@@ -56,17 +65,6 @@ GroupGraph make_colour_groups(const CostGraph& graph);
 // successors) the caller sees to it that it has no circle and that numbers follow it.
 GroupGraph merge_groups(const GroupGraph& groups, const std::vector<int>& cluster_of,
                         int num_clusters);
-
-// Merges groups where that never costs anything. Let h be the only predecessor of g, or its only
-// successor, allowed wherever g is needed. If the nets that g shares with h alone weigh at least as
-// much as g's nets without h and, on every kind that may hold h, as g's time on top, then moving g
-// to h's device raises no load and closes no circle. Without room for everything on one device, g
-// must hold no bytes, except weights that h reads too. Repeated until nothing changes.
-GroupGraph absorb_groups(const CostGraph& graph, const GroupGraph& groups);
-
-// The same without an order: h may be any group that shares a net with g, one for each g and round.
-// `cluster_of`: [num_groups of the input] where each group went. Precondition: no pair rates.
-GroupGraph absorb_unordered_groups(const GroupGraph& groups, std::vector<int>& cluster_of);
 
 // [num_groups] the edges' indices, ascending.
 std::vector<std::vector<int>> nets_of_groups(const GroupGraph& groups);

@@ -164,6 +164,23 @@ Result<void> check_latencies(const Graph& graph,
   return raise_input_error("KeyError", name, name, "give every operator a latency");
 }
 
+Result<bool> check_operators(const Graph& graph,
+                             const std::vector<std::optional<NodeLatency>>& latencies) {
+  std::vector<int> operators;
+  bool has_edge = false;
+  for (int node = 0; node < graph.num_nodes(); ++node) {
+    if (!graph.is_operator(node)) continue;
+    if (node >= graph.num_sized) return raise_unsized(graph.nodes[node]);
+    operators.push_back(node);
+    for (const int input : graph.nodes[node].inputs) has_edge |= graph.is_operator(input);
+  }
+  for (const int node : operators) {
+    const std::vector<int> alone{node};
+    PLIMSOLL_RETURN_IF_ERROR(check_latencies(graph, latencies, alone));
+  }
+  return has_edge;
+}
+
 Result<PartitionLatency> latency_of_partition(
     const Graph& graph, const std::vector<std::optional<NodeLatency>>& latencies,
     std::span<const int> nodes) {

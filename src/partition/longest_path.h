@@ -18,6 +18,10 @@ Result<void> check_latencies(const Graph& graph,
                              const std::vector<std::optional<NodeLatency>>& latencies,
                              std::span<const int> nodes);
 
+// Every operator has a size and a latency. True where one reads another, so that a rate is needed.
+Result<bool> check_operators(const Graph& graph,
+                             const std::vector<std::optional<NodeLatency>>& latencies);
+
 // Only the overall latency of a partition. `marks` and `sums` are scratch, [num_nodes].
 double longest_path(const Graph& graph, const std::vector<std::optional<NodeLatency>>& latencies,
                     std::span<const int> nodes, Marks& marks, std::vector<double>& sums);

@@ -18,10 +18,6 @@
 
 namespace plimsoll::partition {
 
-// The operators against the direction of data, each a group of its own; a group's time is the least
-// device time of its operator. Without nets: what edges cost depends on the stage's degree.
-GroupGraph make_pipeline_groups(const PipelineModel& model);
-
 class ModelStageTimes : public StageTimes {
  public:
   struct Settings {

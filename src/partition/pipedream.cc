@@ -3,150 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <unordered_set>
 
-#include "partition/node_set.h"
+#include "partition/pipedream_states.h"
 
 namespace plimsoll::partition {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::infinity();  // Python's None
-
-// The prepared graph, nodes renumbered.
-struct Prepared {
-  std::vector<int> node;               // [kept] in the profile
-  std::vector<std::vector<int>> next;  // [kept]
-  std::vector<NodeSet> before;         // [kept] all predecessors
-  std::vector<double> time_s, activation, parameters;
-};
-
-struct State {
-  NodeSet holds;  // the downset: the antichain and all its predecessors
-  double compute_s = 0, activation = 0, parameters = 0;
-  double output_activation = 0;
-};
-
-Prepared prepare(const PipeDreamProfile& profile) {
-  Prepared graph;
-  graph.node = kept_nodes(profile);
-  const std::size_t size = graph.node.size();
-  std::vector<int> place(profile.nodes.size(), -1);
-  for (std::size_t i = 0; i < size; ++i) {
-    place[graph.node[i]] = static_cast<int>(i);
-    const PipeDreamNode& node = profile.nodes[graph.node[i]];
-    graph.time_s.push_back((node.forward_ms + node.backward_ms) / 1000.0);
-    double activation = 0;
-    for (const Bytes part : node.activations) activation += static_cast<double>(part);
-    graph.activation.push_back(activation);
-    graph.parameters.push_back(static_cast<double>(node.parameters));
-  }
-  graph.next.resize(size);
-  graph.before.assign(size, NodeSet(size));
-  std::vector<int> missing(size);
-  for (const auto& [from, to] : profile.edges) {
-    if (place[from] < 0 || place[to] < 0) continue;
-    graph.next[place[from]].push_back(place[to]);
-    ++missing[place[to]];
-  }
-  std::vector<int> ready;
-  for (std::size_t i = 0; i < size; ++i) {
-    if (missing[i] == 0) ready.push_back(static_cast<int>(i));
-  }
-  while (!ready.empty()) {
-    const int node = ready.back();
-    ready.pop_back();
-    for (const int other : graph.next[node]) {
-      graph.before[other].insert(graph.before[node]);
-      graph.before[other].insert(static_cast<std::size_t>(node));
-      if (--missing[other] == 0) ready.push_back(other);
-    }
-  }
-  return graph;
-}
-
-// The antichains that advancing from the first source reaches, by size of their downsets.
-class StateFinder {
- public:
-  StateFinder(const Prepared& graph, std::int64_t max_states)
-      : graph_(graph), max_states_(max_states) {}
-
-  // Empty where there are too many.
-  std::vector<State> find() {
-    const auto first = std::find_if(graph_.before.begin(), graph_.before.end(),
-                                    [](const NodeSet& before) { return before.count() == 0; });
-    NodeSet start(graph_.node.size());
-    start.insert(static_cast<std::size_t>(first - graph_.before.begin()));
-    add(start);
-    for (std::size_t next = 0; next < found_.size(); ++next) {  // it grows on the way
-      if (static_cast<std::int64_t>(found_.size()) > max_states_) return {};
-      advance(next);
-    }
-    std::vector<State> states;
-    for (std::size_t i = 0; i < found_.size(); ++i) states.push_back(make_state(i));
-    std::stable_sort(states.begin(), states.end(), [](const State& a, const State& b) {
-      return a.holds.count() < b.holds.count();
-    });
-    return states;
-  }
-  std::int64_t num_found() const { return static_cast<std::int64_t>(found_.size()); }
-
- private:
-  void add(const NodeSet& holds) {
-    if (is_found_.insert(holds).second) found_.push_back(holds);
-  }
-
-  // The maximal nodes, and those that still seem to feed another branch. Ascending.
-  std::vector<int> augmented_antichain(const NodeSet& holds) const {
-    NodeSet is_in(graph_.node.size());
-    holds.for_each([&](std::size_t a) {
-      if (std::any_of(graph_.next[a].begin(), graph_.next[a].end(),
-                      [&](int other) { return holds.contains(other); })) {
-        return;
-      }
-      is_in.insert(a);
-      graph_.before[a].for_each([&](std::size_t p) {
-        for (const int other : graph_.next[p]) {
-          if (!graph_.before[a].contains(other) && other != static_cast<int>(a)) is_in.insert(p);
-        }
-      });
-    });
-    std::vector<int> nodes;
-    is_in.for_each([&](std::size_t i) { nodes.push_back(static_cast<int>(i)); });
-    return nodes;
-  }
-
-  void advance(std::size_t state) {
-    const NodeSet holds = found_[state];  // a copy: `found_` grows
-    antichains_.push_back(augmented_antichain(holds));
-    for (const int node : antichains_.back()) {
-      for (const int next : graph_.next[node]) {
-        if (holds.contains(next)) continue;
-        NodeSet larger = holds;
-        larger.insert(graph_.before[next]);
-        larger.insert(static_cast<std::size_t>(next));
-        add(larger);
-      }
-    }
-  }
-
-  State make_state(std::size_t i) const {
-    State state;
-    state.holds = found_[i];
-    state.holds.for_each([&](std::size_t node) {
-      state.compute_s += graph_.time_s[node];
-      state.activation += graph_.activation[node];
-      state.parameters += graph_.parameters[node];
-    });
-    for (const int node : antichains_[i]) state.output_activation += graph_.activation[node];
-    return state;
-  }
-
-  const Prepared& graph_;
-  std::int64_t max_states_;
-  std::vector<NodeSet> found_;
-  std::vector<std::vector<int>> antichains_;  // [found, as far as they have been advanced]
-  std::unordered_set<NodeSet, NodeSetHash> is_found_;
-};
 
 // The best way to run a range of states on so many machines.
 struct Cell {
@@ -158,7 +21,7 @@ struct Cell {
 
 class Optimizer {
  public:
-  Optimizer(const PipeDreamOptions& options, const std::vector<State>& states)
+  Optimizer(const PipeDreamOptions& options, const std::vector<PipeDreamState>& states)
       : options_(options), states_(states), size_(static_cast<int>(states.size())) {
     before_.resize(states.size());
     for (int j = 0; j < size_; ++j) {
@@ -317,7 +180,7 @@ class Optimizer {
   }
 
   const PipeDreamOptions& options_;
-  const std::vector<State>& states_;
+  const std::vector<PipeDreamState>& states_;
   const int size_;
   std::vector<std::vector<int>> before_;  // [states] states within, ascending
   std::vector<Table> tables_;             // [levels]
@@ -350,8 +213,8 @@ Result<void> check_options(const PipeDreamOptions& options) {
 }
 
 // Nodes go to the first range whose last state holds them; inputs to the first stage.
-PipeDreamPlan make_plan(const PipeDreamProfile& profile, const Prepared& graph,
-                        const std::vector<State>& states,
+PipeDreamPlan make_plan(const PipeDreamProfile& profile, const PipeDreamGraph& graph,
+                        const std::vector<PipeDreamState>& states,
                         const std::vector<Optimizer::Range>& ranges) {
   PipeDreamPlan plan;
   std::vector<bool> is_taken(profile.nodes.size(), false);
@@ -381,7 +244,7 @@ Result<PipeDreamAnswer> plan_like_pipedream(const PipeDreamProfile& profile,
                                             const PipeDreamOptions& options) {
   PLIMSOLL_RETURN_IF_ERROR(validate(profile));
   PLIMSOLL_RETURN_IF_ERROR(check_options(options));
-  const Prepared graph = prepare(profile);
+  const PipeDreamGraph graph = prepare_pipedream_graph(profile);
   if (graph.node.empty()) {
     return fail(ErrorCode::kValue, "nodes", "nothing is left besides inputs",
                 "give a node that computes");
@@ -389,14 +252,9 @@ Result<PipeDreamAnswer> plan_like_pipedream(const PipeDreamProfile& profile,
   PipeDreamAnswer answer;
   Outcome<PipeDreamPlan>& outcome = answer.outcome;
   outcome.certificate.objective = std::numeric_limits<double>::quiet_NaN();
-  StateFinder finder(graph, options.max_states);
-  const std::vector<State> states = finder.find();
-  answer.num_states = finder.num_found();
-  if (states.empty()) {
-    outcome.stop = StopReason::kEffort;
-    return answer;
-  }
-  if (!Optimizer::has_room(options, states.size())) {
+  const std::vector<PipeDreamState> states =
+      find_pipedream_states(graph, options.max_states, answer.num_states);
+  if (states.empty() || !Optimizer::has_room(options, states.size())) {
     outcome.stop = StopReason::kEffort;
     return answer;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace plimsoll::partition {
 namespace {
@@ -139,13 +140,7 @@ class Search {
   }
 
   bool must_stop() {
-    if (search_.pairs_left != nullptr) {
-      *search_.pairs_left -= pairs_;
-      pairs_ = 0;
-      if (*search_.pairs_left < 0) stop_ = ChainStop::kEffort;
-    }
-    if (context_.is_cancelled()) stop_ = ChainStop::kCancelled;
-    if (context_.is_past_deadline()) stop_ = ChainStop::kDeadline;
+    stop_ = count_pairs(std::exchange(pairs_, 0), search_.pairs_left, context_);
     return stop_ != ChainStop::kFinished;
   }
 
@@ -177,20 +172,6 @@ class Search {
 };
 
 }  // namespace
-
-StopReason reason_of(ChainStop stop) {
-  switch (stop) {
-    case ChainStop::kFinished:
-      return StopReason::kFinished;
-    case ChainStop::kEffort:
-      return StopReason::kEffort;
-    case ChainStop::kDeadline:
-      return StopReason::kDeadline;
-    case ChainStop::kCancelled:
-      return StopReason::kCancelled;
-  }
-  return StopReason::kFinished;
-}
 
 PipelineChainAnswer find_pipeline_chain(const Downsets& cuts, StageTimes& times,
                                         const PipelineChainSearch& search,

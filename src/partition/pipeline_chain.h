@@ -21,7 +21,6 @@
 
 #include "partition/downsets.h"
 #include "partition/stage_chain.h"
-#include "plimsoll/core/outcome.h"
 #include "plimsoll/core/run_context.h"
 
 namespace plimsoll::partition {
@@ -77,8 +76,6 @@ struct PipelineChainAnswer {
   ChainStop stop = ChainStop::kFinished;  // else nothing is known
   bool is_proof = true;                   // that there is none
 };
-
-StopReason reason_of(ChainStop stop);
 
 // Precondition: `cuts` is finished, its work the least device time of a cut (or 0).
 PipelineChainAnswer find_pipeline_chain(const Downsets& cuts, StageTimes& times,

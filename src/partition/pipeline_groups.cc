@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "partition/group_absorption.h"
+
 namespace plimsoll::partition {
 
 PipelineGroups::PipelineGroups(const CostGraph& graph, const PipelineTerms& terms)

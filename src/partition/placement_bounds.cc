@@ -8,6 +8,7 @@
 
 #include "partition/assignment_figures.h"
 #include "partition/downsets.h"
+#include "partition/group_absorption.h"
 #include "partition/group_cut.h"
 #include "partition/packing_bound.h"
 #include "partition/placement_program.h"

@@ -16,11 +16,13 @@
 #include "partition/line_balancing.h"
 #include "partition/lone_operators.h"
 #include "partition/model_stage_times.h"
+#include "partition/operator_groups.h"
 #include "partition/pipeline_chain.h"
 #include "partition/pipeline_line.h"
 #include "partition/pipeline_outcome.h"
 #include "partition/pipeline_shares.h"
 #include "partition/stage_orders.h"
+#include "plimsoll/core/random.h"
 
 namespace plimsoll::partition {
 namespace {
@@ -31,15 +33,6 @@ constexpr std::int64_t kFewDownsets = 4096;         // more are not looked at be
 constexpr int kGroupsOfAPair = 32;                  // that are summed up in its time
 constexpr int kMaxPrefixes = 512;                   // of one order
 constexpr int kIdleRounds = 6;                      // of orders around the best plan
-
-// splitmix64
-std::uint64_t next_random(std::uint64_t& state) {
-  state += 0x9E3779B97F4A7C15U;
-  std::uint64_t z = state;
-  z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;
-  z = (z ^ (z >> 27U)) * 0x94D049BB133111EBU;
-  return z ^ (z >> 31U);
-}
 
 class Planner {
  public:
@@ -66,11 +59,11 @@ class Planner {
       if (bound < kUnlimited) batch_bound_ = bound;
     }
     if (options_.rules.starts_from_orders) {
-      std::uint64_t random = options_.search.seed;
+      SplitMix64 random(options_.search.seed);
       for (int i = 0; i < options_.num_orders && known_.stop == ChainStop::kFinished; ++i) {
         std::vector<std::uint64_t> keys(groups_.nodes.size());
         if (i > 0) {
-          for (auto& key : keys) key = next_random(random);
+          for (auto& key : keys) key = random.next();
         }
         Downsets prefixes(groups_);
         add_prefixes(topological_order(groups_, keys), 1, prefixes);
@@ -180,10 +173,7 @@ class Planner {
 
   // As ask(), of lines.
   GuessAnswer ask_line(double limit) {
-    pairs_left_ -= line_->num_steps();
-    if (pairs_left_ < 0) known_.stop = ChainStop::kEffort;
-    if (context_.is_cancelled()) known_.stop = ChainStop::kCancelled;
-    if (context_.is_past_deadline()) known_.stop = ChainStop::kDeadline;
+    known_.stop = count_pairs(line_->num_steps(), &pairs_left_, context_);
     if (known_.stop != ChainStop::kFinished) return {Guess::kStopped};
     const auto station_of = line_->find(limit, max_count());
     if (!station_of) return {Guess::kNone};

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "partition/device_states.h"
 
@@ -151,13 +152,7 @@ class Search {
   }
 
   bool must_stop() {
-    if (search_.pairs_left != nullptr) {
-      *search_.pairs_left -= pairs_;
-      pairs_ = 0;
-      if (*search_.pairs_left < 0) stop_ = ChainStop::kEffort;
-    }
-    if (context_.is_cancelled()) stop_ = ChainStop::kCancelled;
-    if (context_.is_past_deadline()) stop_ = ChainStop::kDeadline;
+    stop_ = count_pairs(std::exchange(pairs_, 0), search_.pairs_left, context_);
     return stop_ != ChainStop::kFinished;
   }
 
@@ -193,6 +188,28 @@ class Search {
 };
 
 }  // namespace
+
+StopReason reason_of(ChainStop stop) {
+  switch (stop) {
+    case ChainStop::kFinished:
+      return StopReason::kFinished;
+    case ChainStop::kEffort:
+      return StopReason::kEffort;
+    case ChainStop::kDeadline:
+      return StopReason::kDeadline;
+    case ChainStop::kCancelled:
+      return StopReason::kCancelled;
+  }
+  return StopReason::kFinished;
+}
+
+ChainStop count_pairs(std::int64_t num_pairs, std::int64_t* pairs_left, const RunContext& context) {
+  if (pairs_left != nullptr) *pairs_left -= num_pairs;
+  if (context.is_past_deadline()) return ChainStop::kDeadline;
+  if (context.is_cancelled()) return ChainStop::kCancelled;
+  const bool is_used_up = pairs_left != nullptr && *pairs_left < 0;
+  return is_used_up ? ChainStop::kEffort : ChainStop::kFinished;
+}
 
 std::vector<double> slowness_of_kinds(const GroupGraph& groups) {
   const std::vector<double> work = work_of_groups(groups);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "partition/downsets.h"
+#include "plimsoll/core/outcome.h"
 #include "plimsoll/core/run_context.h"
 
 namespace plimsoll::partition {
@@ -32,6 +33,11 @@ struct StageChain {
 };
 
 enum class ChainStop { kFinished, kEffort, kDeadline, kCancelled };
+StopReason reason_of(ChainStop stop);
+
+// Counts pairs that were tried down from what is left, if that is limited; says whether it is used
+// up or `context` wants an end.
+ChainStop count_pairs(std::int64_t num_pairs, std::int64_t* pairs_left, const RunContext& context);
 
 struct ChainAnswer {
   std::optional<StageChain> chain;

@@ -1,18 +1,25 @@
 #include "solve/annealing_moves.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
 
 namespace plimsoll::solve {
 
 using Choice = PlacementItems::Choice;
 
-AnnealingMoves::AnnealingMoves(const PlacementItems& items, std::uint64_t seed)
-    : items_(items), state_(items), energy_(state_), random_(seed) {
+AnnealingMoves::AnnealingMoves(const PlacementItems& items, std::uint64_t seed, int soft_tier)
+    : items_(items), state_(items, soft_tier), energy_(state_), random_(seed) {
   for (int unit = 0; unit < items.num_units; ++unit) {
     if (items.num_choices(unit) > 1) changeable_.push_back(unit);
   }
   for (int rank = 0; rank < items.num_ranks; ++rank) all_ranks_.push_back(rank);
   mark_.assign(all_ranks_.size(), 0);
+  const PlacementProblem& problem = *items.problem;
+  may_trade_ = problem.num_barriers > 1 && problem.apart.empty() &&
+               std::all_of(problem.units.begin(), problem.units.end(),
+                           [](const Unit& unit) { return unit.allowed_ranks.empty(); });
 }
 
 bool AnnealingMoves::is_accepted(double before, double temperature) {
@@ -22,6 +29,7 @@ bool AnnealingMoves::is_accepted(double before, double temperature) {
 
 bool AnnealingMoves::propose(double temperature) {
   const int kind = random_.below(100);
+  if (may_trade_ && kind < 25) return trade(temperature);
   if (kind < 45) return relocate(temperature);
   if (kind < 80) return swap(temperature);
   if (kind < 88) return move_block(temperature);
@@ -31,14 +39,18 @@ bool AnnealingMoves::propose(double temperature) {
   return change(temperature);
 }
 
+// Of three, the most overloaded, or the least; of equals the fullest, or the emptiest.
 int AnnealingMoves::draw_rank(bool wants_loaded) {
   const int end = items_.num_ranks;
+  const auto key = [this](int rank) {
+    return std::pair(energy_.term(rank), state_.total_load(rank));
+  };
   int best = random_.below(end);
-  double best_load = state_.total_load(best);
+  auto best_key = key(best);
   for (int i = 0; i < 2; ++i) {
     const int rank = random_.below(end);
-    const double load = state_.total_load(rank);
-    if (wants_loaded ? load > best_load : load < best_load) best = rank, best_load = load;
+    const auto rank_key = key(rank);
+    if (wants_loaded ? best_key < rank_key : rank_key < best_key) best = rank, best_key = rank_key;
   }
   return best;
 }
@@ -110,6 +122,55 @@ bool AnnealingMoves::can_swap(int slot_a, int a, int slot_b, int b) {
     return true;
   }
   state_.move(slot_a, a);
+  return false;
+}
+
+double AnnealingMoves::load_of(int slot, int rank) const {
+  const int unit = items_.unit_of_slot[slot];
+  const int record = PlacementItems::record_of(items_.choices[state_.choice(unit)],
+                                               slot - items_.first_slot[unit]);
+  const int num_barriers = state_.num_barriers();
+  const double* load = items_.load.data() + static_cast<std::ptrdiff_t>(record) * items_.stride +
+                       static_cast<std::ptrdiff_t>(items_.problem->class_of(rank)) * num_barriers;
+  return std::accumulate(load, load + num_barriers, 0.0);
+}
+
+// A piece for some that take as long together: what is heavy at one barrier for what is light
+// there.
+bool AnnealingMoves::trade(double temperature) {
+  constexpr std::size_t kMostPieces = 8;
+  constexpr double kEnough = .9, kMost = 1.1;  // of the one piece's load
+  const int from = draw_rank(true);
+  const int to = random_.below(items_.num_ranks);
+  if (to == from || state_.slots_on_rank(from).empty() || state_.slots_on_rank(to).empty()) {
+    return false;
+  }
+  const int one = draw_slot(state_.slots_on_rank(from));
+  const double load = load_of(one, from);
+  const std::vector<int>& others = state_.slots_on_rank(to);
+  traded_.clear();
+  double sum = 0;
+  const auto first = static_cast<std::size_t>(random_.below(static_cast<int>(others.size())));
+  for (std::size_t i = 0; i < others.size() && sum < kEnough * load; ++i) {
+    const int slot = others[(first + i) % others.size()];
+    const double more = load_of(slot, to);
+    if (sum + more > kMost * load) continue;
+    sum += more;
+    traded_.push_back(slot);
+    if (traded_.size() == kMostPieces) break;
+  }
+  if (traded_.empty() || sum < kEnough * load) return false;
+  const double before = energy_.value();
+  touched_.assign({from, to});
+  for (const int slot : traded_) state_.move(slot, from);
+  state_.move(one, to);
+  if (state_.is_within_caps(from) && state_.is_within_caps(to)) {
+    energy_.update(touched_);
+    if (is_accepted(before, temperature)) return true;
+  }
+  state_.move(one, from);
+  for (const int slot : traded_) state_.move(slot, to);
+  energy_.update(touched_);
   return false;
 }
 
@@ -201,7 +262,7 @@ bool AnnealingMoves::insert(int unit, int c) {
 
 int AnnealingMoves::light_rank(int unit, int c, int piece) {
   constexpr int kSample = 48;
-  const bool is_sampled = items_.num_ranks > 256;
+  const bool is_sampled = items_.num_ranks > (state_.num_barriers() > 1 ? 64 : 256);
   int best = -1;
   double least = 0;
   for (int i = 0; i < (is_sampled ? kSample : items_.num_ranks); ++i) {

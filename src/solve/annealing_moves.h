@@ -13,7 +13,7 @@ namespace plimsoll::solve {
 
 class AnnealingMoves {
  public:
-  AnnealingMoves(const PlacementItems& items, std::uint64_t seed);
+  AnnealingMoves(const PlacementItems& items, std::uint64_t seed, int soft_tier);
 
   PlacementState& state() { return state_; }
   AnnealingEnergy& energy() { return energy_; }
@@ -33,6 +33,8 @@ class AnnealingMoves {
   bool relocate(double temperature);
   bool swap(double temperature);
   bool can_swap(int slot_a, int a, int slot_b, int b);
+  double load_of(int slot, int rank) const;
+  bool trade(double temperature);
   bool move_block(double temperature);
   void touch(int unit);
   Before lift(int unit);
@@ -46,7 +48,8 @@ class AnnealingMoves {
   PlacementState state_;
   AnnealingEnergy energy_;
   SplitMix64 random_;
-  std::vector<int> changeable_, all_ranks_, touched_;
+  bool may_trade_ = false;
+  std::vector<int> changeable_, all_ranks_, touched_, traded_;
   std::vector<Before> lifted_;
   std::vector<std::int64_t> mark_;  // [ranks] change that touched it last
   std::int64_t mark_now_ = 0;

@@ -8,11 +8,16 @@
 
 #include "plimsoll/solve/bound_placement.h"
 #include "plimsoll/solve/content_ladder.h"
+#include "plimsoll/solve/explain_infeasible.h"
 #include "plimsoll/solve/placement_annealing.h"
+#include "plimsoll/solve/placement_backtracking.h"
 #include "plimsoll/solve/placement_completion.h"
 #include "plimsoll/solve/placement_dive.h"
+#include "plimsoll/solve/placement_exchange.h"
 #include "plimsoll/solve/placement_judge.h"
+#include "plimsoll/solve/placement_shake.h"
 #include "solve/balance_parts.h"
+#include "solve/part_annealing.h"
 
 namespace plimsoll::solve {
 namespace {
@@ -21,6 +26,7 @@ constexpr int kMaxAnnealedParts = 3;
 constexpr double kToAim = 0.99;           // of the tolerance: checks of bounds lose a little
 constexpr double kRoundingSlack = 1e-10;  // of whole-number loads in dives
 constexpr double kSmallGap = 5e-3;        // constructions are of no use below
+constexpr double kTinyGap = 1e-3;         // nor are shakes
 
 enum class Sharpness { kCheap, kCoarse, kFine };
 
@@ -42,21 +48,27 @@ class Balancer {
   BalanceOutcome run() {
     groups_ = make_placement_groups(problem_);
     for (const UnitPlacements& start : options_.starts) offer(start);
+    improve_start();
     make_parts();
     sharpen(Sharpness::kCheap);
     if (options_.uses_constructions) construct();
+    if (!has_plan()) find_by_backtracking();
+    exchange_in_parts(effort_ / 8);
     if (options_.uses_patterns) sharpen(Sharpness::kCoarse);
     if (options_.uses_dives) {
       find_by_dives();
       refute(effort_ / 100);
     }
-    if (options_.uses_patterns) search_contents_of_parts(effort_ / 8);
+    search_contents_of_parts(effort_ / 8);
     anneal_parts();
+    shake_parts(effort_ / 8 * 3, 2);
     if (options_.uses_patterns) {
       sharpen(Sharpness::kFine);
-      search_contents_of_parts(effort_ / 8 * (is_small() ? 3 : 5));
+      search_contents_of_parts(effort_ / 8 * (is_small() ? 1 : 5));
     }
     anneal_parts();
+    exchange_in_parts(effort_ / 8);
+    shake_parts(effort_ / 8, 1);
     if (options_.uses_dives) refute(effort_ / 4);
     return finish();
   }
@@ -95,6 +107,17 @@ class Balancer {
     report();
   }
 
+  // A good plan early, and fewer parts worth a look.
+  void improve_start() {
+    if (!options_.uses_annealing || problem_.num_barriers == 1 || !has_plan()) return;
+    AnnealingOptions options;
+    options.max_moves = std::min(effort_ / 40, std::int64_t{100} * problem_.num_units());
+    options.tolerance = tolerance_;
+    options.seed = search_.seed;
+    options.soft_tier = options_.soft_tier;
+    offer(anneal_start(problem_, best_, options, clock_));
+  }
+
   void make_parts() {
     BalanceParts parts = make_balance_parts(problem_, groups_, best_.objective, tolerance_, clock_);
     parts_ = std::move(parts.parts);
@@ -131,14 +154,18 @@ class Balancer {
 
   double gap_of(const Part& part) const { return best_.objective / part.lower_bound - 1; }
 
+  // Of many parts the first get all, as far as a share of the effort goes.
   void construct() {
+    const std::int64_t end = clock_.effort() + effort_ / 64;
     for (Part& part : parts_) {
+      if (parts_.size() > 1 && clock_.effort() >= end) break;
       if (!is_searchable(part)) continue;
       const StartOptions options = start_options(part);
       if (problem_.num_barriers == 1 && problem_.num_rank_classes == 1) {
         if (std::optional<Start> start = complete_best(part.items, options, clock_)) {
           offer(*start);
-          part.starts.push_back(*std::move(start));
+          part.starts.push_back(improved(part, *start, effort_ / 16, exchange));
+          offer(part.starts.back());
         }
       }
       if (!is_searchable(part) || gap_of(part) < kSmallGap) continue;
@@ -148,6 +175,18 @@ class Balancer {
       std::stable_sort(part.starts.begin(), part.starts.end(),
                        [](const Start& a, const Start& b) { return a.objective < b.objective; });
       if (!part.starts.empty()) offer(part.starts.front());
+    }
+  }
+
+  // Rules and caps that leave few placements.
+  void find_by_backtracking() {
+    const std::int64_t nodes = std::clamp<std::int64_t>(effort_ / 8, 1, 200000);
+    for (Part& part : parts_) {
+      if (has_plan() || !is_searchable(part)) continue;
+      if (const auto found = solve::find_by_backtracking(part.items, nodes, clock_)) {
+        offer(*found);
+        keep_start(part);
+      }
     }
   }
 
@@ -216,8 +255,13 @@ class Balancer {
             std::clamp<std::int64_t>(count_open_choices(), 1, kManyChoices),
         20, 1500);
     options.max_nodes = std::clamp<std::int64_t>(effort_ / 20000, 10, 400);
-    // The packing of several hosts is itself a fraction, which branching does not tell.
-    if (!is_small() || problem_.num_hosts() > 1) options.max_branched_units = 0;
+    // The packing of many hosts is itself a fraction, which branching does not tell.
+    if (!is_small() || problem_.num_hosts() > options.max_apart_hosts) {
+      options.max_branched_units = 0;
+    } else if (problem_.num_hosts() > 1) {
+      options.max_apart_pricings = std::clamp<std::int64_t>(effort_ / 2000, 50, 20000);
+      options.max_nodes = std::max(options.max_nodes, options.max_apart_pricings);
+    }
     clock_.spend(1);
     PlacementBound bound = bound_placement(problem_, groups_, options, clock_.context());
     clock_.spend(bound.num_pricings + bound.num_windows);
@@ -254,6 +298,7 @@ class Balancer {
   }
 
   void search_contents_of_parts(std::int64_t effort) {
+    if (!options_.uses_patterns || !options_.uses_contents) return;
     const std::int64_t before = clock_.effort();
     share_effort(effort,
                  [this](Part& part, std::int64_t share) { search_part_by_contents(part, share); });
@@ -283,21 +328,85 @@ class Balancer {
   void anneal_parts() {
     if (!options_.uses_annealing) return;
     const bool has_contents = effort_of_contents_ >= effort_ / 16;
+    if (parts_.size() > 1) {  // a move costs more on more ranks
+      anneal_across_parts(effort_ / std::clamp(8 + problem_.num_ranks / 32, 8, 32));
+      return;
+    }
     share_effort(effort_ / (has_contents ? 32 : 8),
                  [this](Part& part, std::int64_t share) { anneal_part(part, share); });
   }
 
-  void anneal_part(Part& part, std::int64_t effort) {
-    if (has_plan()) keep_start(part);
+  AnnealingOptions annealing_options(const Part& part, std::int64_t moves) {
     AnnealingOptions options;
     options.lower_bound = part.lower_bound;
-    options.max_moves = effort;
+    options.max_moves = moves;
     options.tolerance = tolerance_;
     options.seed = search_.seed + (num_annealings_++ << 8);
-    anneal_pool(part.items, part.starts, options, clock_, [&](const Start& start) {
-      offer(start);
-      return is_searchable(part);
+    options.soft_tier = options_.soft_tier;
+    return options;
+  }
+
+  void anneal_part(Part& part, std::int64_t effort) {
+    if (has_plan()) keep_start(part);
+    anneal_pool(part.items, part.starts, annealing_options(part, effort), clock_,
+                [&](const Start& start) {
+                  offer(start);
+                  return is_searchable(part);
+                });
+  }
+
+  void anneal_across_parts(std::int64_t effort) {
+    std::vector<Part*> open;
+    for (Part& part : parts_) {
+      if (!is_searchable(part)) continue;
+      if (has_plan()) keep_start(part);
+      open.push_back(&part);
+    }
+    const auto anneal_one = [this](const Part& part, const Start& start, std::int64_t moves) {
+      if (is_closed(part)) return start;
+      AnnealingOptions options = annealing_options(part, moves);
+      options.moves_a_round = std::clamp<std::int64_t>(moves / 8, 1000, 1000000);
+      Start better = anneal(part.items, start, options, clock_).best;
+      offer(better);
+      return better;
+    };
+    anneal_parts_in_turn(std::move(open), effort, clock_, anneal_one);
+  }
+
+  using Improvement = Start (*)(const PlacementItems&, const Start&, const ExchangeOptions&,
+                                EffortClock&);
+
+  // Exact exchanges, so often from the incumbent: what one run cannot leave another one never
+  // enters.
+  void improve_parts(std::int64_t effort, int num_runs, const Improvement& improve) {
+    if (!has_plan()) return;
+    share_effort(effort, [&](Part& part, std::int64_t share) {
+      if (!part.contains(best_.placements)) return;
+      const Start start = best_;
+      for (int run = 0; run < num_runs && is_searchable(part); ++run) {
+        offer(improved(part, start, share / num_runs, improve));
+      }
+      keep_start(part);
     });
+  }
+
+  Start improved(const Part& part, const Start& start, std::int64_t effort,
+                 const Improvement& improve) {
+    if (!options_.uses_exchanges || !is_exchangeable(part.items)) return start;
+    ExchangeOptions options;
+    options.lower_bound = part.lower_bound;
+    options.max_effort = effort;
+    options.tolerance = tolerance_;
+    options.seed = search_.seed + (num_exchanges_++ << 8);
+    return improve(part.items, start, options, clock_);
+  }
+
+  void exchange_in_parts(std::int64_t effort) { improve_parts(effort, 1, exchange); }
+
+  // Where little is left, shakes cost more than they bring.
+  void shake_parts(std::int64_t effort, int num_runs) {
+    if (!is_small() || !has_plan() || best_.objective < (1 + kTinyGap) * lower_bound()) return;
+    improve_parts(effort, num_runs, shake);
   }
 
   // Is there a plan at all below the incumbent? Without memory the search is smaller.
@@ -331,12 +440,18 @@ class Balancer {
     if (bound_.cases.empty()) {
       BoundOptions cheap;
       cheap.use_windows = cheap.use_patterns = false;
-      bound_ = bound_placement(problem_, groups_, cheap, clock_.context());
+      // What was proved to have no placement is proved again, whatever the clock says.
+      bound_ =
+          bound_placement(problem_, groups_, cheap, infeasible_ ? RunContext{} : clock_.context());
     }
     result.bound = std::move(bound_);
     if (parts_.empty() && infeasible_ && !has_plan()) {
       outcome.status = SolveStatus::kInfeasible;
-      explain(*infeasible_, outcome);
+      outcome.explanation = explain_infeasible(problem_, result.bound);
+      outcome.certificate.proof =
+          infeasible_->weight.empty()
+              ? "a unit that fits nowhere"
+              : "weighted bytes that all units need exceed the weighted caps";
       return result;
     }
     const auto least = std::min_element(
@@ -355,24 +470,6 @@ class Balancer {
     return result;
   }
 
-  void explain(const MemoryProof& proof, Outcome<UnitPlacements>& outcome) const {
-    Explanation& explanation = outcome.explanation;
-    if (proof.weight.empty()) {
-      const int unit = groups_.groups[proof.group].units.front();
-      explanation.binding = place_of(problem_, unit);
-      explanation.lines.push_back(explanation.binding +
-                                  " fits on no rank, whichever choice it takes");
-      outcome.certificate.proof = "a unit that fits nowhere";
-      return;
-    }
-    explanation.binding = fmt::format("tier {}", proof.tier);
-    explanation.missing = proof.missing;
-    explanation.lines.push_back(
-        fmt::format("the least that all units need exceeds the caps of all ranks by {} of tier {}",
-                    format_bytes(proof.missing), proof.tier));
-    outcome.certificate.proof = "weighted bytes that all units need exceed the weighted caps";
-  }
-
   const PlacementProblem& problem_;
   const BalanceOptions& options_;
   const SearchOptions& search_;
@@ -386,6 +483,7 @@ class Balancer {
   std::uint64_t num_searches_ = 0;  // by contents
   std::int64_t effort_of_contents_ = 0;
   std::uint64_t num_annealings_ = 0;
+  std::uint64_t num_exchanges_ = 0;
   Start best_;
 };
 

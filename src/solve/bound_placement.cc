@@ -30,7 +30,7 @@ class Bounder {
 
   PlacementBound run() {
     result_.kind_of_rank = groups_.ranks.kind_of_rank;
-    open_case({});
+    open_first_cases();
     while (true) {
       const Entry entry = heap_.top();
       if (entry.is_final || entry.value == kInfinity || entry.value >= goal() || is_stopped()) {
@@ -69,6 +69,20 @@ class Bounder {
       if ((c.paid >> i & 1) != 0) sum += problem_.charges[i];
     }
     return sum;
+  }
+
+  // One, or of two causes that exclude each other one without each.
+  void open_first_cases() {
+    std::vector<BoundCase> cases(1);
+    for (const auto& [first, second] : problem_.exclusive) {
+      if (second >= 64 || 4 * static_cast<int>(cases.size()) > options_.max_cases) continue;
+      for (std::size_t i = 0, end = cases.size(); i < end; ++i) {
+        cases.push_back(cases[i]);
+        cases[i].forbidden |= std::uint64_t{1} << first;
+        cases.back().forbidden |= std::uint64_t{1} << second;
+      }
+    }
+    for (BoundCase& c : cases) open_case(std::move(c));
   }
 
   int find_open_cause(const BoundCase& c) const {
@@ -134,7 +148,7 @@ class Bounder {
     }
     c.method = BoundMethod::kMemory;
     c.prices.weight = spread(bound.infeasible->weight);
-    if (c.forbidden != 0) return;
+    if (!result_.cases.empty()) return;  // the explanation is the first case's
     result_.binding_tier = bound.infeasible->tier;
     result_.missing = bound.infeasible->missing;
     if (bound.infeasible->weight.empty()) {
@@ -183,9 +197,11 @@ class Bounder {
       });
     }
     if (!options_.use_patterns) return;
+    std::int64_t num_left = 0;  // pricings, of one target or of all
+    bool shares_pricings = false;
     const auto patterns = [&](int cells, double tolerance, bool branch, double first_step) {
-      if (is_stopped()) return;
       raise(value, limit, first_step, [&](double target) {
+        if (is_stopped() || num_left <= 0) return value;
         const Survivors survivors = filter_by_target(groups, target, options_.filter);
         if (survivors.is_dead()) return value;
         AverageOptions of_average;
@@ -197,11 +213,13 @@ class Bounder {
         at.cells = cells;
         at.tolerance = tolerance;
         at.branch = branch;
+        at.max_hosts = options_.max_apart_hosts;
         at.max_classes = options_.max_classes;
-        at.max_pricings = std::max<std::int64_t>(options_.max_pricings / (branch ? 2 : 1), 1);
+        at.max_pricings = num_left;
         at.max_nodes = options_.max_nodes;
         PatternBound bound =
             pattern_bound(groups, survivors, average.prices.price, target, at, context_);
+        if (shares_pricings) num_left -= bound.num_pricings;
         result_.num_pricings += bound.num_pricings;
         result_.num_windows += bound.num_nodes;
         take(c, number, bound.has_branched ? BoundMethod::kBranched : BoundMethod::kPatterns,
@@ -209,12 +227,22 @@ class Bounder {
         return bound.value;
       });
     };
+    num_left = std::max<std::int64_t>(options_.max_pricings, 1);
     patterns(options_.coarse_cells, 1e-3, false, 0.02);
     if (!options_.use_fine) return;
-    patterns(options_.cells, options_.window_tolerance, false, 0.004);
-    if (options_.use_branching && problem_.num_units() <= options_.max_branched_units) {
-      patterns(options_.cells, options_.window_tolerance, true, 0.01);
+    const bool branches =
+        options_.use_branching && problem_.num_units() <= options_.max_branched_units;
+    if (branches && problem_.num_hosts() > 1 && problem_.num_hosts() <= options_.max_apart_hosts) {
+      // What mixtures of hosts' contents cost is more than cells do.
+      num_left = std::max<std::int64_t>(options_.max_apart_pricings, 1);
+      shares_pricings = true;
+      patterns(options_.apart_cells, options_.window_tolerance, true, 0.05);
+      return;
     }
+    patterns(options_.cells, options_.window_tolerance, false, 0.004);
+    if (!branches) return;
+    num_left = std::max<std::int64_t>(options_.max_pricings / 2, 1);
+    patterns(options_.cells, options_.window_tolerance, true, 0.01);
   }
 
   const PlacementProblem& problem_;

@@ -7,7 +7,10 @@ namespace plimsoll::solve {
 using Choice = PlacementItems::Choice;
 
 LightestPlace::LightestPlace(PlacementState& state)
-    : state_(state), items_(state.items()), height_(static_cast<std::size_t>(items_.num_ranks), 0) {
+    : state_(state),
+      items_(state.items()),
+      is_split_(state.num_barriers() > 1 && items_.num_ranks <= kMaxSplitRanks),
+      height_(static_cast<std::size_t>(items_.num_ranks), 0) {
   for (int rank = 0; rank < items_.num_ranks; ++rank) ranks_.emplace(0, rank);
   for (int host = 0; host < items_.num_hosts; ++host) hosts_.emplace(0, host);
 }
@@ -29,7 +32,7 @@ void LightestPlace::change(int choice, int piece, int place, int sign) {
   const int end = is_block ? first + items_.width : first + 1;
   for (int rank = first; rank < end; ++rank) {
     height_[rank] += sign * load;
-    ranks_.emplace(height_[rank], rank);
+    if (!is_split_) ranks_.emplace(height_[rank], rank);
   }
   const int host = first / items_.width;
   if (host < items_.num_hosts) hosts_.emplace(host_height(host), host);
@@ -50,8 +53,27 @@ void LightestPlace::remove(int unit) {
   for (int i = 0; i < c.num_pieces; ++i) change(choice, i, places[i], -1);
 }
 
+// The sum of the squares of all ranks' loads at all barriers rises least where the piece is heavy
+// at barriers that the rank has little of.
+int LightestPlace::lightest_of_barriers(int unit, int choice, int piece) const {
+  const auto record =
+      static_cast<std::size_t>(PlacementItems::record_of(items_.choices[choice], piece));
+  const double* load = &items_.load[record * static_cast<std::size_t>(items_.stride)];
+  int best = -1;
+  double least = 0;
+  for (int rank = 0; rank < items_.num_ranks; ++rank) {
+    double rise = 0;
+    for (int g = 0; g < state_.num_barriers(); ++g) rise += load[g] * state_.load(rank, g);
+    if ((best < 0 || rise < least) && state_.can_put(unit, choice, piece, rank)) {
+      best = rank, least = rise;
+    }
+  }
+  return best;
+}
+
 int LightestPlace::lightest(int unit, int choice, int piece) {
   const bool is_block = items_.choices[choice].spread == Spread::kHost;
+  if (is_split_ && !is_block) return lightest_of_barriers(unit, choice, piece);
   Heap& heap = is_block ? hosts_ : ranks_;
   passed_.clear();
   int found = -1;

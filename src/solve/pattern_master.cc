@@ -58,12 +58,12 @@ PatternMaster::PatternMaster(const PlacementGroups& groups, const PatternModel& 
   }
 }
 
-RoomBound PatternMaster::solve(double room, const UniformCounts& counts, double goal,
+RoomBound PatternMaster::solve(double room, const RoomLimits& limits, double goal,
                                std::int64_t max_pricings) {
   const auto num_classes = static_cast<int>(model_.classes.size());
   const auto num_bins = static_cast<int>(model_.bins.size());
-  const auto lo = [&](int c) { return counts.lo.empty() ? 0.0 : counts.lo[c]; };
-  const auto hi = [&](int c) { return counts.hi.empty() ? kInfinity : counts.hi[c]; };
+  const auto lo = [&](int c) { return limits.lo.empty() ? 0.0 : limits.lo[c]; };
+  const auto hi = [&](int c) { return limits.hi.empty() ? kInfinity : limits.hi[c]; };
   const auto cap = [&](int account) {
     return static_cast<double>(groups_.ranks.accounts[account].cap);
   };
@@ -104,7 +104,7 @@ RoomBound PatternMaster::solve(double room, const UniformCounts& counts, double 
   }
 
   PatternPricing& pricing = pricing_;
-  pricing.set_room(room);
+  pricing.set_room(room, limits);
   std::vector<Pattern> patterns;
   std::vector<int> columns;
   const auto entries_of = [&](const Pattern& pattern) {
@@ -177,6 +177,13 @@ RoomBound PatternMaster::solve(double room, const UniformCounts& counts, double 
       if (worth <= 1e-9 * options_.scale) continue;
       add_pattern(pattern);
       has_column = true;
+      // Hosts of one kind that are told apart by their limits alone.
+      for (int other = 0; other < num_bins; ++other) {
+        if (other == b || model_.bins[other].host_kind != model_.bins[b].host_kind) continue;
+        Pattern same = pattern;
+        same.bin = other;
+        if (pricing.fits(same)) add_pattern(same);
+      }
     }
     return has_column;
   };

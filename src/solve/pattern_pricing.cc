@@ -20,7 +20,24 @@ PatternPricing::PatternPricing(const PlacementGroups& groups, const PatternModel
       rank_tables_(model.table_kinds.size()),
       block_tables_(groups.ranks.host_kinds.size()),
       poured_ranks_(rank_tables_.size()),
-      poured_blocks_(block_tables_.size()) {}
+      poured_blocks_(block_tables_.size()),
+      least_cells_(model.bins.size(), 0),
+      most_cells_(model.bins.size(), cells) {}
+
+// Blocks of a load take at most its cells rounded down, and pieces beside blocks of a load at most
+// what all cells less its cells leave, rounded down.
+void PatternPricing::set_room(double room, const RoomLimits& limits) {
+  room_ = room;
+  for (std::size_t b = 0; b < least_cells_.size(); ++b) {
+    const double least = limits.least_blocks.empty() ? 0 : limits.least_blocks[b];
+    const double most = limits.most_blocks.empty() ? room : limits.most_blocks[b];
+    const auto cells_of = [&](double load, double safety) {
+      return std::min(load / room_, 1.0) * cells_ * safety;
+    };
+    least_cells_[b] = static_cast<int>(std::ceil(cells_of(least, 1 - kSafety)));
+    most_cells_[b] = std::max(static_cast<int>(cells_of(most, 1 + kSafety)), 0);
+  }
+}
 
 int PatternPricing::size_of(int item, int place) const {
   const PatternItem& i = model_.items[item];
@@ -80,7 +97,7 @@ double PatternPricing::value_at(int bin, int block_cells) const {
   const PatternBin& b = model_.bins[bin];
   double value = b.host_kind >= 0 ? block_tables_[b.host_kind].value(block_cells) : 0;
   for (std::size_t t = 0; t < b.tables.size(); ++t) {
-    value += b.ranks[t] * rank_tables_[b.tables[t]].value(cells_ - block_cells);
+    value += b.ranks[t] * rank_tables_[b.tables[t]].value(rank_cells(bin, block_cells));
   }
   return value;
 }
@@ -91,7 +108,7 @@ int PatternPricing::best_block_cells(int bin) const {
   if (b.host_kind < 0) return best;
   const KnapsackTable& blocks = block_tables_[b.host_kind];
   double best_value = value_at(bin, 0);
-  for (int cells = 1; cells <= cells_; ++cells) {
+  for (int cells = 1; cells <= most_cells_[bin]; ++cells) {
     if (blocks.value(cells) <= blocks.value(cells - 1)) continue;
     const double value = value_at(bin, cells);
     if (value > best_value) {
@@ -124,7 +141,7 @@ Pattern PatternPricing::best_pattern(int bin) {
     pattern.blocks = filling(block_tables_[b.host_kind], poured_blocks_[b.host_kind], block_cells);
   for (const int table : b.tables) {
     pattern.ranks.push_back(
-        filling(rank_tables_[table], poured_ranks_[table], cells_ - block_cells));
+        filling(rank_tables_[table], poured_ranks_[table], rank_cells(bin, block_cells)));
   }
   return pattern;
 }
@@ -143,7 +160,9 @@ bool PatternPricing::fits(const Pattern& pattern) const {
     }
     return cells;
   };
-  const double blocks = b.host_kind >= 0 ? cells_of(pattern.blocks, b.host_kind) : 0;
+  double blocks = b.host_kind >= 0 ? cells_of(pattern.blocks, b.host_kind) : 0;
+  if (blocks > most_cells_[pattern.bin] + 1e-6) return false;
+  blocks = std::max(blocks, static_cast<double>(least_cells_[pattern.bin]));
   for (std::size_t t = 0; t < b.tables.size(); ++t) {
     if (blocks + cells_of(pattern.ranks[t], b.tables[t]) > cells_ + 1e-6) return false;
   }

@@ -13,7 +13,11 @@ class Annealer {
  public:
   Annealer(const PlacementItems& items, const Start& start, const AnnealingOptions& options,
            EffortClock& clock)
-      : items_(items), options_(options), clock_(clock), moves_(items, options.seed), best_(start) {
+      : items_(items),
+        options_(options),
+        clock_(clock),
+        moves_(items, options.seed, options.soft_tier),
+        best_(start) {
     // Charges and the floor do not move here.
     moves_.state().assign(start.placements);
     constant_ = std::max(0.0, start.objective - moves_.state().slowest());
@@ -31,7 +35,7 @@ class Annealer {
       const double before = best_.objective;
       run_round(std::max(aim - constant_, 1e-300), is_late ? 3e-2 : 3e-3, kTemperatures[round % 4]);
       if (best_.objective < before) {
-        step = 1.0 / 3;
+        step = has_split_ ? std::min(2 * step, 1.0 / 3) : 1.0 / 3;
       } else {
         ++num_failures;
         step = std::max(step / 2, 1e-3);
@@ -53,6 +57,7 @@ class Annealer {
     moves_.energy().aim(tau, kappa);
     const std::int64_t num_moves =
         std::min(options_.moves_a_round, options_.max_moves - num_moves_);
+    const std::int64_t period = kBatch * std::max(1, items_.num_ranks / kBatch);
     const double cooling =
         std::pow(kCold / temperature, static_cast<double>(kBatch) / static_cast<double>(num_moves));
     for (std::int64_t i = 0; i < num_moves; ++i) {
@@ -61,21 +66,36 @@ class Annealer {
         temperature *= cooling;
         if (i % (kBatch * 16) == 0) moves_.energy().refresh();
         if (clock_.spend(kBatch)) return;
+        if (has_split_ && i % period == 0) rebalance();
       }
       if (!moves_.propose(temperature)) continue;
       if (!moves_.energy().is_hit()) continue;
       store();
+      moves_.state().assign(best_.placements);
       return;
     }
+    if (has_split_) store();
+  }
+
+  // The target may be out of reach where the placement is better than any so far.
+  void rebalance() {
+    constexpr double kWorthStoring = 1e-4;
+    moves_.energy().rebalance();
+    const double objective = moves_.state().slowest() + constant_;
+    if (objective < best_.objective * (1 - kWorthStoring)) store();
   }
 
   void store() {
-    UnitPlacements placements = moves_.state().placements();
+    const PlacementState& state = moves_.state();
+    if (has_split_ && state.slowest() + constant_ >= best_.objective) return;
+    for (int rank = 0; rank < items_.num_ranks; ++rank) {
+      if (state.overdraft(rank) > 0) return;
+    }
+    UnitPlacements placements = state.placements();
     const PlacementValue value = evaluate(*items_.problem, placements);
     if (value.is_allowed() && value.objective < best_.objective) {
       best_ = {std::move(placements), value.objective};
     }
-    moves_.state().assign(best_.placements);
   }
 
   const PlacementItems& items_;
@@ -84,6 +104,7 @@ class Annealer {
   AnnealingMoves moves_;
   Start best_;
   double constant_ = 0;
+  bool has_split_ = items_.problem->num_barriers > 1;  // of the target over barriers
   std::int64_t num_moves_ = 0;
 };
 

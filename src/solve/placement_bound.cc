@@ -78,7 +78,7 @@ std::string describe(BoundMethod method, const PlacementBound& bound) {
     case BoundMethod::kBranched:
       return fmt::format(
           "contents of hosts and ranks in {} windows of the slowest load and of the "
-          "numbers of uniform units",
+          "numbers of uniform units or the blocks of hosts",
           std::int64_t{bound.num_windows});
     case BoundMethod::kMemory:
       return "weighted bytes that all units need exceed the weighted caps";

@@ -31,6 +31,7 @@ class Judge {
     for (int unit = 0; unit < problem_.num_units(); ++unit) place(unit);
     add_everywhere();
     judge_apart();
+    judge_exclusive();
     judge_bytes();
     value_.objective = objective();
     return std::move(value_);
@@ -152,6 +153,14 @@ class Judge {
           owner[rank] = unit;
         }
       }
+    }
+  }
+
+  void judge_exclusive() {
+    for (const auto& [first, second] : problem_.exclusive) {
+      if (!is_charged_[first] || !is_charged_[second]) continue;
+      find("causes " + std::to_string(first) + " and " + std::to_string(second) +
+           " exclude each other");
     }
   }
 

@@ -161,6 +161,12 @@ Result<void> validate(const PlacementProblem& problem) {
                   "name units below " + std::to_string(problem.num_units()) + " once, in order");
     }
   }
+  for (const std::array<int, 2>& pair : problem.exclusive) {
+    if (!is_ascending({pair.begin(), pair.end()}, static_cast<int>(problem.charges.size()))) {
+      return fail(ErrorCode::kConflict, "exclusive",
+                  "causes that are not ascending or do not exist", "name two charges, in order");
+    }
+  }
   if (!fits_all(problem)) {
     return fail(ErrorCode::kOverflow, "units", "the bytes of all units together leave 62 bits",
                 "give smaller sizes");

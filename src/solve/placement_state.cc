@@ -6,7 +6,7 @@ namespace plimsoll::solve {
 
 using Choice = PlacementItems::Choice;
 
-PlacementState::PlacementState(const PlacementItems& items)
+PlacementState::PlacementState(const PlacementItems& items, int soft_tier)
     : items_(&items), num_barriers_(items.problem->num_barriers) {
   const PlacementProblem& problem = *items.problem;
   class_of_.resize(static_cast<std::size_t>(items.num_ranks));
@@ -27,6 +27,7 @@ PlacementState::PlacementState(const PlacementItems& items)
     }
     pools.least_cap = *std::min_element(pools.cap.begin(), pools.cap.end());
     pools.most_ranks = *std::max_element(pools.num_ranks.begin(), pools.num_ranks.end());
+    if (tier == soft_tier) soft_ = static_cast<int>(pools_.size());
     pools_.push_back(std::move(pools));
   }
   sets_of_.resize(static_cast<std::size_t>(items.num_units));
@@ -148,7 +149,7 @@ bool PlacementState::can_take(int choice) const {
   const TierBytes& bytes = items_->bytes[items_->choices[choice].first_record];
   for (std::size_t t = 0; t < pools_.size(); ++t) {
     const Bytes more = bytes[items_->tiers[t]];
-    if (more == 0) continue;
+    if (more == 0 || static_cast<int>(t) == soft_) continue;
     const Pools& pools = pools_[t];
     const Bytes most = pools.most_ranks * (uniform_bytes_[items_->tiers[t]] + more);
     if (pools.most_used + most <= pools.least_cap) continue;
@@ -170,7 +171,7 @@ bool PlacementState::can_put(int unit, int choice_index, int piece, int place) c
   const int num_ranks = is_block ? items_->width : 1;
   for (std::size_t t = 0; t < pools_.size(); ++t) {
     const Bytes more = bytes[items_->tiers[t]];
-    if (more == 0) continue;
+    if (more == 0 || static_cast<int>(t) == soft_) continue;
     const Pools& pools = pools_[t];
     for (int rank = first; rank < first + num_ranks; ++rank) {
       const int pool = pools.of_rank[rank];
@@ -189,6 +190,29 @@ bool PlacementState::can_put(int unit, int choice_index, int piece, int place) c
     }
   }
   return sets_of_[unit].empty() || is_apart_from_all(unit, first, num_ranks);
+}
+
+bool PlacementState::is_within_caps(int rank) const {
+  for (std::size_t t = 0; t < pools_.size(); ++t) {
+    if (static_cast<int>(t) == soft_) continue;
+    const Pools& pools = pools_[t];
+    const int pool = pools.of_rank[rank];
+    if (pools.used[pool] + pools.num_ranks[pool] * uniform_bytes_[items_->tiers[t]] >
+        pools.cap[pool]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+double PlacementState::overdraft(int rank) const {
+  if (soft_ < 0) return 0;
+  const Pools& pools = pools_[soft_];
+  const int pool = pools.of_rank[rank];
+  const Bytes over = pools.used[pool] +
+                     pools.num_ranks[pool] * uniform_bytes_[items_->tiers[soft_]] - pools.cap[pool];
+  if (over <= 0) return 0;
+  return static_cast<double>(over) / static_cast<double>(std::max<Bytes>(pools.cap[pool], 1));
 }
 
 bool PlacementState::is_apart_from_all(int unit, int first_rank, int num_ranks) const {
@@ -226,13 +250,17 @@ void PlacementState::unlink(int slot) {
   position_[slot] = -1;
 }
 
+double PlacementState::slowest(int barrier) const {
+  double slowest = 0;
+  for (int rank = 0; rank < items_->num_ranks; ++rank) {
+    slowest = std::max(slowest, load(rank, barrier));
+  }
+  return slowest;
+}
+
 double PlacementState::slowest() const {
   double sum = 0;
-  for (int g = 0; g < num_barriers_; ++g) {
-    double slowest = 0;
-    for (int rank = 0; rank < items_->num_ranks; ++rank) slowest = std::max(slowest, load(rank, g));
-    sum += slowest;
-  }
+  for (int g = 0; g < num_barriers_; ++g) sum += slowest(g);
   return sum;
 }
 

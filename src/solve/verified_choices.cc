@@ -104,6 +104,11 @@ void VerifiedChoices::find_profiles() {
     profiles_[at->second].count += 1;
     profile_of_.push_back(at->second);
   }
+  end_of_alike_.assign(profile_of_.size(), problem_.num_ranks);
+  for (int rank = problem_.num_ranks - 1; rank > 0; --rank) {
+    end_of_alike_[rank - 1] =
+        profile_of_[rank - 1] == profile_of_[rank] ? end_of_alike_[rank] : rank;
+  }
   std::map<std::vector<int>, std::size_t> known_hosts;
   for (int host = 0; host < problem_.num_hosts(); ++host) {
     const auto first =
@@ -157,9 +162,9 @@ bool VerifiedChoices::fits(int unit, const PieceRun& run, int rank) const {
 bool VerifiedChoices::fits_row(int unit, const UnitChoice& choice, int first) const {
   bool is_open = true;
   TierBytes sum{};
-  for_row(choice, first, [&](const PieceRun& run, int rank) {
+  for_row(choice, first, [&](const PieceRun& run, int rank, double count) {
     is_open = is_open && fits(unit, run, rank);
-    for (int tier = 0; tier < kNumTiers; ++tier) sum[tier] += run.bytes[tier];
+    add_bytes(sum, run.bytes, static_cast<std::int64_t>(count));
   });
   if (choice.spread == Spread::kUniform) return is_open;
   for (int tier = 0; tier < kNumTiers; ++tier) {
@@ -246,7 +251,7 @@ void VerifiedChoices::raise_floors() {
     own_[unit].assign(profiles_.size(), {kInfinity, {INT64_MAX, INT64_MAX, INT64_MAX}});
     for (std::size_t c = 0; c < alive_[unit].size(); ++c) {
       if (!alive_[unit][c]) continue;
-      for_row(choice_at(unit, c), 0, [&](const PieceRun& run, int rank) {
+      for_row(choice_at(unit, c), 0, [&](const PieceRun& run, int rank, double) {
         Floor& own = own_[unit][profile_of_[rank]];
         own.load = std::min(own.load, load_on(run, rank));
         for (int tier = 0; tier < kNumTiers; ++tier) {

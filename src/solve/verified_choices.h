@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,19 @@
 #include "plimsoll/solve/placement_problem.h"
 
 namespace plimsoll::solve {
+
+// A witness may hold anything. Numbers of it that stand in sums are no larger than this, so that no
+// sum overflows; searches give far smaller ones.
+inline constexpr double kLargestNumber = 1e30;
+inline bool is_number(double x) { return x >= 0 && x <= kLargestNumber; }
+
+// The smaller; a number that is none wins, to be found at the end.
+inline double lesser(double a, double b) { return b >= a ? a : b; }
+
+// What a sum of so many terms, of this magnitude in all, may be off by.
+inline double rounding_of(double magnitude, double num_terms) {
+  return 0x1p-52 * num_terms * magnitude;
+}
 
 class VerifiedChoices {
  public:
@@ -77,11 +91,17 @@ class VerifiedChoices {
     }
   }
 
-  // Visits (run, rank) of pieces in a row from a rank on.
+  // Visits (run, rank, count) of pieces in a row from a rank on: `count` equal pieces on as many
+  // ranks that look alike, of which `rank` is the first.
   template <class Visit>
-  static void for_row(const UnitChoice& choice, int rank, const Visit& visit) {
+  void for_row(const UnitChoice& choice, int rank, const Visit& visit) const {
     for (const PieceRun& run : choice.runs) {
-      for (std::int64_t i = 0; i < run.count; ++i) visit(run, rank++);
+      for (std::int64_t left = run.count; left > 0;) {
+        const std::int64_t count = std::min<std::int64_t>(left, end_of_alike_[rank] - rank);
+        visit(run, rank, static_cast<double>(count));
+        rank += static_cast<int>(count);
+        left -= count;
+      }
     }
   }
 
@@ -91,13 +111,17 @@ class VerifiedChoices {
                                  static_cast<std::size_t>(tier)];
   }
 
-  // Not negative, as many as kinds and tiers, one a pool; else the fault is told.
+  // Not negative nor too large, as many as kinds and tiers, one a pool; else the fault is told.
   template <class Number>
   bool are_prices(const std::vector<Number>& price, std::string& fault) const {
     const std::size_t wanted = static_cast<std::size_t>(num_kinds_) * kNumTiers;
-    if (price.size() != wanted ||
-        !std::all_of(price.begin(), price.end(), [](Number p) { return p >= 0; })) {
-      if (fault.empty()) fault = "prices of bytes are missing or negative";
+    constexpr double kLargestWeight = 0x1p40;  // of bytes, in sums of 128 bits
+    const double largest = std::is_integral_v<Number> ? kLargestWeight : kLargestNumber;
+    const auto is_price = [largest](Number p) {
+      return p >= 0 && static_cast<double>(p) <= largest;
+    };
+    if (price.size() != wanted || !std::all_of(price.begin(), price.end(), is_price)) {
+      if (fault.empty()) fault = "prices of bytes are missing, negative or too large";
       return false;
     }
     for (int tier = 0; tier < kNumTiers; ++tier) {
@@ -128,7 +152,9 @@ class VerifiedChoices {
     };
     switch (choice.spread) {
       case Spread::kUniform:
-        for_row(choice, 0, [&](const PieceRun& run, int rank) { sum += cost(run, rank); });
+        for_row(choice, 0, [&](const PieceRun& run, int rank, double count) {
+          sum += static_cast<Sum>(count) * cost(run, rank);
+        });
         break;
       case Spread::kHost: {
         Sum least = 0;
@@ -137,7 +163,9 @@ class VerifiedChoices {
           if (!fits_row(unit, choice, host * problem_.ranks_per_host)) return;
           Sum block = 0;
           for_row(choice, host * problem_.ranks_per_host,
-                  [&](const PieceRun& run, int rank) { block += cost(run, rank); });
+                  [&](const PieceRun& run, int rank, double count) {
+                    block += static_cast<Sum>(count) * cost(run, rank);
+                  });
           lower(least, is_first, block);
         });
         sum = least * static_cast<Sum>(choice.num_blocks);
@@ -193,6 +221,7 @@ class VerifiedChoices {
   std::vector<Profile> profiles_;     // of ranks
   std::vector<Profile> hosts_;        // `rank` is the host
   std::vector<int> profile_of_;       // [ranks]
+  std::vector<int> end_of_alike_;     // [ranks] the first rank after it with another profile
   std::vector<int> profile_of_host_;  // [hosts]
   std::vector<TierBytes> room_of_;    // [profiles]
   std::uint64_t forbidden_ = 0;

@@ -5,9 +5,10 @@
 // feasible function, and the uniform load that is left.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "plimsoll/solve/placement_bound.h"
@@ -18,8 +19,9 @@ namespace plimsoll::solve {
 class VerifiedWindows {
  public:
   // `choices` are filtered by the witness's target. The first fault found is told.
-  VerifiedWindows(const VerifiedChoices& choices, const WindowWitness& witness, std::string& fault)
-      : choices_(choices), witness_(witness), fault_(fault) {}
+  VerifiedWindows(const VerifiedChoices& choices, const WindowWitness& witness, std::string& fault,
+                  std::int64_t max_steps)
+      : choices_(choices), witness_(witness), fault_(fault), max_steps_(max_steps) {}
 
   // ms without charges and floor; -infinity where nothing is proved.
   double value();
@@ -27,7 +29,9 @@ class VerifiedWindows {
  private:
   struct Box {
     double low = 0, high = 0;
-    std::vector<double> lo, hi;  // [classes]
+    std::vector<double> lo, hi;                     // [classes]
+    std::vector<double> least_blocks, most_blocks;  // [hosts by falling block load]; empty: any
+    auto operator<=>(const Box&) const = default;
   };
 
   const PlacementProblem& problem() const { return choices_.problem(); }
@@ -37,17 +41,19 @@ class VerifiedWindows {
   double descend(const Box& all);
   double uniform_load(int number, const Box& box);
   double uniform_sum(const std::vector<double>& worth, const std::vector<double>& price,
-                     const Box& box) const;
+                     const Box& box);
   double by_function(const RoomProof& proof, const Box& box);
+  bool split_host(int host, double split, Box& first, Box& second);
   double by_patterns(const RoomProof& proof, const Box& box);
   std::vector<double> table(const RoomProof& proof, const std::vector<double>& worth, bool is_host,
-                            int at) const;
+                            int at);
 
   const VerifiedChoices& choices_;
   const WindowWitness& witness_;
   std::string& fault_;
   int num_classes_ = 1;
-  std::map<std::tuple<int, std::vector<double>, std::vector<double>>, double> proved_;
+  std::int64_t max_steps_, num_steps_ = 0;        // cells filled, units visited
+  std::map<std::pair<int, Box>, double> proved_;  // by proof; of a box whose window is left out
 };
 
 }  // namespace plimsoll::solve

@@ -11,17 +11,17 @@ namespace {
 
 class Verifier {
  public:
-  Verifier(const PlacementProblem& problem, const PlacementBound& bound)
-      : bound_(bound), choices_(problem, bound.kind_of_rank) {}
+  Verifier(const PlacementProblem& problem, const PlacementBound& bound, std::int64_t max_steps)
+      : bound_(bound), max_steps_(max_steps), choices_(problem, bound.kind_of_rank) {}
 
   BoundVerdict verify() {
     verdict_.value = kInfinity;
-    if (!covers(0, 0)) return refuse("the cases leave placements out");
+    if (bound_.cases.size() > kMaxCases) return refuse("more cases than a search makes");
+    if (!covers(0, 0)) return refuse("the cases leave placements out, or overlap past checking");
     for (const BoundCase& c : bound_.cases) {
-      const double value = base(c) + value_of(c);
-      verdict_.value = std::min(verdict_.value, value);
+      verdict_.value = lesser(verdict_.value, base(c) + value_of(c));
+      if (!verdict_.fault.empty()) return refuse(verdict_.fault);
     }
-    if (!verdict_.fault.empty()) return refuse(verdict_.fault);
     if (std::isnan(verdict_.value)) return refuse("the witness holds numbers that are none");
     verdict_.holds = verdict_.value >= bound_.value * (1 - 1e-7);
     if (!verdict_.holds) verdict_.fault = "the witness proves less";
@@ -29,14 +29,22 @@ class Verifier {
   }
 
  private:
+  static constexpr std::size_t kMaxCases = 4096;
+  static constexpr int kMaxQuestions = 1 << 20;  // of what the cases cover
+
   static BoundVerdict refuse(std::string fault) { return {false, -kInfinity, std::move(fault)}; }
   const PlacementProblem& problem() const { return choices_.problem(); }
   void find(std::string fault) {
     if (verdict_.fault.empty()) verdict_.fault = std::move(fault);
   }
 
-  // Do the cases leave no set of causes out? Decide causes one by one while cases differ.
-  bool covers(std::uint64_t paid, std::uint64_t forbidden) const {
+  // Do the cases leave no set of causes out? Decide causes one by one while cases differ. Cases
+  // that a search splits are soon told apart; of others the question may take for ever.
+  bool covers(std::uint64_t paid, std::uint64_t forbidden) {
+    if (++num_questions_ > kMaxQuestions) return false;
+    for (const auto& [first, second] : problem().exclusive) {
+      if (second < 64 && (paid >> first & paid >> second & 1) != 0) return true;
+    }
     // A case covers every set within which it forbids nothing that may be present; what it pays
     // for must be present.
     int cause = -1;
@@ -81,8 +89,8 @@ class Verifier {
       case BoundMethod::kPatterns:
       case BoundMethod::kBranched:
         if (!choices_.filter(c.windows.target, c.forbidden)) return c.windows.target;
-        return std::min(c.windows.target,
-                        VerifiedWindows(choices_, c.windows, verdict_.fault).value());
+        return lesser(c.windows.target,
+                      VerifiedWindows(choices_, c.windows, verdict_.fault, max_steps_).value());
       case BoundMethod::kMemory:
         if (!choices_.filter(kInfinity, c.forbidden)) return kInfinity;
         return exceeds(c.prices.weight) ? kInfinity : 0;
@@ -100,7 +108,7 @@ class Verifier {
     double paid = 0;
     for (int rank = 0; rank < problem().num_ranks; ++rank) {
       const double theta = witness.theta[choices_.kind_of(rank)];
-      if (!(theta >= 0)) find("a negative weight of a rank");
+      if (!is_number(theta)) find("a weight of a rank that is negative or too large");
       total += theta;
       for (int tier = 0; tier < kNumTiers; ++tier) {
         paid += choices_.price_of(witness.price, rank, tier) *
@@ -114,7 +122,9 @@ class Verifier {
       }
       return cost;
     });
-    return (sum - paid) / total;
+    if (!(total >= 1 / kLargestNumber)) find("weights of ranks that add up to nothing");
+    const double num_terms = problem().num_units() + kNumTiers * problem().num_ranks;
+    return (sum - paid - rounding_of(sum + paid, num_terms)) / total;
   }
 
   bool exceeds(const std::vector<std::int64_t>& weight) {
@@ -136,20 +146,23 @@ class Verifier {
   }
 
   const PlacementBound& bound_;
+  std::int64_t max_steps_;
   VerifiedChoices choices_;
   BoundVerdict verdict_;
+  int num_questions_ = 0;
 };
 
 }  // namespace
 
-BoundVerdict verify_bound(const PlacementProblem& problem, const PlacementBound& bound) {
+BoundVerdict verify_bound(const PlacementProblem& problem, const PlacementBound& bound,
+                          std::int64_t max_steps) {
   const std::vector<int>& kinds = bound.kind_of_rank;
   const auto is_kind = [&](int kind) { return kind >= 0 && kind < problem.num_ranks; };
   if (kinds.size() != static_cast<std::size_t>(problem.num_ranks) ||
       !std::all_of(kinds.begin(), kinds.end(), is_kind)) {
     return {false, -kInfinity, "the kinds of ranks do not fit the problem"};
   }
-  return Verifier(problem, bound).verify();
+  return Verifier(problem, bound, max_steps).verify();
 }
 
 }  // namespace plimsoll::solve

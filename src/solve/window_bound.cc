@@ -166,7 +166,7 @@ WindowBound window_bound(const PlacementGroups& groups, const Survivors& survivo
   windows.max_nodes = options.max_windows;
   windows.is_spent = [&] { return context.is_cancelled() || context.is_past_deadline(); };
   WindowResult search = search_windows(
-      [&](double room, const UniformCounts&, double goal) { return oracle.answer(room, goal); },
+      [&](double room, const RoomLimits&, double goal) { return oracle.answer(room, goal); },
       static_cast<int>(model.classes.size()), windows);
   result.value = std::min(search.value, target);
   result.room = search.room;

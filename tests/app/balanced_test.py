@@ -1,6 +1,9 @@
 """plimsoll shard's own search: objectives, certificates, limits, rules, dumps; and check of what it makes."""
 
 import json
+import os
+import pty
+import re
 import signal
 import subprocess
 import time
@@ -10,6 +13,13 @@ from program import ProgramTest, table
 
 ON = ("--on", "4x8GiB", "--local-world-size", "2")
 QUICK = ("--effort", "20000")
+
+
+def open_terminal(test):
+    try:
+        return pty.openpty()
+    except OSError as error:  # a sandbox without /dev/pts
+        return test.skipTest(f"no pseudo-terminals here: {error}")
 
 
 class Balanced(ProgramTest):
@@ -238,10 +248,37 @@ class Limits(Balanced):
         self.write("bare.json", self.answer()["plan"])
         self.run_program("shard", "model.json", *ON, "--replay", "bare.json", code=1)
 
+    def test_a_replay_refuses_what_the_plan_decides(self):
+        self.shard()
+        for arguments in (("--objective", "step"), ("--seed", "4"), ("--batch-size", "7"), ("--pool-ddr",)):
+            error = self.run_program(
+                "shard", "model.json", *ON, "--replay", "plan.json", *arguments, "--json", code=1
+            ).error
+            self.assertEqual((error["code"], error["place"]), ("usage", arguments[0]))
+
+    def test_a_file_that_cannot_be_written_is_told_before_the_search(self):
+        begin = time.monotonic()
+        for path in (".", "missing/plan.json"):
+            error = self.run_program(
+                "shard", *self.MODEL, "--effort", "100000000000", "-o", path, "--json", code=1
+            ).error
+            self.assertEqual(error["place"], path)
+        self.assertLess(time.monotonic() - begin, 60)
+
     def test_the_clock_cuts_and_a_replay_stops_there(self):
-        for limit in ("100ms", "500ms", "3s", "20s"):  # a slow machine needs longer for a first plan
+        limits = ("100ms", "500ms", "3s", "20s")
+        cut = self.run_cut("shard", *self.MODEL, "--effort", "100000000000", limits=limits)
+        self.assertEqual(cut["stop"], "deadline")
+        self.assertTrue(cut["provenance"]["stopped_at"])
+        self.assertLessEqual(cut["certificate"]["lower_bound"], cut["certificate"]["objective"])
+        self.write("cut.json", cut)
+        self.assertEqual(self.replay("cut.json")["plan"], cut["plan"])
+
+    def test_without_the_references_rating_the_answer_says_so(self):
+        model = ("nv-synthetic-jumbo", "--on", "512x80GiB")  # the reference searches for seconds
+        for limit in ("400ms", "3s", "20s"):
             done = subprocess.run(
-                [program.PROGRAM, "shard", *self.MODEL, "--effort", "100000000000", "--time-limit", limit, "--json"],
+                [program.PROGRAM, "shard", *model, "--time-limit", limit, "-o", str(self.folder / "cut.json")],
                 capture_output=True,
                 text=True,
                 check=False,
@@ -249,12 +286,42 @@ class Limits(Balanced):
             if done.returncode != 4:
                 break
         self.assertEqual(done.returncode, 3, done.stderr)
-        cut = program.parse(done.stdout)
-        self.assertEqual(cut["stop"], "deadline")
-        self.assertTrue(cut["provenance"]["stopped_at"])
-        self.assertLessEqual(cut["certificate"]["lower_bound"], cut["certificate"]["objective"])
-        self.write("cut.json", cut)
-        self.assertEqual(self.replay("cut.json")["plan"], cut["plan"])
+        self.assertIn("the reference's search was cut after ", done.stderr)
+        cut = program.parse(self.read("cut.json"))
+        self.assertIn("no_reference_rating", [warning["code"] for warning in cut["warnings"]])
+        self.assertNotIn("rating_cap", cut["provenance"]["options"])
+        self.assertRegex(cut["provenance"]["stopped_at"], r"^proposal \d+, effort ")
+
+    def test_progress_is_told_on_a_terminal(self):
+        ours, theirs = open_terminal(self)
+        self.addCleanup(os.close, ours)
+        process = subprocess.Popen(
+            [program.PROGRAM, "shard", *self.MODEL, "--objective", "rating", "--effort", "100000000000", "--json"],
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            text=True,
+        )
+        os.close(theirs)
+        told = re.compile(rb"\reffort (\d+): ([\d.]+) ms, bound ([\d.]+) ms, gap [\d.e+-]+ %")
+        said = b""
+        try:
+            while chunk := os.read(ours, 4096):
+                said += chunk
+                if told.search(said) and process.poll() is None:
+                    process.send_signal(signal.SIGINT)
+                    break
+        except OSError:  # the program has ended
+            pass
+        out, _ = process.communicate(timeout=program.TIMEOUT_S)
+        self.assertEqual(process.returncode, 3)
+        lines = told.findall(said)
+        self.assertTrue(lines, said)
+        answer = program.parse(out)
+        for _, incumbent, bound in lines:
+            self.assertLessEqual(float(bound), float(incumbent))
+            self.assertLessEqual(answer["certificate"]["objective"], float(incumbent) * (1 + 1e-5))
+        efforts = [int(effort) for effort, _, _ in lines]
+        self.assertEqual(efforts, sorted(efforts))
 
     def test_an_interrupt_returns_the_best_plan(self):
         process = subprocess.Popen(
@@ -369,6 +436,16 @@ class Dumps(ProgramTest):
         for point in upper:
             bound = [p["ms"] for p in lower if p["bytes"] <= point["bytes"]]
             self.assertLessEqual(bound[-1], point["ms"] * (1 + 1e-9))
+
+    def test_the_check_reads_a_dump_that_nothing_fits(self):
+        self.dump["room"] = [[1, 1, 0]] * len(self.dump["room"])
+        self.write("dump.json", self.dump)
+        self.run_program("shard", "dump.json", "-o", "plan.json", code=2)
+        self.assertIn("no plan exists", self.run_program("check", "dump.json", "plan.json").out)
+        answer = program.parse(self.read("plan.json"))
+        answer["certificate"]["bound"]["cases"] = []
+        self.write("plan.json", answer)
+        self.run_program("check", "dump.json", "plan.json", code=5)
 
     def test_a_replay_and_the_reference(self):
         self.run_program("shard", "dump.json", "-o", "plan.json")

@@ -198,6 +198,44 @@ TEST(BalanceCheck, SearchesAgainWhereABoundWasSearchedFor) {
   EXPECT_FALSE(report.is_search_repeated);
 }
 
+TEST(BalanceCheck, WantsAProofOfWhatIsSaidToBeOptimal) {
+  Made made = make_plan(make_problem(), BalanceObjective::kRating, false);
+  made.stated.status = SolveStatus::kOptimal;
+  made.stated.certificate->lower_bound = made.stated.certificate->objective * .9;
+  const BalanceReport report = judge(made);
+  ASSERT_EQ(report.violations.size(), 1U);
+  EXPECT_EQ(report.violations[0].code, ViolationCode::kBoundNotProved);
+  made.stated.tolerance = .2;
+  EXPECT_TRUE(judge(made).violations.empty());
+}
+
+TEST(BalanceCheck, HoldsTablesOfHostsTogetherByTheirHost) {
+  embedding::PlanningProblem problem = make_problem();
+  problem.model.modules[0].tables.resize(2);
+  problem.model.modules[0].tables[1].embedding_dim = 128;
+  problem.model.constraints["t0"].sharding_types = {embedding::ShardingType::kTableColumnWise};
+  problem.model.constraints["t1"].sharding_types = {embedding::ShardingType::kTableRowWise};
+  embedding::BalancedOptions options;
+  options.bridge.together = {{"ebc.t0", "ebc.t1"}};
+  SearchOptions search;
+  search.effort = 1000;
+  auto result = embedding::plan_balanced(problem, options, search, {});
+  ASSERT_TRUE(result);
+  ASSERT_TRUE(result->planning.outcome.plan);
+  StatedBalance stated;
+  stated.options = options;
+  const auto num_violations = [&] {
+    auto report = check_balance(problem, &*result->planning.outcome.plan, nullptr, stated);
+    EXPECT_TRUE(report);
+    return report->violations.size();
+  };
+  EXPECT_EQ(num_violations(), 0U);
+  for (auto& table : result->planning.outcome.plan->tables) {
+    if (table.table == "t0") table.ranks.front().first = (table.ranks.front().first + 2) % 4;
+  }
+  EXPECT_EQ(num_violations(), 1U);
+}
+
 TEST(BalanceCheck, FindsBrokenRules) {
   Made made = make_plan(make_problem(), BalanceObjective::kRating, false);
   const auto& tables = made.result.planning.outcome.plan->tables;
@@ -303,6 +341,47 @@ TEST(BalancedFrontier, HoldsTheLeastTimeBetweenItsCurves) {
   for (std::size_t i = 1; i < frontier.lower().size(); ++i) {
     EXPECT_LT(frontier.lower()[i].y, frontier.lower()[i - 1].y);
   }
+}
+
+// A table of 2.4 GiB, whole on one rank or there in host memory: below what the latter needs of HBM
+// nothing fits, and not already a little above that.
+TEST(BalancedFrontier, BeginsWhereThePlansBegin) {
+  embedding::PlanningProblem problem = make_problem();
+  problem.model.modules[0].tables.resize(1);
+  problem.model.modules[0].tables[0].num_embeddings = 5000000;
+  auto& constraints = problem.model.constraints["t0"];
+  constraints.sharding_types = {embedding::ShardingType::kTableWise};
+  constraints.compute_kernels = {embedding::ComputeKernel::kFused,
+                                 embedding::ComputeKernel::kFusedUvm};
+  SearchOptions search;
+  search.effort = 1000;
+  const auto found = embedding::plan_balanced_frontier(problem, {}, 4, search, {});
+  ASSERT_TRUE(found) << format_error(found.error());
+  EXPECT_EQ(found->frontier.num_breakpoints(), 2U);
+  const Bytes least = found->frontier.lower().front().x;
+  EXPECT_LE(least, found->frontier.min_bytes());
+  EXPECT_GT(least, found->frontier.min_bytes() - 3000);  // a millionth of the largest plan's
+}
+
+// A mean-pooled table that fits only cut by rows, beside one that cannot be: every plan of the
+// curve has that hazard, and the curves know it.
+TEST(BalancedFrontier, IsOfOneKindOfPlans) {
+  embedding::PlanningProblem problem = make_problem();
+  std::vector<embedding::Table>& tables = problem.model.modules[0].tables;
+  tables.resize(2);
+  tables[0].num_embeddings = 20000000;
+  tables[0].pooling = embedding::Pooling::kMean;
+  for (const char* name : {"t0", "t1"}) {
+    problem.model.constraints[name].compute_kernels = {embedding::ComputeKernel::kFused};
+  }
+  problem.model.constraints["t1"].sharding_types = {embedding::ShardingType::kTableWise};
+  SearchOptions search;
+  search.effort = 1000;
+  const auto found = embedding::plan_balanced_frontier(problem, {}, 4, search, {});
+  ASSERT_TRUE(found) << format_error(found.error());
+  EXPECT_TRUE(found->unlimited.keeps_hazards);
+  ASSERT_FALSE(found->frontier.is_empty());
+  EXPECT_LE(found->frontier.lower().front().x, found->frontier.min_bytes());
 }
 
 }  // namespace

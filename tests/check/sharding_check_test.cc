@@ -938,6 +938,24 @@ TEST(ShardingHazards, SeesWhatTheCpuRefuses) {
   expect_clean(adam);
 }
 
+TEST(ShardingHazards, SeesSequencesCutOverAHost) {
+  const auto codes_of = [](ModuleKind kind, bool holds_sequence) {
+    Toy toy(4, 2);
+    toy.add_module("m", kind);
+    toy.model.modules[0].holds_embedding_collection = holds_sequence;
+    toy.add_table("t", 10, 8);
+    toy.place("t", kTableColumnWise, kFused, {{10, 4, 0, 0, 0}, {10, 4, 0, 4, 1}});
+    std::vector<HazardCode> codes;
+    for (const Hazard& hazard : judge(toy).hazards) codes.push_back(hazard.code);
+    return codes;
+  };
+  // A sharder of the caller's own may offer the type; the runtime refuses it.
+  EXPECT_THAT(codes_of(ModuleKind::kEmbeddingCollection, false),
+              ElementsAre(HazardCode::kRuntimeCannotHold));
+  EXPECT_THAT(codes_of(ModuleKind::kEmbeddingBagCollection, false), IsEmpty());
+  EXPECT_THAT(codes_of(ModuleKind::kEmbeddingTower, true), IsEmpty());  // not known
+}
+
 TEST(ShardingHazards, SeesKeyValueUnderSgd) {
   Toy toy = table_wise_toy();
   toy.plan.tables[0].compute_kernel = kKeyValue;

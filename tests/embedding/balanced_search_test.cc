@@ -6,11 +6,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 
 #include "plimsoll/check/sharding_check.h"
 #include "plimsoll/solve/balanced_placement.h"
 #include "plimsoll/solve/placement_judge.h"
+#include "plimsoll/solve/verify_bound.h"
 
 namespace plimsoll::embedding {
 namespace {
@@ -68,10 +70,10 @@ PlanningProblem random_problem(std::uint64_t seed) {
 }
 
 // The reference knows no hazards.
-void remove_hazards(PlanningProblem& problem) {
+void remove_hazards(PlanningProblem& problem, bool keeps_means = false) {
   for (Module& module : problem.model.modules) {
     for (Table& table : module.tables) {
-      table.pooling = Pooling::kSum;
+      if (!keeps_means) table.pooling = Pooling::kSum;
       table.num_embeddings = std::max<std::int64_t>(table.num_embeddings, 4096) / 64 * 64;
     }
   }
@@ -158,6 +160,75 @@ TEST(BalancedSearch, IsNeverWorseThanTheReference) {
   EXPECT_GT(num_compared, 50);
 }
 
+// Of the first module.
+bool cuts_means_by_rows(const PlanningProblem& problem, const BalancedResult& result) {
+  if (!result.planning.outcome.plan) return false;
+  const std::vector<Table>& tables = problem.model.modules.front().tables;
+  const std::vector<TableSharding>& cut = result.planning.outcome.plan->tables;
+  return std::any_of(cut.begin(), cut.end(), [&](const TableSharding& sharding) {
+    return (sharding.sharding_type == ShardingType::kRowWise ||
+            sharding.sharding_type == ShardingType::kTableRowWise) &&
+           std::any_of(tables.begin(), tables.end(), [&](const Table& table) {
+             return table.pooling == Pooling::kMean && sharding.table == table.name;
+           });
+  });
+}
+
+// A collection with mean-pooled tables may be cut by rows as a whole: no plan that the checker
+// finds free of hazards is better than what is found, nor below the bound.
+TEST(BalancedSearch, CutsMeanPooledCollectionsByRowsWhereThatIsBest) {
+  int num_by_rows = 0;
+  int num_compared = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    PlanningProblem problem = random_problem(seed);
+    remove_hazards(problem, true);
+    problem.model.modules.resize(1);
+    problem.model.modules.front().kind = ModuleKind::kEmbeddingBagCollection;
+    const BalancedResult result = plan(problem, {});
+    if (cuts_means_by_rows(problem, result)) ++num_by_rows;
+    const Result<PlanningResult> reference = plan_like_torchrec(problem, {}, {}, {});
+    if (!reference || !reference->outcome.plan) continue;
+    if (!judge(problem, *reference->outcome.plan).hazards.empty()) continue;
+    ++num_compared;
+    ASSERT_TRUE(result.planning.outcome.plan);
+    EXPECT_TRUE(judge(problem, *result.planning.outcome.plan).hazards.empty());
+    EXPECT_LE(result.times.rating, reference->rating * (1 + 1e-12));
+    EXPECT_LE(result.planning.outcome.certificate.lower_bound.value_or(0), reference->rating);
+  }
+  EXPECT_GT(num_by_rows, 3);
+  EXPECT_GT(num_compared, 10);
+}
+
+// What fits by rows alone is not proved to fit nowhere.
+TEST(BalancedSearch, FindsRoomForMeanPooledTablesByRows) {
+  PlanningProblem problem = random_problem(1);
+  remove_hazards(problem);
+  problem.model.modules.resize(1);
+  Module& module = problem.model.modules.front();
+  module.kind = ModuleKind::kEmbeddingBagCollection;
+  module.tables.resize(1);
+  Table& table = module.tables.front();
+  table.pooling = Pooling::kMean;
+  table.embedding_dim = 128;
+  table.num_embeddings = 4000000;  // 2 GiB: no rank has so much
+  module.tables.push_back(table);
+  module.tables.back().name = "small";
+  module.tables.back().num_embeddings = 4096;
+  problem.model.constraints.clear();
+  topology::TopologySpec spec;
+  spec.world_size = 8;
+  spec.local_world_size = 8;
+  spec.hbm_cap = kGiB;
+  spec.ddr_cap = 1;
+  problem.topology = *topology::make_topology(spec, false, false);
+  problem.reservation.percentage = 0;
+  const BalancedResult result = plan(problem, {});
+  ASSERT_TRUE(result.planning.outcome.plan);
+  EXPECT_TRUE(cuts_means_by_rows(problem, result));
+  EXPECT_TRUE(judge(problem, *result.planning.outcome.plan).hazards.empty());
+}
+
 TEST(BalancedSearch, KeepsTheReferenceRatingWhereAsked) {
   int num_compared = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -173,6 +244,65 @@ TEST(BalancedSearch, KeepsTheReferenceRatingWhereAsked) {
     EXPECT_LE(result.times.rating, result.reference->rating * (1 + 1e-12));
   }
   EXPECT_GT(num_compared, 10);
+}
+
+TEST(BalancedSearch, SaysThatNoRatingIsKeptWhereTheReferenceIsCut) {
+  PlanningProblem problem = random_problem(3);
+  remove_hazards(problem);
+  BalancedOptions options;
+  options.bridge.objective = BalanceObjective::kTime;
+  options.keeps_reference_rating = true;
+  const auto codes = [](const BalancedResult& result) {
+    std::vector<std::string> found;
+    for (const Warning& warning : result.planning.outcome.warnings) found.push_back(warning.code);
+    return found;
+  };
+  const BalancedResult whole = plan(problem, options);
+  ASSERT_TRUE(whole.is_reference_whole);
+  EXPECT_TRUE(whole.rating_cap);
+  EXPECT_THAT(codes(whole), testing::Not(testing::Contains("no_reference_rating")));
+  options.stops = {1};  // as the clock stopped an earlier run
+  const BalancedResult cut = plan(problem, options);
+  ASSERT_TRUE(cut.planning.outcome.plan);
+  EXPECT_FALSE(cut.is_reference_whole);
+  EXPECT_FALSE(cut.rating_cap);
+  EXPECT_THAT(codes(cut), testing::Contains("no_reference_rating"));
+  EXPECT_EQ(cut.stops.front(), 1);  // so that its own record stops there, too
+}
+
+// Cancelled somewhere, every search makes its plan again from where it says that it stopped.
+TEST(BalancedSearch, MakesTheSamePlanAgainFromWhereItStopped) {
+  int num_cut = 0;
+  for (std::uint64_t seed = 0; seed < 32; ++seed) {
+    SCOPED_TRACE(seed);
+    const PlanningProblem problem = random_problem(seed);
+    BalancedOptions options;
+    options.bridge.objective = seed % 4 == 0   ? BalanceObjective::kRating
+                               : seed % 4 == 1 ? BalanceObjective::kStep
+                                               : BalanceObjective::kTime;
+    options.keeps_reference_rating = seed % 4 == 3;
+    options.max_column_blocks = seed / 4 % 2 == 0 ? 0 : 8;
+    SearchOptions search;
+    search.effort = 10000;
+    std::atomic<bool> cancel = false;
+    RunContext context;
+    context.cancel = &cancel;
+    int num_left = static_cast<int>(seed * 7 % 31);
+    context.progress = [&](const Progress&) { cancel = cancel || num_left-- == 0; };
+    const auto cut = plan_balanced(problem, options, search, context);
+    ASSERT_TRUE(cut);
+    num_cut += cut->planning.outcome.stop == StopReason::kCancelled;
+    options.stops = cut->stops;
+    for (const int threads : {1, 2}) {
+      search.threads = threads;
+      const auto again = plan_balanced(problem, options, search, {});
+      ASSERT_TRUE(again);
+      EXPECT_EQ(again->planning.outcome.plan, cut->planning.outcome.plan);
+      EXPECT_EQ(again->planning.best.ranks, cut->planning.best.ranks);
+      EXPECT_EQ(again->stops, cut->stops);
+    }
+  }
+  EXPECT_GT(num_cut, 10);
 }
 
 TEST(PlacementBridge, GivesBackWhatItWasGiven) {
@@ -212,7 +342,8 @@ TEST(PlacementBridge, GivesBackWhatItWasGiven) {
       EXPECT_NEAR(value, found.certificate.objective, 1e-9 * value);
       const auto back = find_placements(*bridge, options, plan);
       ASSERT_TRUE(back);
-      EXPECT_EQ(evaluate(bridge->problem, *back).objective, found.certificate.objective);
+      EXPECT_NEAR(evaluate(bridge->problem, *back).objective, found.certificate.objective,
+                  1e-12 * value);  // sums in another order
     }
   }
 }
@@ -249,6 +380,126 @@ TEST(PlacementBridge, HoldsTablesToRanksAndApart) {
   EXPECT_EQ(plan_balanced(problem, options, {}, {}).error().code, ErrorCode::kNotFound);
 }
 
+// A collection on four ranks of 4 GiB: the first table, mean-pooled, fits there only cut by rows,
+// unless it has 10,000 of them.
+PlanningProblem mean_pooled_problem(std::int64_t rows, std::vector<ShardingType> types_of_second) {
+  PlanningProblem problem;
+  problem.batch_size = 256;
+  Module module;
+  module.path = "ebc";
+  for (const char* name : {"a", "b"}) {
+    Table table;
+    table.name = name;
+    table.num_embeddings = name[0] == 'a' ? rows : 4096;
+    table.embedding_dim = 128;
+    problem.model.constraints[name].compute_kernels = {ComputeKernel::kFused};
+    module.tables.push_back(table);
+  }
+  module.tables[0].pooling = Pooling::kMean;
+  problem.model.constraints["b"].sharding_types = std::move(types_of_second);
+  problem.model.modules.push_back(module);
+  topology::TopologySpec spec;
+  spec.world_size = 4;
+  spec.local_world_size = 4;
+  spec.hbm_cap = 4 * kGiB;
+  problem.topology = *topology::make_topology(spec, true, false);
+  return problem;
+}
+
+bool warns_of_hazards(const BalancedResult& result) {
+  const auto& warnings = result.planning.outcome.warnings;
+  return std::any_of(warnings.begin(), warnings.end(),
+                     [](const Warning& w) { return w.code == "hazard_unavoidable"; });
+}
+
+TEST(BalancedSearch, CutsACollectionByRowsAsAWholeWhereItMust) {
+  const PlanningProblem problem = mean_pooled_problem(20000000, {});
+  const BalancedResult result = plan(problem, {});
+  ASSERT_TRUE(result.planning.outcome.plan);
+  const check::CheckReport report = judge(problem, *result.planning.outcome.plan);
+  EXPECT_TRUE(report.violations.empty());
+  EXPECT_TRUE(report.hazards.empty());
+  EXPECT_FALSE(warns_of_hazards(result));
+  EXPECT_EQ(result.planning.outcome.status, SolveStatus::kOptimal);
+}
+
+TEST(BalancedSearch, BoundsBothWaysOfACollection) {
+  // By rows the tables are as fast as whole ones: all of one type saves a charge.
+  PlanningProblem problem = mean_pooled_problem(10000, {ShardingType::kRowWise});
+  problem.model.modules[0].tables.push_back(problem.model.modules[0].tables[0]);
+  problem.model.modules[0].tables.back().name = "c";
+  problem.model.modules[0].tables.back().pooling = Pooling::kSum;
+  BalancedOptions options;
+  options.bridge.objective = BalanceObjective::kTime;
+  options.bridge.step_model.ms_per_sharding_type = 100;
+  const BalancedResult result = plan(problem, options);
+  ASSERT_TRUE(result.planning.outcome.plan);
+  EXPECT_TRUE(judge(problem, *result.planning.outcome.plan).hazards.empty());
+  EXPECT_LT(result.times.time, 101);  // one type
+  EXPECT_EQ(result.planning.outcome.status, SolveStatus::kOptimal);
+  ASSERT_TRUE(result.bound);
+  const auto bounded = make_bounded_problem(problem, options);
+  ASSERT_TRUE(bounded);
+  EXPECT_EQ(bounded->problem.exclusive.size(), 1U);
+  EXPECT_TRUE(solve::verify_bound(bounded->problem, *result.bound).holds);
+}
+
+TEST(BalancedSearch, KeepsHazardsWhereNothingElseFits) {
+  const PlanningProblem problem = mean_pooled_problem(20000000, {ShardingType::kTableWise});
+  BalancedOptions options;
+  options.bridge.objective = BalanceObjective::kTime;
+  options.keeps_reference_rating = true;
+  const BalancedResult result = plan(problem, options);
+  ASSERT_TRUE(result.reference);
+  ASSERT_TRUE(result.planning.outcome.plan);
+  EXPECT_TRUE(warns_of_hazards(result));
+  EXPECT_TRUE(result.keeps_hazards);
+  EXPECT_LE(result.times.time, result.reference->time * (1 + 1e-12));
+  ASSERT_TRUE(result.bound);
+  options.bridge.keeps_hazards = true;
+  options.bridge.rating_cap = result.rating_cap;
+  const auto bounded = make_bounded_problem(problem, options);
+  ASSERT_TRUE(bounded);
+  EXPECT_TRUE(solve::verify_bound(bounded->problem, *result.bound).holds);
+}
+
+TEST(BalancedSearch, SharesTheChargeOfColumnsOnAHost) {
+  PlanningProblem problem = mean_pooled_problem(10000, {ShardingType::kTableColumnWise});
+  problem.model.modules[0].tables[0].pooling = Pooling::kSum;
+  BalancedOptions options;
+  options.bridge.objective = BalanceObjective::kTime;
+  options.bridge.step_model.ms_per_sharding_type = 100;
+  const BalancedResult result = plan(problem, options);
+  ASSERT_TRUE(result.planning.outcome.plan);
+  EXPECT_LT(result.times.time, 101);  // one type
+}
+
+TEST(BalancedSearch, IsOptimalWhereNothingWeighs) {
+  const PlanningProblem problem = mean_pooled_problem(10000, {});
+  BalancedOptions options;
+  options.bridge.objective = BalanceObjective::kTime;
+  options.bridge.step_model = {0, 0, 0, 0, 0, 0, false};
+  const BalancedResult result = plan(problem, options);
+  EXPECT_EQ(result.planning.outcome.status, SolveStatus::kOptimal);
+  EXPECT_EQ(result.planning.outcome.certificate.lower_bound, 0);
+}
+
+TEST(BalancedSearch, NamesTheBytesThatATableLacks) {
+  PlanningProblem problem = mean_pooled_problem(20000000, {});
+  problem.model.constraints["a"].sharding_types = {ShardingType::kTableWise};
+  const BalancedResult result = plan(problem, {});
+  ASSERT_EQ(result.planning.outcome.status, SolveStatus::kInfeasible);
+  const Explanation& explanation = result.planning.outcome.explanation;
+  EXPECT_EQ(explanation.binding, "hbm");
+  ASSERT_GT(explanation.missing, 0);
+  for (topology::Storage& device : problem.topology.devices) {
+    device.hbm += (explanation.missing * 100 + 84) / 85;  // a share is reserved
+  }
+  EXPECT_TRUE(plan(problem, {}).planning.outcome.plan);
+  for (topology::Storage& device : problem.topology.devices) device.hbm -= 4;
+  EXPECT_FALSE(plan(problem, {}).planning.outcome.plan);
+}
+
 TEST(Enumerator, ListsEveryWidthWhereAsked) {
   PlanningProblem problem = random_problem(1);
   problem.model.modules.resize(1);
@@ -268,6 +519,17 @@ TEST(Enumerator, ListsEveryWidthWhereAsked) {
     }
   }
   EXPECT_THAT(blocks, testing::ElementsAre(1, 2, 3, 4, 6));  // 48, 24, 16, 12, 8
+  problem.model.modules[0].tables[0].embedding_dim = 256;
+  const auto wider = enumerate(estimator, problem.model, options);
+  ASSERT_TRUE(wider);
+  blocks.clear();
+  for (const Option& option : wider->options.options) {
+    if (option.sharding_type == ShardingType::kColumnWise &&
+        option.compute_kernel == ComputeKernel::kFused) {
+      blocks.push_back(option.column_blocks);
+    }
+  }
+  EXPECT_THAT(blocks, testing::ElementsAre(2, 1, 4, 8));  // 128, 256, 64, 32
 }
 
 }  // namespace

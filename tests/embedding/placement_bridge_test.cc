@@ -46,7 +46,8 @@ struct Shape {
   int num_modules = 1;
   bool has_unequal_caps = false;
   bool has_unequal_speeds = false;
-  int ddr_range = 20;  // of unequal caps
+  bool has_host_columns = false;  // of most tables in the place of columns anywhere
+  int ddr_range = 20;             // of unequal caps
 };
 
 struct Instance {
@@ -85,16 +86,22 @@ Instance random_instance(std::uint64_t seed, const Shape& shape) {
     table.fqn = table.module_path + "." + table.name;
     table.first_option = static_cast<std::int32_t>(set.options.size());
     table.shape = {64, 64, 4, 16384};
-    for (const ShardingType type : types) {
+    for (ShardingType type : types) {
       if (type != ShardingType::kTableWise && random.below(5) < 2) continue;
+      if (shape.has_host_columns) {
+        if (type == ShardingType::kTableWise) type = ShardingType::kTableColumnWise;
+        if (type == ShardingType::kColumnWise && t > 0) continue;
+      }
       Option option;
       option.table = t;
       option.sharding_type = type;
       option.partition_by = partition_by(type);
       option.first_run = static_cast<std::int64_t>(set.runs.size());
       option.num_runs = 1;
-      option.column_blocks =
-          type == ShardingType::kColumnWise || type == ShardingType::kGridShard ? 2 : 1;
+      option.column_blocks = type == ShardingType::kTableColumnWise ? 1 + t
+                             : type == ShardingType::kColumnWise || type == ShardingType::kGridShard
+                                 ? 2
+                                 : 1;
       const std::int64_t height = shards_per_block(type, shape);
       ShardRun run;
       run.count = height;
@@ -144,6 +151,13 @@ std::vector<std::vector<std::int32_t>> placements_of(const OptionSet& set, const
       }
     }
     all = std::move(longer);
+  }
+  if (option.sharding_type == ShardingType::kTableColumnWise) {
+    std::erase_if(all, [&set](const auto& ranks) {
+      return std::any_of(ranks.begin(), ranks.end(), [&](std::int32_t rank) {
+        return rank / set.group_size != ranks.front() / set.group_size;
+      });
+    });
   }
   return all;
 }
@@ -231,6 +245,35 @@ bool is_allowed(const Instance& instance, const BridgeOptions& settings,
          rate(PerfModelKind::kPerf, set, plan) <= *settings.rating_cap * (1 + 1e-12);
 }
 
+// The first table, alone, under one sharding type.
+Instance with_type(ShardingType type, bool is_pooled, const std::string& dependency) {
+  Instance instance = random_instance(1, {.num_tables = 1});
+  TableOptions& table = instance.options.tables[0];
+  table.is_pooled = is_pooled;
+  table.dependency = dependency;
+  table.num_options = 1;
+  Option& option = instance.options.options[0];
+  option.sharding_type = type;
+  option.partition_by = partition_by(type);
+  return instance;
+}
+
+TEST(PlacementBridge, LeavesOutSequencesCutOverAHost) {
+  const Model model;
+  const auto warns = [&](ShardingType type, bool is_pooled, const std::string& dependency) {
+    Instance instance = with_type(type, is_pooled, dependency);
+    BridgeInput input = instance.input();
+    input.model = &model;
+    const auto bridge = make_placement_bridge(input, {});
+    EXPECT_TRUE(bridge) << (bridge ? "" : format_error(bridge.error()));
+    return bridge && !bridge->warnings.empty() && bridge->warnings[0].code == "hazard_unavoidable";
+  };
+  EXPECT_TRUE(warns(ShardingType::kTableColumnWise, false, ""));
+  EXPECT_FALSE(warns(ShardingType::kTableWise, false, ""));
+  EXPECT_FALSE(warns(ShardingType::kTableColumnWise, true, ""));
+  EXPECT_FALSE(warns(ShardingType::kTableColumnWise, false, "a tower"));
+}
+
 struct Tally {
   int num_plans = 0;  // problems with a plan
   int num_best = 0;   // of them those whose best was found
@@ -266,7 +309,7 @@ Tally compare(const Shape& shape,
       EXPECT_TRUE(found) << (found ? "" : format_error(found.error()));
       if (!found) return tally;
       const auto& outcome = found->outcome;
-      const auto bridge = make_placement_bridge(instance.input(), settings);
+      const auto bridge = make_bounded_bridge(instance.input(), settings);
       EXPECT_TRUE(bridge);
       EXPECT_TRUE(found->bound);
       EXPECT_TRUE(solve::verify_bound(bridge->problem, *found->bound).holds);
@@ -309,6 +352,24 @@ TEST(PlacementBridge, TakesRanksOfUnequalSpeed) {
   EXPECT_GT(compare(shape, [](const Instance&, BridgeOptions&) {}).num_plans, 20);
   shape.has_unequal_caps = true;
   EXPECT_GT(compare(shape, [](const Instance&, BridgeOptions&) {}).num_plans, 10);
+}
+
+TEST(PlacementBridge, PutsColumnsOnAnyRanksOfAHost) {
+  Shape shape;
+  shape.has_host_columns = true;
+  EXPECT_GT(compare(shape, [](const Instance&, BridgeOptions&) {}).num_plans, 20);
+  shape.local_world_size = shape.group_size = 4;  // one host
+  EXPECT_GT(compare(shape, [](const Instance&, BridgeOptions&) {}).num_plans, 20);
+}
+
+TEST(PlacementBridge, RefusesRanksThatAreNotThere) {
+  const Instance instance = random_instance(1, {});
+  BridgeOptions settings;
+  settings.forbidden_ranks["m0.t0"] = {1, 4};
+  const auto bridge = make_placement_bridge(instance.input(), settings);
+  ASSERT_FALSE(bridge);
+  EXPECT_EQ(bridge.error().code, ErrorCode::kValue);
+  EXPECT_THAT(bridge.error().message, testing::HasSubstr("rank 4"));
 }
 
 TEST(PlacementBridge, LoadsAShardByTheSpeedOfItsRank) {

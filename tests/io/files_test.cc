@@ -34,7 +34,8 @@ class Files : public ::testing::Test {
 };
 
 TEST_F(Files, ReadBackWhatWasWritten) {
-  const std::string text = std::string("a\0b\n", 4) + std::string(200000, 'x');
+  std::string text("a\0b\n", 4);
+  text.append(200000, 'x');
   ASSERT_TRUE(write_text_file(path("f"), text).has_value());
   const auto read = read_text_file(path("f"));
   ASSERT_TRUE(read.has_value());

@@ -118,6 +118,20 @@ TEST_F(ForeignPlan, WritesTorchRecsSerialisedForm) {
 )");
 }
 
+TEST_F(ForeignPlan, HearsOfTheDeviceFromPlacements) {
+  const auto device_of = [this](const std::string& placement) {
+    const auto plan = read(R"({"sparse.ebc": {"t1": {"sharding_type": "table_wise",
+        "compute_kernel": "fused", "ranks": [1], "shards": [{"shard_offsets": [0, 0],
+        "shard_sizes": [100, 64], "placement": ")" +
+                           placement + R"("}]}}})");
+    return plan->compute_device;
+  };
+  EXPECT_EQ(device_of("rank:1/cuda:1"), topology::ComputeDevice::kCuda);
+  EXPECT_EQ(device_of("rank:1/cpu"), topology::ComputeDevice::kCpu);
+  EXPECT_EQ(device_of("rank:1"), topology_.compute_device);
+  EXPECT_EQ(device_of("rank:1/meta"), topology_.compute_device);
+}
+
 TEST_F(ForeignPlan, CutsAsManyColumnsAsThereAreRanks) {
   const auto plan = read(R"({"sparse.ebc": {"t0": {"sharding_type": "column_wise",
                              "compute_kernel": "fused", "ranks": [0, 1, 2, 0]}}})");

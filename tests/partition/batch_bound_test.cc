@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "partition/composition_bound.h"
-#include "partition/model_stage_times.h"
+#include "partition/operator_groups.h"
 #include "partition/pipeline_shares.h"
 #include "pipelines.h"
 #include "plimsoll/check/pipeline_check.h"

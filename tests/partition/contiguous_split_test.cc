@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "cost_graphs.h"
-#include "plimsoll/check/placement_check.h"
+#include "judged.h"
 
 namespace plimsoll::partition {
 namespace {
@@ -15,36 +15,12 @@ namespace {
 ContiguousSplit split(const CostGraph& graph, const ContiguousSplitOptions& options = {}) {
   const auto result = split_contiguously(graph, options);
   EXPECT_TRUE(result.has_value()) << format_error(result.error());
-  const auto& outcome = result->outcome;
-  const bool has_plan =
-      outcome.status == SolveStatus::kOptimal || outcome.status == SolveStatus::kFeasible;
-  EXPECT_EQ(outcome.plan.has_value(), has_plan);
-  if (outcome.plan) {
-    check::PlacementCheckOptions check_options;
-    check_options.stated_max_load = outcome.certificate.objective;
-    const auto report = check::check_placement(graph, *outcome.plan, check_options);
-    EXPECT_TRUE(report.has_value());
-    for (const auto& violation : report->violations) {
-      ADD_FAILURE() << to_string(violation.code) << ": " << violation.message;
-    }
-    EXPECT_LE(outcome.certificate.lower_bound.value(), outcome.certificate.objective);
-  }
+  expect_right(graph, result->outcome, true);
   return *result;
 }
 
 double optimum(const CostGraph& graph, const ContiguousSplitOptions& options = {}) {
-  const ContiguousSplit result = split(graph, options);
-  if (result.outcome.status == SolveStatus::kInfeasible) return kUnlimited;
-  EXPECT_EQ(result.outcome.status, SolveStatus::kOptimal);
-  return result.outcome.certificate.objective;
-}
-
-void expect_near(double value, double expected) {
-  if (std::isinf(expected)) {
-    EXPECT_EQ(value, expected);
-  } else {
-    EXPECT_NEAR(value, expected, 1e-9 * (1 + expected));
-  }
+  return proved_optimum(split(graph, options).outcome);
 }
 
 //            b 3

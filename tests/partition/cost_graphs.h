@@ -126,29 +126,38 @@ inline CostGraph random_cost_graph(std::mt19937_64& random, const RandomCostGrap
   return relabel(graph, random_permutation(random, num_nodes));
 }
 
+// Pairs (a, b): where devices stand in a line, a may not be behind b. The backward pass runs
+// through the line the other way; where it has no forward counterpart it is held to that itself.
+inline std::vector<std::pair<int, int>> line_order(const CostGraph& graph) {
+  std::vector<std::pair<int, int>> order;
+  std::map<std::int64_t, bool> has_forward;
+  for (const CostNode& node : graph.nodes) {
+    if (node.colour && !node.is_backward) has_forward[*node.colour] = true;
+  }
+  const auto is_orphan = [&](const CostNode& node) {
+    return node.is_backward && (!node.colour || has_forward.count(*node.colour) == 0);
+  };
+  for (const Net& net : graph.nets) {
+    const CostNode& producer = graph.nodes[net.producer];
+    for (const int c : net.consumers) {
+      const CostNode& consumer = graph.nodes[c];
+      if (!producer.is_backward && !consumer.is_backward) order.emplace_back(net.producer, c);
+      if (producer.is_backward && (is_orphan(producer) || is_orphan(consumer))) {
+        order.emplace_back(c, net.producer);
+      }
+    }
+  }
+  return order;
+}
+
 // Tries every assignment; kUnlimited where none is allowed. At most 31 devices.
 class BruteForce {
  public:
   explicit BruteForce(const CostGraph& graph, bool is_contiguous = true)
-      : graph_(graph), is_contiguous_(is_contiguous), device_(graph.nodes.size(), -1) {
-    std::map<std::int64_t, bool> has_forward;
-    for (const CostNode& node : graph.nodes) {
-      if (node.colour && !node.is_backward) has_forward[*node.colour] = true;
-    }
-    const auto is_orphan = [&](const CostNode& node) {
-      return node.is_backward && (!node.colour || has_forward.count(*node.colour) == 0);
-    };
-    for (const Net& net : graph.nets) {
-      const CostNode& producer = graph.nodes[net.producer];
-      for (const int c : net.consumers) {
-        const CostNode& consumer = graph.nodes[c];
-        if (!producer.is_backward && !consumer.is_backward) order_.emplace_back(net.producer, c);
-        if (producer.is_backward && (is_orphan(producer) || is_orphan(consumer))) {
-          order_.emplace_back(c, net.producer);
-        }
-      }
-    }
-  }
+      : graph_(graph),
+        is_contiguous_(is_contiguous),
+        device_(graph.nodes.size(), -1),
+        order_(line_order(graph)) {}
   double best() {
     place(0);
     return best_;

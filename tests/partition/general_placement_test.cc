@@ -6,8 +6,8 @@
 #include <chrono>
 
 #include "cost_graphs.h"
+#include "judged.h"
 #include "partition/load_state.h"
-#include "plimsoll/check/placement_check.h"
 #include "plimsoll/partition/contiguous_split.h"
 
 namespace plimsoll::partition {
@@ -20,18 +20,7 @@ GeneralPlacement place(const CostGraph& graph, const GeneralPlacementOptions& op
                        const RunContext& context = {}) {
   const auto result = place_generally(graph, options, context);
   EXPECT_TRUE(result.has_value()) << format_error(result.error());
-  const auto& outcome = result->outcome;
-  if (outcome.plan) {
-    check::PlacementCheckOptions check_options;
-    check_options.requires_contiguity = false;
-    check_options.stated_max_load = outcome.certificate.objective;
-    const auto report = check::check_placement(graph, *outcome.plan, check_options);
-    EXPECT_TRUE(report.has_value());
-    for (const auto& violation : report->violations) {
-      ADD_FAILURE() << to_string(violation.code) << ": " << violation.message;
-    }
-    EXPECT_LE(outcome.certificate.lower_bound.value(), outcome.certificate.objective);
-  }
+  expect_right(graph, result->outcome, false);
   return *result;
 }
 

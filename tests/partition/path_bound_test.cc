@@ -7,6 +7,7 @@
 
 #include "cost_graphs.h"
 #include "partition/downsets.h"
+#include "partition/group_absorption.h"
 #include "partition/stage_chain.h"
 #include "plimsoll/partition/contiguous_split.h"
 

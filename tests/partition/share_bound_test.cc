@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "cost_graphs.h"
+#include "partition/group_absorption.h"
 #include "partition/stage_chain.h"
 
 namespace plimsoll::partition {

@@ -1,5 +1,6 @@
 """Models to plan, and how TorchRec's own planner does on them. Imported by tests that have torchrec."""
 
+import json
 import logging
 import random
 import warnings
@@ -10,6 +11,7 @@ import torch  # noqa: E402
 from torchrec.distributed.embedding import EmbeddingCollectionSharder  # noqa: E402
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder  # noqa: E402
 from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology  # noqa: E402
+from torchrec.distributed.planner.enumerators import EmbeddingEnumerator  # noqa: E402
 from torchrec.distributed.planner.perf_models import NoopPerfModel  # noqa: E402
 from torchrec.distributed.planner.types import ParameterConstraints  # noqa: E402
 from torchrec.distributed.types import ShardingType  # noqa: E402
@@ -22,6 +24,16 @@ logging.getLogger("torchrec").setLevel(logging.CRITICAL)
 
 GIB = 2**30
 TYPES = [kind.value for kind in ShardingType]
+# What constraints say of every table, by turns.
+CONSTRAINTS = {
+    "nothing": {},
+    "narrow": {"min_partition": 8},
+    "every type": {"sharding_types": TYPES},
+    "two features": {"pooling_factors": [3.0, 20.0], "num_poolings": [1.0, 2.0], "batch_sizes": [256, 512]},
+    "weighted": {"is_weighted": True},
+    "kernels": {"compute_kernels": ["fused_uvm_caching", "dense"]},
+    "in hbm": {"enforce_hbm": True, "stochastic_rounding": True},
+}
 
 
 class AllTypes(EmbeddingBagCollectionSharder):
@@ -108,3 +120,56 @@ def plan_with(kind, module, arguments, **more):
 
 def reference_rating(module, arguments):
     return rating_of(plan_with(EmbeddingShardingPlanner, module, arguments)[0])
+
+
+def native_differences(module, sharders, topology, batch_size, constraints):
+    """{(fqn, type, kernel): (ours, theirs)} of the options that the native enumerator makes otherwise than TorchRec."""
+    from plimsoll import _native
+    from plimsoll.torchrec import _model
+
+    space = _native.enumerate_space(
+        json.dumps(_model.exact_model_document(module, sharders, constraints)),
+        json.dumps(_model.exact_topology_document(topology)),
+        _model.cost_model(),
+        batch_size,
+    )
+    ours, theirs = {}, {}
+    for index in range(space.num_options):
+        fqn, kind, kernel, _, blocks = space.describe(index)
+        ours[fqn, kind, kernel] = [
+            (*tiers, round_to_12(total)) for count, *tiers, total in space.runs(index) for _ in range(count)
+        ] * blocks
+    for option in EmbeddingEnumerator(topology, batch_size, constraints).enumerate(module, sharders):
+        theirs[option.fqn, option.sharding_type, option.compute_kernel] = [
+            (s.storage.hbm, s.storage.ddr, getattr(s.storage, "ssd", 0), round_to_12(s.perf.total))
+            for s in option.shards
+        ]
+    assert theirs
+    return {
+        key: (ours.get(key), theirs.get(key)) for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key)
+    }
+
+
+def round_to_12(value):
+    """To twelve digits."""
+    return float(f"{value:.12g}")
+
+
+def parity_cases():
+    """(name, arguments of native_differences): modules, optimizers and constraints."""
+    from torch.distributed.optim import _apply_optimizer_in_backward
+    from torchrec.optim.rowwise_adagrad import RowWiseAdagrad
+
+    topology = Topology(world_size=8, local_world_size=4, compute_device="cuda")
+    tables = [("a", 10007, 128), ("b", 1000003, 32), ("c", 40, 256), ("d", 5, 64)]
+    for optimizer in (None, torch.optim.SGD, torch.optim.Adam, RowWiseAdagrad):
+        for name, fields in CONSTRAINTS.items():
+            for module, sharder in (
+                (bags(tables), EmbeddingBagCollectionSharder()),
+                (sequences([(name, rows, 64) for name, rows, _ in tables]), EmbeddingCollectionSharder()),
+            ):
+                if optimizer is not None:
+                    _apply_optimizer_in_backward(optimizer, module.parameters(), {"lr": 0.1})
+                constraints = {table: ParameterConstraints(**fields) for table, *_ in tables[:3]}
+                kind = type(module).__name__
+                yield f"{kind}, {optimizer}, {name}", (module, [sharder], topology, 512, constraints)

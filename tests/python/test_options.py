@@ -1,12 +1,15 @@
 """Planning a dump without torch."""
 
 import copy
+import gc
 import itertools
+import json
 
+import numpy as np
 import pytest
 
 import plimsoll
-from plimsoll import options
+from plimsoll import _native, options
 
 # Two ranks on one host, two tables; every option's cost by hand.
 #   a: table_wise 4 ms, 10 B; row_wise 2.5 ms, 5 B on both ranks
@@ -66,6 +69,22 @@ def test_uniform_options_stand_on_every_rank():
     assert answer["rating"] == pytest.approx(2.5 + 1.6)
 
 
+def test_arrays_come_without_copies_and_outlive_the_search():
+    space, *_ = _native.read_space(json.dumps(DUMP))
+    room = np.array(DUMP["room"], dtype=np.int64)
+    proposal = np.array([1, 3], dtype=np.int32)
+    room.flags.writeable = proposal.flags.writeable = False  # what is only read may be read-only
+    placed = space.place(room, proposal, 100)
+    arrays = [space.least_options(), *placed.values()]
+    kept = [array.copy() for array in arrays]
+    del space, placed
+    gc.collect()
+    for array, values in zip(arrays, kept):
+        assert not array.flags.owndata and array.base is not None and array.flags.c_contiguous
+        assert array.dtype in (np.int32, np.int64) and (array == values).all()
+    assert arrays[0].tolist() == [0, 2]
+
+
 def test_no_room_is_proved():
     dump = copy.deepcopy(DUMP)
     dump["room"] = [[6, 0, 0]] * 2
@@ -104,11 +123,14 @@ def test_rooms_are_kept():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda d: d.update(schema="plimsoll.plan/1"), "not a plimsoll.torchrec_options/1"),
-        (lambda d: d["options"].append(d["options"][0]), "do not stand together"),
-        (lambda d: d["options"][3].update(shards=[3, 2]), "unlike column blocks"),
-        (lambda d: d["options"][0].update(sharding_type="sideways"), "no such name"),
-        (lambda d: d.update(room=[[1, 2, 3]]), "one row a rank"),
+        (lambda d: d.update(schema="plimsoll.plan/1"), "expected .plimsoll.torchrec_options/1"),
+        (lambda d: d["options"][3].update(shards=[3, 2]), "a column block unlike the first"),
+        (lambda d: d["options"][0].update(sharding_type="sideways"), "sideways"),
+        (lambda d: d.update(room=[[1, 2, 3]]), "1 entries for 2 rank"),
+        (lambda d: d.update(local_world_size=0), "local_world_size"),
+        (lambda d: d["options"][0].update(shards=[7]), "class 7 of 4"),
+        (lambda d: d.pop("room"), "the key 'room' is missing"),
+        (lambda d: d.update(room={1, 2}), "set has no form in JSON"),
     ],
 )
 def test_bad_dumps_are_errors(change, words):
@@ -116,6 +138,48 @@ def test_bad_dumps_are_errors(change, words):
     change(dump)
     with pytest.raises(plimsoll.Error, match=words):
         options.plan(dump)
+
+
+def test_options_of_a_table_may_stand_apart():
+    dump = copy.deepcopy(DUMP)
+    dump["options"] = [DUMP["options"][i] for i in (2, 0, 3, 1)]
+    answer = options.plan(dump, objective="rating")
+    for entry in answer["plan"]:
+        assert dump["options"][entry["option"]]["fqn"] == entry["fqn"]
+    assert answer["rating"] == pytest.approx(4.0)
+
+
+def test_a_dump_may_be_a_path_and_hold_arrays(tmp_path):
+    (tmp_path / "dump.json").write_text(json.dumps(DUMP))
+    dump = DUMP | {"room": np.array(DUMP["room"]), "world_size": np.int64(2)}
+    assert options.plan(tmp_path / "dump.json") == options.plan(str(tmp_path / "dump.json")) == options.plan(dump)
+
+
+def parts(document, path=()):
+    """Paths to all that a document holds."""
+    entries = document.items() if isinstance(document, dict) else enumerate(document)
+    for key, value in entries:
+        yield (*path, key)
+        if isinstance(value, (dict, list)):
+            yield from parts(value, (*path, key))
+
+
+WRONG = [None, -1, 0, 3, 2**31, 2**63, 10**30, 1.5, float("nan"), "x", "", [], {}, True, "grid_shard", "key_value"]
+
+
+def test_whatever_is_wrong_with_a_dump_is_an_error():
+    """Of every part each wrong value in turn: a plan or an error, never a crash."""
+    for path in parts(DUMP):
+        for value in WRONG:
+            dump = copy.deepcopy(DUMP)
+            parent = dump
+            for key in path[:-1]:
+                parent = parent[key]
+            parent[path[-1]] = value
+            try:
+                options.plan(dump, objective="rating", effort=20)
+            except plimsoll.Error as error:
+                assert error.code != "internal", (path, value)
 
 
 def test_the_step_model_is_what_time_is_made_of():
@@ -136,6 +200,8 @@ def test_the_step_model_is_what_time_is_made_of():
         ({"step_model": {"ms_per_table": -1}}, "step_model: a weight or charge below 0"),
         ({"time_limit_s": 0}, "time_limit_s: 0 is not above 0"),
         ({"tolerance": -1}, "tolerance: -1 is below 0"),
+        ({"effort": -1}, "effort: -1 is not from 0"),
+        ({"seed": -1}, "seed: -1 is not from 0"),
     ],
 )
 def test_bad_settings_are_errors(settings, words):

@@ -90,8 +90,24 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
         lambda: plimsoll.frontier("llama-3-8b"),
         lambda: plimsoll.partition(EXAMPLES / "graph.json"),
         lambda: plimsoll.check("llama-3-8b", plimsoll.checkpoint("llama-3-8b", "70%")),
+        lambda: plimsoll.partition(GRAPH, objective="pipeline", microbatches=4, memory="30"),
+        lambda: plimsoll.partition(FX_GRAPH),
+        lambda: plimsoll.partition(GRAPH, memory="14"),
+        lambda: plimsoll.shard(MODEL, on="4x1MiB", reservation="fixed_percentage:0"),
+        lambda: plimsoll.checkpoint("llama-3-8b", 0, costs="fit"),
     ],
-    ids=["policy", "save_policy", "frontier", "placement", "report"],
+    ids=[
+        "policy",
+        "save_policy",
+        "frontier",
+        "placement",
+        "report",
+        "pipeline",
+        "fx",
+        "infeasible_placement",
+        "no_plan",
+        "infeasible_policy",
+    ],
 )
 def test_every_answer_travels(make, tmp_path):
     answer = make()
@@ -104,6 +120,14 @@ def test_every_answer_travels(make, tmp_path):
     answer.save(tmp_path / "answer.json")
     assert type(answer).load(tmp_path / "answer.json") == answer
     assert "<table>" in answer._repr_html_() and len(repr(answer).splitlines()) == 1
+
+
+def test_arrays_that_were_looked_at_travel_too(plan):
+    again = plimsoll.ShardingPlan(plan.document)
+    first = again.ms["total"]
+    assert again.ms["total"] is first  # made once
+    copied = pickle.loads(pickle.dumps(again))
+    assert copied == again and (copied.ms["total"] == first).all()
 
 
 def test_single_values_are_chosen_of_an_operator_table():
@@ -487,6 +511,30 @@ def test_the_second_interrupt_raises():
     with pytest.raises(KeyboardInterrupt):
         call.run()
     gone.set()
+
+
+@pytest.mark.usefixtures("hears_interrupts")
+def test_the_second_interrupt_raises_from_a_search_that_goes_on():
+    begun, done = threading.Event(), threading.Event()
+
+    def stay(*_):
+        begun.set()
+        done.wait(60)
+
+    def interrupt():
+        begun.wait(60)
+        for _ in range(2):
+            time.sleep(0.3)
+            signal.raise_signal(signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            plimsoll.shard("mlperf-dlrm-dcnv2", on="16x40GiB", objective="rating", progress=stay)
+    finally:
+        done.set()
+        thread.join()
 
 
 def test_the_console_script_is_the_program():

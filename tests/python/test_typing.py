@@ -42,6 +42,31 @@ def main(model: dict[str, object]) -> float:
 """
 
 
+TORCHREC_PROGRAM = """
+from __future__ import annotations
+
+import torch
+from torchrec.distributed.planner import Topology
+
+import plimsoll.torchrec
+
+
+def main(module: torch.nn.Module) -> float:
+    planner = plimsoll.torchrec.Planner(
+        topology=Topology(world_size=2, compute_device="cuda"),
+        batch_size=512,
+        objective="rating",
+        time_limit_s=0.2,
+        step_model={"ms_per_table": 0.1},
+    )
+    plan = planner.collective_plan(module)
+    gap: float | None = planner.certificate.gap
+    report = plimsoll.torchrec.check(plan, module, planner._topology, strict=False)
+    print(gap, report.is_right, planner.reference, planner.warnings)
+    return planner.times["rating"]
+"""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("typing")  # with one cache
@@ -52,7 +77,10 @@ def check(program, folder):
     path.write_text(program)
     package = pathlib.Path(plimsoll.__file__).parent
     assert (package / "py.typed").exists()
-    words = ["--strict", "--follow-imports=silent", "--cache-dir", str(folder / "cache"), str(path)]
+    skipped = folder / "mypy.ini"  # torch is large, torchrec has no types
+    skipped.write_text("[mypy]\n[mypy-torch.*,torchrec.*]\nfollow_imports = skip\nignore_missing_imports = True\n")
+    words = ["--strict", "--follow-imports=silent", "--config-file", str(skipped)]
+    words += ["--cache-dir", str(folder / "cache"), str(path)]
     return subprocess.run(
         [sys.executable, "-m", "mypy", *words],
         cwd=folder,
@@ -66,6 +94,14 @@ def check(program, folder):
 def test_a_right_program_passes(folder):
     done = check(PROGRAM, folder)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_right_torchrec_program_passes(folder):
+    pytest.importorskip("torchrec", reason="torchrec is not installed")
+    done = check(TORCHREC_PROGRAM, folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = check(TORCHREC_PROGRAM.replace("return planner.times", "return planner.warnings"), folder)
+    assert done.returncode == 1 and "No overload variant" in done.stdout, done.stdout
 
 
 def test_a_wrong_program_does_not(folder):

@@ -90,6 +90,27 @@ TEST(BalancedPlacement, PaysEachChargeOnce) {
   EXPECT_EQ(found.outcome.status, SolveStatus::kOptimal);
 }
 
+// Both units stand on rank 0 at first, and the third, which may stand nowhere else, must have it.
+TEST(BalancedPlacement, FindsWhatConstructionsPutInItsOwnWay) {
+  PlacementProblem problem;
+  problem.num_ranks = 3;
+  problem.caps.assign(3, {10, 0, 0});
+  for (int i = 0; i < 3; ++i) {
+    Unit unit;
+    unit.name = std::to_string(i);
+    unit.choices.push_back({Spread::kDevice, {{1, {3.0 - i}, {6, 0, 0}}}, 1, {}});
+    problem.units.push_back(unit);
+  }
+  problem.units[0].allowed_ranks = {0, 1};
+  problem.units[1].allowed_ranks = {0, 2};
+  problem.units[2].allowed_ranks = {0};
+  problem.apart = {{0, 1, 2}};
+  const BalanceOutcome found = solve(problem);
+  ASSERT_TRUE(found.outcome.plan);
+  EXPECT_TRUE(evaluate(problem, *found.outcome.plan).is_allowed());
+  EXPECT_EQ(found.outcome.certificate.objective, 3);
+}
+
 TEST(BalancedPlacement, AgreesWithEnumeration) {
   int num_feasible = 0, num_best = 0;
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
@@ -97,7 +118,7 @@ TEST(BalancedPlacement, AgreesWithEnumeration) {
     const InstanceKind kind = kind_of_seed(seed);
     const PlacementProblem problem = random_problem(seed, kind);
     const double optimum = Enumerator(problem).find();
-    const BalanceOutcome found = solve(problem);
+    const BalanceOutcome found = solve(problem, 20000);
     const Certificate& certificate = found.outcome.certificate;
     if (certificate.lower_bound) {
       EXPECT_LE(*certificate.lower_bound, optimum * (1 + 1e-9));
@@ -130,9 +151,11 @@ TEST(BalancedPlacement, AgreesWithEnumeration) {
 TEST(BalancedPlacement, DoesWithoutAnyOneRule) {
   constexpr bool BalanceOptions::*kRules[] = {
       &BalanceOptions::uses_constructions, &BalanceOptions::uses_dives,
-      &BalanceOptions::uses_patterns, &BalanceOptions::uses_annealing};
+      &BalanceOptions::uses_patterns,      &BalanceOptions::uses_contents,
+      &BalanceOptions::uses_annealing,     &BalanceOptions::uses_exchanges};
+  constexpr int kNumRules = std::size(kRules);
   int num_feasible = 0;
-  int num_best[4] = {};
+  int num_best[kNumRules] = {};
   for (std::uint64_t seed = 400; seed < 480; ++seed) {
     SCOPED_TRACE(seed);
     InstanceKind kind = kind_of_seed(seed);
@@ -140,7 +163,7 @@ TEST(BalancedPlacement, DoesWithoutAnyOneRule) {
     const PlacementProblem problem = random_problem(seed, kind);
     const double optimum = Enumerator(problem).find();
     num_feasible += optimum < kInfinity;
-    for (int rule = 0; rule < 4; ++rule) {
+    for (int rule = 0; rule < kNumRules; ++rule) {
       BalanceOptions options;
       options.*kRules[rule] = false;
       SearchOptions search;
@@ -160,7 +183,7 @@ TEST(BalancedPlacement, DoesWithoutAnyOneRule) {
     }
   }
   ASSERT_GT(num_feasible, 40);
-  for (int rule = 0; rule < 4; ++rule) {
+  for (int rule = 0; rule < kNumRules; ++rule) {
     EXPECT_GE(num_best[rule], num_feasible * 60 / 100) << rule << " of " << num_feasible;
   }
 }

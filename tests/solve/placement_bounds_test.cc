@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "plimsoll/solve/bound_placement.h"
 #include "plimsoll/solve/verify_bound.h"
 #include "solve/random_placements.h"
@@ -54,6 +56,48 @@ TEST(PlacementBounds, NeverExceedTheOptimum) {
   EXPECT_LE(proved, infeasible);
 }
 
+// The best that names one cause or none is the better of two parts.
+TEST(PlacementBounds, KnowCausesThatExcludeEachOther) {
+  int num_higher = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    InstanceKind kind = kind_of_seed(seed);
+    kind.charges = true;
+    PlacementProblem problem = random_problem(seed, kind);
+    problem.charges[0] = problem.charges[1] = 0;
+    double optimum = kInfinity;
+    for (const int absent : {0, 1}) {
+      PlacementProblem part = problem;
+      bool is_empty = false;
+      for (Unit& unit : part.units) {
+        std::erase_if(unit.choices, [absent](const UnitChoice& choice) {
+          return std::find(choice.causes.begin(), choice.causes.end(), absent) !=
+                 choice.causes.end();
+        });
+        is_empty |= unit.choices.empty();
+      }
+      if (!is_empty) optimum = std::min(optimum, Enumerator(part).find());
+    }
+    BoundOptions options;
+    options.coarse_cells = 300;
+    options.cells = 1000;
+    const double free = bound_placement(problem, options, {}).value;
+    problem.exclusive = {{0, 1}};
+    ASSERT_TRUE(validate(problem));
+    EXPECT_EQ(Enumerator(problem).find(), optimum);
+    const PlacementBound bound = bound_placement(problem, options, {});
+    EXPECT_GE(bound.value, free * (1 - 1e-3));
+    EXPECT_LE(bound.value, optimum * (1 + 1e-9));
+    const BoundVerdict verdict = verify_bound(problem, bound);
+    EXPECT_TRUE(verdict.holds) << verdict.fault;
+    if (bound.value <= free * 1.01) continue;
+    ++num_higher;
+    problem.exclusive.clear();  // then the two cases leave placements out
+    EXPECT_FALSE(verify_bound(problem, bound).holds);
+  }
+  EXPECT_GT(num_higher, 5);
+}
+
 // Each rule off: what is proved holds, and no rule is without use: without it bounds are lower, or
 // dearer.
 TEST(PlacementBounds, HoldWithoutAnyOneRule) {
@@ -70,6 +114,7 @@ TEST(PlacementBounds, HoldWithoutAnyOneRule) {
       {"patterns", [](BoundOptions& options) { options.use_patterns = false; }},
       {"fine cells", [](BoundOptions& options) { options.use_fine = false; }},
       {"branching", [](BoundOptions& options) { options.use_branching = false; }},
+      {"hosts apart", [](BoundOptions& options) { options.max_apart_hosts = 0; }},
   };
   constexpr int kNumRules = std::size(kRules);
   double gap[kNumRules] = {};

@@ -25,6 +25,7 @@ inline constexpr std::int64_t kMaxRepeatedNodes = 1 << 20;
 struct StatedBalance {
   embedding::BalancedOptions options;  // `bridge.rating_cap` is that of plan and bound
   std::optional<SolveStatus> status;
+  double tolerance = SearchOptions{}.tolerance;  // >= 0; a gap that counts as `optimal`
   std::optional<embedding::PlanTimes> times;
   std::optional<Certificate> certificate;
   std::optional<solve::PlacementBound> bound;

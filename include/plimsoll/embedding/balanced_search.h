@@ -2,12 +2,14 @@
 //
 // Problem. A plan of least rating, step or time (BalanceObjective) over the options of all tables,
 // under every rank's caps, with a lower bound.
-// Method. The reference planner's plan is a start where its search fits `reference_effort`; the
-// default options are searched first, then, if asked for, those of every width, from the best plan
-// so far (solve::balance). The prices that prove the bound stand in the certificate, so that it can
-// be checked without the search (solve::verify_bound).
-// Promises. Never worse, in the objective searched, than the reference's plan, unless that holds a
-// hazard; the plan makes no hazard of the checker where the options allow that. Deterministic
+// Method. The reference planner's plan is a start where its search fits `reference_effort`, and so
+// is, for step and time, a plan of small rating; the default options are searched first, then, if
+// asked for, those of every width, from the best plan so far (solve::balance). The prices that
+// prove the bound stand in the certificate, so that it can be checked without the search
+// (solve::verify_bound). Promises. Never worse, in the objective searched, than the reference's
+// plan, unless that holds a hazard; the plan makes no hazard of the checker where a plan without
+// one fits and is found, and its bound is of all plans without hazards. Where there is none the
+// search begins anew with all options, and a warning says so (`hazard_unavoidable`). Deterministic
 // (solve/balanced_placement.h).
 // Under `keeps_reference_rating` the reference's rating caps the plan's
 // (BridgeOptions::rating_cap): plan and bound are those of the plans that keep it. Where every tier
@@ -39,6 +41,8 @@ struct BalancedOptions {
   bool uses_reference = true;           // as a start
   ReferenceOptions reference;
   bool certifies = true;  // keeps the prices that prove the bound
+  // Begins anew with all options where no plan without hazards is found.
+  bool may_keep_hazards = true;
   // Where an earlier run was stopped (BalancedResult::stops), to stop there again.
   std::vector<std::int64_t> stops;
 };
@@ -50,9 +54,10 @@ struct BalancedResult {
   std::int64_t effort = 0;             // spent
   bool is_reference_whole = false;     // the reference's search ran to its end
   std::optional<double> rating_cap;    // ms; plan and bound are those of the plans that keep it
+  bool keeps_hazards = false;          // no plan without hazards fits, or was found
   std::optional<solve::PlacementBound> bound;  // what prices prove of the problem searched last
   // Where the clock or a cancel stopped the reference's search (proposals) and each of ours
-  // (effort), in turn; -1: nowhere.
+  // (effort), in turn; -1: nowhere; 0: before it began.
   std::vector<std::int64_t> stops;
 };
 
@@ -78,6 +83,7 @@ struct OptionSearchResult {
   std::optional<double> rating_cap;
   std::optional<solve::PlacementBound> bound;
   std::int64_t effort = 0;
+  bool keeps_hazards = false;       // no plan without hazards fits, or was found
   std::vector<std::int64_t> stops;  // of each search
 };
 

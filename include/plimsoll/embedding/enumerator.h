@@ -8,6 +8,7 @@
 
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
+#include "plimsoll/core/run_context.h"
 #include "plimsoll/embedding/estimator.h"
 #include "plimsoll/embedding/option_set.h"
 
@@ -58,12 +59,13 @@ struct Enumeration {
   OptionSet options;
   std::vector<TableProfile> profiles;  // [options.tables.size()]
   std::vector<Warning> warnings;       // filters that left nothing
+  bool is_cut = false;                 // by a clock or a cancel: tables are missing
 };
 
 // Error kRuntime: a table without any option, with the reference's text. Errors of cutting and
-// estimating are passed on with the table's name.
+// estimating are passed on with the table's name. The context is asked between tables.
 Result<Enumeration> enumerate(const Estimator& estimator, const Model& model,
-                              const EnumerationOptions& options);
+                              const EnumerationOptions& options, const RunContext& context = {});
 
 // The table as one of its options makes it: with the option's own cache ratio and placement mode.
 TableProfile profile_of(const TableProfile& table, const Option& option);

@@ -5,14 +5,19 @@
 //   table_row_wise, grid_shard    host      a block a column block, one piece on each rank of a
 //                                           fast domain (`group_size` ranks)
 //   row_wise, data_parallel       uniform
-//   table_column_wise             left out beside column_wise, which costs the same and may cross
-//                                 hosts; else one block on the ranks of a host
+//   table_column_wise             device where there is one host; else one block whose shards stand
+//                                 in turn on the ranks of a host, from any of them on. Left out
+//                                 beside the same columns anywhere (column_wise) that cost no
+//                                 more, where no charge for the type may be saved by it
 // Ranks of equal speed are a class of ranks, on which a piece costs alike.
 // Left out, too: what the checker calls a hazard, host choices where one host is all there is and
-// row_wise costs no more. Tables of one dependency are one unit whose options agree in spread, so
-// that all stand on one rank, one host or everywhere. A bound on the problem's objective holds for
-// the plans that remain. Source: notes on balanced sharding, sections 1 and 4; notes on the truth
-// of the model, section 4.3.
+// row_wise costs no more. Of several hosts tables of one dependency are one unit whose options
+// agree in spread, so that all stand on one rank, one host or everywhere. A collection with
+// mean-pooled tables is cut by rows as a whole or keeps those whole (`cut_by_rows`).
+// So the search sees fewer plans than there are (`is_tighter`). The problem `is_for_bound` has all
+// plans that hold no hazard: columns of a host stand on any ranks, tables of one dependency alone,
+// and causes that exclude each other tell the two ways of a collection. Source: notes on balanced
+// sharding, sections 1 and 4; notes on the truth of the model, section 4.3.
 #pragma once
 
 #include <cstdint>
@@ -62,8 +67,10 @@ struct BridgeOptions {
   // ms > 0: no rank's total is larger, but for a relative 1e-9. It stands as a tier that no option
   // needs, so not where options need all three, nor where ranks differ in speed.
   std::optional<double> rating_cap;
-  std::optional<Bytes> max_hbm;  // >= 0; of every rank, below its cap
-  bool pools_ddr = false;        // the ranks of a host share its DDR
+  bool is_for_bound = false;      // every plan is a placement; not every placement is a plan
+  std::vector<bool> cut_by_rows;  // by number of `PlacementBridge::num_row_choices`; absent: no
+  std::optional<Bytes> max_hbm;   // >= 0; of every rank, below its cap
+  bool pools_ddr = false;         // the ranks of a host share its DDR
 };
 
 // What the bridge reads; pointers may be null where options come from a dump.
@@ -83,18 +90,26 @@ struct PlacementBridge {
   std::vector<std::vector<std::int32_t>> tables;  // [num_units] the unit's tables
   // [num_units][choices][tables of the unit] options.
   std::vector<std::vector<std::vector<std::int32_t>>> options;
+  // [num_units][choices] rank of the host on which the columns of a block begin.
+  std::vector<std::vector<int>> first_rank;
   int rating_tier = -1;  // the tier that stands for the rating cap; -1: none does
-  // Tables of one dependency are held closer than the reference holds them, or combinations of
-  // their options were left out: no bound of this problem holds for all plans.
+  // Plans without hazards were left out: no bound of this problem holds for all plans.
   bool is_tighter = false;
+  bool leaves_hazards_out = false;  // options, or pairs of them
+  int num_row_choices = 0;          // collections that may be cut by rows as a whole
   std::vector<Warning> warnings;
 };
 
 // Errors: kConflict for pools of DDR where a fast domain is wider than a host, and for tables that
 // cannot stand together; kNotFound for a table that a rule names and the options lack; kValue for a
-// step model that is negative or not finite; those of `validate`.
+// rank that a rule names and that is not there, and for a step model that is negative or not
+// finite; those of `validate`.
 Result<PlacementBridge> make_placement_bridge(const BridgeInput& input,
                                               const BridgeOptions& options);
+
+// The same where that has all plans; else the problem `is_for_bound`, which may be tighter still
+// where a rule holds tables together in too many ways.
+Result<PlacementBridge> make_bounded_bridge(const BridgeInput& input, BridgeOptions options);
 
 // The placed options in table order. Precondition: `placements` is allowed.
 PlacedProposal to_proposal(const PlacementBridge& bridge, const OptionSet& options,

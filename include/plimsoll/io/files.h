@@ -20,4 +20,7 @@ Result<std::string> read_text_file(const std::string& path);
 // Error kIo.
 Result<void> write_text_file(const std::string& path, std::string_view text);
 
+// Could it be written now? Error kIo.
+Result<void> check_writable(const std::string& path);
+
 }  // namespace plimsoll::io

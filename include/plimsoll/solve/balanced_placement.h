@@ -4,14 +4,18 @@
 // is none.
 // Method. Where taken choices are charged for causes, every set of causes that a placement may use
 // is a part of its own, without charges; else all is one part. In turn:
+//   the caller's starts, the best of which is annealed a little where there are several barriers;
 //   the average bound on what a target leaves, or a proof of infeasibility;
-//   the caller's starts, completions of ranks, constructions by targets of the uniform load;
+//   completions of ranks, constructions by targets of the uniform load; where none of them fits
+//   (rules, tight caps), depth-first search for some placement (placement_backtracking.h);
+//   exact exchanges between ranks of the best of them;
 //   bounds by windows and by coarse contents of hosts and ranks (bound_placement);
 //   of up to kMaxDiveUnits units: dives by bisection between bound and incumbent, and a short one
 //   that may prove at once that nothing is better;
 //   dives by contents and into neighbourhoods, choices of few parts first (content_search);
-//   annealing from the best starts, all of them, then 4, then 2;
-//   bounds by fine contents, branched where units are few;
+//   annealing from the best starts, all of them, then 4, then 2; of several parts from two starts
+//   each of those that look good by bound or start, 12 in all, then 5, then 2;
+//   of up to kMaxDiveUnits units: shakes; bounds by fine contents, branched where units are few;
 //   of up to kMaxDiveUnits units: a dive without memory under the incumbent, whose exhaustion is a
 //   proof.
 // Parts whose bound reaches the incumbent are left; the bound of all is the least of the parts'.
@@ -38,11 +42,16 @@ inline constexpr int kMaxDiveUnits = 40;
 struct BalanceOptions {
   std::vector<UnitPlacements> starts;  // placements that are not allowed are left out
   std::int64_t stop_at = -1;           // effort at which to stop; < 0: nowhere
+  // A tier whose caps are so tight that moves one by one cannot keep them: annealing may overdraw
+  // it on the way (AnnealingOptions); -1: none.
+  int soft_tier = -1;
   // Rules, on unless a test or a comparison turns them off.
   bool uses_constructions = true;
   bool uses_dives = true;
   bool uses_patterns = true;
+  bool uses_contents = true;  // with patterns
   bool uses_annealing = true;
+  bool uses_exchanges = true;
 };
 
 struct BalanceOutcome {

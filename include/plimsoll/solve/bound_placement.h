@@ -6,7 +6,8 @@
 // split at its dearest open cause (without it; with its charge) until none is open, and then
 // bounded by, in turn, average, filter, windows, coarse and fine patterns, branching, each of which
 // starts from what was proved before; best first, so that dear bounds are spent on the cases that
-// decide. The least value is the bound.
+// decide. The least value is the bound. Of two causes that exclude each other the first cases lack
+// one or the other.
 // At most `max_cases` cases; causes beyond 64, and those that are open when cases run out, stay
 // free: the bound is lower then, and still valid.
 // Promises. No allowed placement has a smaller objective than `value` times 1 - 1e-9.
@@ -42,7 +43,11 @@ struct BoundOptions {
   std::int64_t max_nodes = 400;      // >= 1, of each pattern bound
   int max_classes = 120;             // >= 0, with more there are no patterns
   int max_branched_units = 60;       // >= 0, with more units nothing is branched
-  int max_cases = 256;               // >= 1
+  // Where it branches and hosts are few, they are told apart.
+  int max_apart_hosts = 3;                 // >= 0
+  int apart_cells = 2000;                  // >= 1, instead of `cells`
+  std::int64_t max_apart_pricings = 5000;  // >= 1, of all these bounds together
+  int max_cases = 256;                     // >= 1
   GroupRules groups;
   FilterRules filter;
 };

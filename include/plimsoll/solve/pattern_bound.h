@@ -1,5 +1,6 @@
 // Bounds by contents of hosts and ranks, over windows of the slowest load (B6), and branched on the
-// numbers of uniform units (B7).
+// numbers of uniform units (B7) or, of few hosts, on the load of each one's blocks: a mixture of
+// contents with many blocks and with few is no content of a host.
 //
 // pattern_master.h bounds the uniform load for a room, window_search.h makes that a bound of the
 // slowest rank. Placements of more than `target` are not looked at: the value is at most that.
@@ -19,11 +20,13 @@
 namespace plimsoll::solve {
 
 struct PatternOptions {
-  int cells = 16000;                 // >= 1
-  double tolerance = 5e-4;           // > 0, relative, of windows
-  bool branch = false;               // B7
-  double branch_width = 4e-3;        // > 0, relative
-  int max_classes = 120;             // >= 0
+  int cells = 16000;           // >= 1
+  double tolerance = 5e-4;     // > 0, relative, of windows
+  bool branch = false;         // B7
+  double branch_width = 4e-3;  // > 0, relative
+  int max_hosts = 0;           // >= 0; so many hosts are told apart, to branch on their blocks
+  double host_width = 5e-3;    // > 0, relative
+  int max_classes = 120;       // >= 0
   std::int64_t max_pricings = 2000;  // >= 1
   std::int64_t max_nodes = 1000;     // >= 1
   bool smooth = true;

@@ -29,13 +29,6 @@
 
 namespace plimsoll::solve {
 
-// How many units of each class are uniform.
-struct UniformCounts {
-  std::vector<double> lo;  // [classes]; empty: 0
-  std::vector<double> hi;  // [classes]; empty: all
-  bool operator==(const UniformCounts&) const = default;
-};
-
 // Prices of the units, and what they prove.
 struct PatternPrices {
   std::vector<double> pi;     // [classes] >= 0
@@ -72,7 +65,7 @@ class PatternMaster {
 
   // `goal`: stop once uniform_load is above. At most `max_pricings` pricings; num_pricings() counts
   // all.
-  RoomBound solve(double room, const UniformCounts& counts, double goal, std::int64_t max_pricings);
+  RoomBound solve(double room, const RoomLimits& limits, double goal, std::int64_t max_pricings);
 
   std::int64_t num_pricings() const { return num_pricings_; }
 
@@ -87,7 +80,7 @@ class PatternMaster {
 };
 
 // What uniform units cost at least: sum over the class's units of min(pi, load + price x bytes),
-// with counts as UniformCounts says.
+// with counts as RoomLimits says.
 double uniform_value(const PatternClass& c, double units, double pi,
                      const std::vector<double>& price, double lo, double hi);
 

@@ -12,6 +12,7 @@
 // Cost. O(items x cells). Source: notes on balanced sharding, part 2, section 1.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -34,6 +35,16 @@ struct Pattern {
   bool operator==(const Pattern&) const = default;
 };
 
+// How many units of each class are uniform, and how much blocks load the ranks of a host: of bins
+// that are a host each, in their order.
+struct RoomLimits {
+  std::vector<double> lo;            // [classes]; empty: 0
+  std::vector<double> hi;            // [classes]; empty: all
+  std::vector<double> least_blocks;  // [bins] ms; empty: 0
+  std::vector<double> most_blocks;   // [bins] ms; empty: any
+  bool operator==(const RoomLimits&) const = default;
+};
+
 class PatternPricing {
  public:
   static constexpr double kPourShare = 1.0 / 512;
@@ -50,8 +61,9 @@ class PatternPricing {
   // Worth of a host when its blocks take `cells`.
   double value_at(int bin, int block_cells) const;
 
-  // Another room; the tables are those of the last price() until the next.
-  void set_room(double room) { room_ = room; }
+  // Another room; the tables are those of the last price() until the next. With limits of blocks
+  // a bin's blocks load its ranks that much.
+  void set_room(double room, const RoomLimits& limits);
   double room() const { return room_; }
   int cells() const { return cells_; }
   // Cells of one item on a table or, of blocks, on a kind of hosts; cells() + 1 where it cannot
@@ -68,6 +80,9 @@ class PatternPricing {
              const std::vector<double>& price);
   static std::vector<PatternCount> filling(KnapsackTable& table, const Poured& poured, int cells);
   int best_block_cells(int bin) const;
+  int rank_cells(int bin, int block_cells) const {
+    return cells_ - std::max(block_cells, least_cells_[bin]);
+  }
 
   const PlacementGroups& groups_;
   const PatternModel& model_;
@@ -75,6 +90,7 @@ class PatternPricing {
   int cells_;
   std::vector<KnapsackTable> rank_tables_, block_tables_;
   std::vector<Poured> poured_ranks_, poured_blocks_;
+  std::vector<int> least_cells_, most_cells_;  // [bins] of blocks
 };
 
 }  // namespace plimsoll::solve

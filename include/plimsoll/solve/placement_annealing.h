@@ -8,12 +8,15 @@
 // memory hard. Moves: a piece from a loaded rank to a light one 45 %, two pieces swapped 35 %, a
 // block moved 8 %, the choice of one or two units with greedy placement 12 %. No overload: a new
 // incumbent, and the next tau lies below it by a third of the gap left; a failure halves the step.
-// With several barriers the energy is the objective itself, the largest load of each barrier, and
-// 2 % of a 16th-power mean that breaks plateaus.
-// Cost. O(1) a piece moved, O(ranks of a host) a block; a choice O(ranks) where it is uniform, or
-// up to 256 ranks (more are sampled for its new place); with several barriers O(ranks) where the
-// slowest rank of one is touched. Promises. A function of problem, start, options; never worse than
-// the start by the judge. Source: notes on balanced sharding, sections 3.3 and 4.
+// With several barriers tau is split over them in proportion to what they take, a rank is
+// overloaded at each, and every few hundred moves the split follows the overloads
+// (annealing_energy.h); what is better than the incumbent is kept though it misses its target. Then
+// 25 % of the moves trade a piece for several that take as long together. A soft tier may be
+// overdrawn, as an overload of its own, in everything but what is kept. Cost. O(1) a piece moved,
+// O(ranks of a host) a block; a choice O(ranks) where it is uniform, or up to 256 ranks, with
+// several barriers 64 (more are sampled for its new place). Promises. A function of problem, start,
+// options; never worse than the start by the judge. Source: notes on balanced sharding,
+// sections 3.3 and 4.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +34,8 @@ struct AnnealingOptions {
   std::int64_t moves_a_round = 200000;  // >= 1
   double tolerance = 1e-6;              // >= 0; stops at this gap
   std::uint64_t seed = 0;
+  // A tier that moves may overdraw on the way to a placement that does not; -1: none.
+  int soft_tier = -1;
 };
 
 struct AnnealingResult {

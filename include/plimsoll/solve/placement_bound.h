@@ -18,7 +18,7 @@ enum class BoundMethod {
   kFiltered,  // that, of what a target leaves
   kWindows,   // dual feasible functions in windows of the slowest load
   kPatterns,  // contents of hosts and ranks in such windows
-  kBranched,  // that, branched on the numbers of uniform units
+  kBranched,  // that, branched on the numbers of uniform units, or the blocks of few hosts
   kMemory,    // infeasible: bytes
 };
 std::string_view to_string(BoundMethod method);  // "average", "filtered", ...
@@ -58,7 +58,9 @@ struct RoomProof {
 };
 
 // A node covers the placements whose slowest load of pieces and blocks is in a window [low, high]
-// and in which some numbers of units of some classes are uniform; the root covers [0, top] and all.
+// and in which some numbers of units of some classes are uniform and some hosts' block loads are
+// in windows, too; the root covers [0, top] and all. (A block loads the ranks of its host with its
+// smallest piece at least.)
 // A leaf proves low + uniform_load of its proof, whose room is >= high.
 struct WindowNode {
   int first_child = -1;  // of two; -1: a leaf
@@ -66,6 +68,8 @@ struct WindowNode {
   int class_index = -1;  // >= 0: a split of the number of uniform units instead: the first child
                          // has at most `split`, the second at least split + 1
   int proof = -1;        // of a leaf
+  int host = -1;         // >= 0: a split of what the blocks on a host load its ranks with, of the
+                         // host of that place when hosts are sorted by falling block load
   bool operator==(const WindowNode&) const = default;
 };
 

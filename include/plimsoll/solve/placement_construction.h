@@ -6,8 +6,8 @@
 // Method. For a target T and an A <= T: every unit's best priced device or host choice whose pieces
 // are at most a limit; units are made uniform by decreasing price(not uniform) / price(uniform)
 // while A holds; then blocks and pieces go, largest share of target or cap first, to the least
-// loaded host or rank with room, and a unit that fits nowhere takes its next best choice.
-// `construct_starts` does so over a grid of targets, A, host preferences and limits.
+// loaded host or rank with room (lightest_place.h), and a unit that fits nowhere takes its next
+// best choice. `construct_starts` does so over a grid of targets, A, host preferences and limits.
 // Cost. O(n log n + pieces log ranks) a plan, n units, where memory does not bind.
 // Promises. A function of its arguments alone; ties go to the earlier unit, choice, rank; ranks of
 // several classes are compared by the loads of the first. Plans are

@@ -73,7 +73,10 @@ struct PlacementProblem {
   std::vector<Unit> units;
   std::vector<std::vector<int>> apart;  // sets of units, no two of which share a rank
   std::vector<double> charges;          // ms >= 0, each paid once if any taken choice names it
-  double floor_ms = 0;                  // >= 0
+  // Pairs of causes that no placement names both. Bounds and their judge know them; searches do
+  // not, and want problems without.
+  std::vector<std::array<int, 2>> exclusive;
+  double floor_ms = 0;  // >= 0
 
   int num_units() const { return static_cast<int>(units.size()); }
   int num_hosts() const { return num_ranks / ranks_per_host; }

@@ -3,7 +3,8 @@
 // Loads and bytes per rank, with what uniform choices add to every rank kept apart as scalars, so
 // that taking or leaving a uniform choice is O(1) and so is moving a piece; a block costs O(ranks
 // of a host). Slots (PlacementItems::first_slot) name pieces and blocks: slot s of a unit is its
-// s-th piece. Sums drift by 1e-16 a change; `assign` forms them afresh.
+// s-th piece. Sums drift by 1e-16 a change; `assign` forms them afresh. A tier may be soft: then
+// its caps do not say what may stand where, and a search asks for the overdraft instead.
 #pragma once
 
 #include <vector>
@@ -14,7 +15,7 @@ namespace plimsoll::solve {
 
 class PlacementState {
  public:
-  explicit PlacementState(const PlacementItems& items);
+  explicit PlacementState(const PlacementItems& items, int soft_tier = -1);
 
   void clear();
   void assign(const UnitPlacements& placements);  // choices as in the problem
@@ -36,6 +37,20 @@ class PlacementState {
   // choice: can_take.
   bool can_put(int unit, int choice, int piece, int place) const;
   bool can_take(int choice) const;
+  // Is what the rank's pools hold within their caps?
+  bool is_within_caps(int rank) const;
+
+  // Of the t-th tier of PlacementItems::tiers: what a rank, or its pool, has left, and whether two
+  // ranks share it.
+  Bytes free_bytes(std::size_t t, int rank) const {
+    const Pools& pools = pools_[t];
+    const int pool = pools.of_rank[rank];
+    return pools.cap[pool] - pools.used[pool] -
+           pools.num_ranks[pool] * uniform_bytes_[items_->tiers[t]];
+  }
+  bool is_one_pool(std::size_t t, int a, int b) const {
+    return pools_[t].of_rank[a] == pools_[t].of_rank[b];
+  }
 
   double load(int rank, int barrier) const {
     return load_[rank * num_barriers_ + barrier] +
@@ -48,8 +63,12 @@ class PlacementState {
   }
   double uniform_load() const { return uniform_work_; }  // of all uniform choices, mean over ranks
   double mean_load() const { return work_; }             // of everything, mean over ranks
-  double slowest() const;                                // sum over barriers of the largest load
-  double slack_share(int rank) const;                    // the largest share of a cap in use
+  double slowest(int barrier) const;                     // the largest load
+  double slowest() const;                                // sum of that over barriers
+  // What the rank's pool holds of the soft tier beyond its cap, as a share of the cap; 0 where it
+  // fits, or nothing is soft.
+  double overdraft(int rank) const;
+  bool has_soft_tier() const { return soft_ >= 0; }
   const PlacementItems& items() const { return *items_; }
   int num_barriers() const { return num_barriers_; }
 
@@ -78,6 +97,7 @@ class PlacementState {
     int most_ranks = 1;
   };
   std::vector<Pools> pools_;               // by PlacementItems::tiers
+  int soft_ = -1;                          // into pools_, -1: none
   std::vector<std::vector<int>> sets_of_;  // [num_units] of PlacementProblem::apart
 };
 

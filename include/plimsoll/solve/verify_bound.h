@@ -3,12 +3,14 @@
 // It knows the problem, the witness and the theorems of average_bound.h, target_filter.h,
 // pattern_master.h, window_bound.h and window_search.h, and shares no code with the searches:
 // units one by one, ranks one by one, plain loops. Weights that do not add up to one are scaled,
-// negative prices and prices that differ within a pool are faults; anything else is a number that a
-// theorem makes a bound. Cost. O(pieces x kinds of ranks + units x ranks of uniform choices) a
-// case, and for every proof two knapsack tables a kind of hosts and a sum. Source: notes on
-// balanced sharding, part 2, section 7 ("Certificate of B6").
+// prices and weights that are negative or so large that sums overflow, prices that differ within a
+// pool, and trees that are none are faults; anything else is a number that a theorem makes a bound,
+// less what sums may be rounded by. Cost. O(pieces x kinds of ranks + units x ranks of uniform
+// choices) a case, and for every proof two knapsack tables a kind of hosts and a sum. Source: notes
+// on balanced sharding, part 2, section 7 ("Certificate of B6").
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "plimsoll/solve/placement_bound.h"
@@ -22,7 +24,12 @@ struct BoundVerdict {
   std::string fault;   // one sentence, where it does not hold
 };
 
-// Precondition: a valid problem. The bound may be anything.
-BoundVerdict verify_bound(const PlacementProblem& problem, const PlacementBound& bound);
+// Of knapsack cells, for one case: some ten times what the largest of our bounds takes, and less
+// than a minute.
+inline constexpr std::int64_t kMaxVerifySteps = std::int64_t{1} << 35;
+
+// Precondition: a valid problem. The bound may be anything; one that takes longer is refused.
+BoundVerdict verify_bound(const PlacementProblem& problem, const PlacementBound& bound,
+                          std::int64_t max_steps = kMaxVerifySteps);
 
 }  // namespace plimsoll::solve

@@ -12,19 +12,30 @@ from torchrec.distributed.types import ModuleSharder, ShardingPlan
 
 from plimsoll._command import call
 from plimsoll.plans import CheckReport
-from plimsoll.torchrec._model import constraint_document, model_document, sharded_modules, topology_document
+from plimsoll.torchrec._model import (
+    Unknown,
+    constraint_document,
+    cost_model,
+    model_document,
+    sharded_modules,
+    topology_document,
+)
 
 
-def plan_document(plan: ShardingPlan) -> dict[str, Any]:
+def plan_document(plan: ShardingPlan, world_size: int) -> dict[str, Any]:
     """A plan as plain data: {module: {table: {sharding_type, compute_kernel, ranks, shards}}}."""
     document: dict[str, Any] = {}
     for path, module_plan in plan.plan.items():
         tables = document[path] = {}
         for name, sharding in module_plan.items():
+            ranks = sharding.ranks
+            if ranks is None:  # TorchRec reads the placements, and a replica has none
+                spec = sharding.sharding_spec
+                ranks = range(world_size) if spec is None else [shard.placement.rank() for shard in spec.shards]
             entry = tables[name] = {
                 "sharding_type": sharding.sharding_type,
                 "compute_kernel": sharding.compute_kernel,
-                "ranks": list(sharding.ranks),
+                "ranks": list(ranks),
             }
             if sharding.sharding_spec is not None:
                 entry["shards"] = [
@@ -57,22 +68,32 @@ def check(
         sharders: TorchRec's default ones where not given. What one of the caller's own allows is allowed.
         constraints: As the planner got them.
         strict: What is legal and still trains wrongly is a violation, too.
-        flags: Those of `plimsoll check`; `batch_size`, `reservation` (nothing is reserved unless given).
+        flags: Those of `plimsoll check`; `batch_size`, `reservation` (nothing is reserved unless given), `cost_model`
+            (the installed release's).
     """
     sharders = list(sharders) if sharders is not None else get_default_sharders()
     model = model_document(module, sharders)
     if constraints:
+        elsewhere = {
+            name
+            for name, constraint in constraints.items()
+            if getattr(constraint, "device_group", None) not in (None, "", topology.compute_device)
+        }  # those tables are planned for other devices
+        for entry in model["modules"]:
+            entry["tables"] = [table for table in entry["tables"] if table["name"] not in elsewhere]
+        model["modules"] = [entry for entry in model["modules"] if entry["tables"]]
         names = {table["name"] for entry in model["modules"] for table in entry["tables"]}
         model["constraints"] = {
             name: constraint_document(constraint) for name, constraint in constraints.items() if name in names
         }
     report = call(
         "check",
-        {"model": model, "plan": plan_document(plan)},
+        {"model": model, "plan": plan_document(plan, topology.world_size)},
         {
             "on": topology_document(topology),
             "strict": strict,
             "reservation": "fixed_percentage:0",
+            "cost_model": _known_cost_model(),
             **flags,
         },
     )
@@ -86,6 +107,13 @@ def check(
         )
     ]
     return CheckReport(report)
+
+
+def _known_cost_model() -> str | None:
+    try:
+        return cost_model()
+    except Unknown:
+        return None
 
 
 def _allowed_types(

@@ -19,10 +19,11 @@ try:
 except ImportError:  # before release 1.4 there is none
     PlanLoader = object  # type: ignore[assignment,misc]
 
+from plimsoll._command import plain
 from plimsoll._errors import Error
 from plimsoll.options import SCHEMA, Cost, total_of
 from plimsoll.torchrec._model import model_document
-from plimsoll.torchrec._options import cost_of, group_size, room_of
+from plimsoll.torchrec._options import cost_of, group_of, group_size, room_of
 
 
 def _search_space(
@@ -69,7 +70,7 @@ def dump(
         entry: dict[str, Any] = {
             "fqn": option.fqn,
             "module_path": option.path,
-            "group": option.dependency or option.fqn,
+            "group": group_of(option) or option.fqn,
             "sharding_type": option.sharding_type,
             "compute_kernel": option.compute_kernel,
             "partition_by": option.partition_by,
@@ -104,7 +105,7 @@ def dump(
     }
     if path is not None:
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(document, file)
+            json.dump(document, file, default=plain)
     return document
 
 
@@ -140,15 +141,18 @@ class PlanFile(PlanLoader):  # type: ignore[misc]
             raise Error("value", self._id, "the answer holds no plan", "plan again")
         context = document.get("context_hash") or document.get("provenance", {}).get("inputs", {}).get("context")
         self._context = context if check_context else None
+        try:
+            taken = [(entry["fqn"], int(entry["option"]), list(map(int, entry["ranks"]))) for entry in entries]
+        except (KeyError, TypeError, ValueError):
+            raise Error("schema", self._id, "no list of fqn, option and ranks", "give what was answered") from None
         options = _search_space(planner, module, sharders)
         self._options = {}
-        for entry in entries:
-            index = entry["option"]
-            if not 0 <= index < len(options) or options[index].fqn != entry["fqn"]:
-                raise Error("conflict", entry["fqn"], "the answer is of another search space", "dump and plan again")
+        for fqn, index, ranks in taken:
+            if not 0 <= index < len(options) or options[index].fqn != fqn or len(options[index].shards) != len(ranks):
+                raise Error("conflict", fqn, "the answer is of another search space", "dump and plan again")
             option = copy.copy(options[index])
             option.shards = copy.deepcopy(option.shards)
-            for shard, rank in zip(option.shards, entry["ranks"]):
+            for shard, rank in zip(option.shards, ranks):
                 shard.rank = rank
             self._options[option.storage_hash()] = option
 

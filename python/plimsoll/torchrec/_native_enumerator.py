@@ -13,39 +13,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import torchrec
 from torch import nn
 from torchrec.distributed.planner.shard_estimators import EmbeddingStorageEstimator
 from torchrec.distributed.planner.types import ParameterConstraints, ShardingOption, StorageReservation, Topology
 from torchrec.distributed.types import ModuleSharder
 
 from plimsoll import _native
+from plimsoll._command import plain
 from plimsoll._errors import Error
 from plimsoll.options import search
 from plimsoll.torchrec._enumerator import Enumerator
-from plimsoll.torchrec._model import Unknown, exact_model_document, topology_document
+from plimsoll.torchrec._model import Unknown, cost_model, exact_model_document, exact_topology_document
 from plimsoll.torchrec._options import cost_of, room_of
 from plimsoll.torchrec._plugins import Search
 
 logger: logging.Logger = logging.getLogger("plimsoll")
 
 Choice = dict[str, tuple[int, list[int]]]
-
-
-def cost_model() -> str:
-    """The release of TorchRec whose numbers the installed one has.
-
-    Raises:
-        Unknown: A release whose numbers were not compared.
-    """
-    version = tuple(int(part) for part in torchrec.__version__.split("+")[0].split(".")[:2] if part.isdigit())
-    if version in ((1, 2), (1, 3), (1, 4)):
-        return "torchrec-1.4"
-    if version == (1, 8):
-        return "torchrec-1.8"
-    if version == (1, 9):
-        return "torchrec-1.9"
-    raise Unknown(f"torchrec {torchrec.__version__}")
 
 
 class NativeEnumerator(Enumerator):
@@ -94,6 +78,8 @@ class NativeEnumerator(Enumerator):
     def _room(self, module: nn.Module, sharders: Sequence[ModuleSharder[nn.Module]]) -> Topology:
         if self.wants_all or self._shared.by_storage:
             raise Unknown("the whole search space is wanted")
+        if not type(self._reservation).reserve.__module__.startswith("torchrec."):
+            raise Unknown("a reservation of the caller's own")  # what it left is known to its caller alone
         room = getattr(self._reservation, "last_reserved_topology", None)
         if room is not None:
             return room
@@ -113,8 +99,8 @@ class NativeEnumerator(Enumerator):
             raise Unknown("estimators")
         document = exact_model_document(module, sharders, self._constraints)
         space = _native.enumerate_space(
-            json.dumps(document),
-            json.dumps(topology_document(self._topology)),
+            json.dumps(document, default=plain),
+            json.dumps(exact_topology_document(self._topology), default=plain),
             cost_model(),
             self._batch_size,
         )
@@ -178,7 +164,10 @@ class NativeEnumerator(Enumerator):
                 raise Unknown(f"{option.fqn}: {cost}, TorchRec has {theirs}")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NativeEnumerator:
-        return copy.copy(self)
+        twin = copy.copy(self)  # the module that was enumerated is large and stays shared
+        for name in ("_topology", "_reservation", "_shared", "_constraints", "_estimators"):
+            setattr(twin, name, copy.deepcopy(getattr(self, name), memo))
+        return twin
 
 
 def _expand(runs: Sequence[tuple[int, int, int, int, float]]) -> Iterator[tuple[int, int, int, float]]:

@@ -23,6 +23,13 @@ def room_of(topology: Topology) -> npt.NDArray[np.int64]:
     return np.array([(s.hbm, s.ddr, getattr(s, "ssd", 0)) for s in storages], dtype=np.int64)
 
 
+def group_of(option: ShardingOption) -> str:
+    """Names the tower whose tables stand on one host with it; empty for a table without one."""
+    if option.dependency is None:
+        return ""
+    return option.dependency or "."  # a tower that is the whole model has no path
+
+
 def cost_of(shard: Shard) -> Cost:
     """Bytes by tier and milliseconds by component, whose sum is what TorchRec says it is."""
     storage, perf = shard.storage, shard.perf
@@ -91,7 +98,7 @@ class Space:
         if table is None:
             rows, columns = option.tensor.shape
             table = self._tables[option.fqn] = self.native.add_table(
-                option.fqn, option.name, option.path, option.dependency or "", rows, columns, option.is_pooled
+                option.fqn, option.name, option.path, group_of(option), rows, columns, option.is_pooled
             )
         return self.native.add_option(table, option.sharding_type, option.compute_kernel, blocks, runs, perfs)
 

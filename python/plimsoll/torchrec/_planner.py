@@ -21,7 +21,7 @@ from torchrec.distributed.planner.types import (
     Topology,
 )
 from torchrec.distributed.sharding_plan import get_default_sharders
-from torchrec.distributed.types import ModuleSharder, ShardingPlan
+from torchrec.distributed.types import ModuleSharder, ShardingPlan, ShardingType
 
 from plimsoll._answer import Certificate
 from plimsoll._command import Progress
@@ -30,6 +30,8 @@ from plimsoll.torchrec._native_enumerator import NativeEnumerator
 from plimsoll.torchrec._plugins import Partitioner, Proposer, Search
 
 logger: logging.Logger = logging.getLogger("plimsoll")
+
+EFFORT = 1_000_000  # moves: 1,000 tables on 128 ranks are searched within two seconds
 
 _PARENT = inspect.signature(EmbeddingShardingPlanner.__init__)
 
@@ -43,7 +45,7 @@ class Planner(EmbeddingShardingPlanner):
         objective: "time" (least time of a step among plans that TorchRec rates no worse than its own), "rating" (what
             TorchRec's planner makes small: the slowest rank) or "step".
         time_limit_s: Clock of the search; `timeout_seconds` where it is not given.
-        effort: Moves of the search; its own default where it is not given.
+        effort: Moves of the search; `EFFORT`, a million, where it is not given.
         seed: Of the search.
         tolerance: A gap up to this counts as optimal.
         strict: Never plan what TorchRec's runtime trains wrongly or refuses late; raise where nothing else is left.
@@ -78,11 +80,12 @@ class Planner(EmbeddingShardingPlanner):
         by_storage = type(model) is NoopStorageModel
         if model is not None and type(model) not in (NoopPerfModel, NoopStorageModel):
             logger.warning("plimsoll: %s cannot be searched for; the search takes perf", type(model).__name__)
+        timeout = given.get("timeout_seconds") or 0  # one that is not above 0 is the parent's to refuse
         settings = Settings(
             objective="rating" if by_storage else objective,
             strict=strict,
-            time_limit_s=time_limit_s if time_limit_s is not None else given.get("timeout_seconds"),
-            effort=effort,
+            time_limit_s=timeout if time_limit_s is None and timeout > 0 else time_limit_s,
+            effort=EFFORT if effort is None else effort,
             seed=seed,
             tolerance=tolerance,
             progress=progress,
@@ -101,6 +104,7 @@ class Planner(EmbeddingShardingPlanner):
             )
             self._enumerator.wants_all = given.get("plan_loader") is not None
         self._shared_state: dict[str, Any] | None = None  # of rank 0, where it planned
+        self._has_plan = False  # made by the last plan(), by whichever search
 
     def plan(self, module: nn.Module, sharders: list[ModuleSharder[nn.Module]]) -> ShardingPlan:
         """The plan, as TorchRec's own planner returns it.
@@ -110,6 +114,7 @@ class Planner(EmbeddingShardingPlanner):
                 need them, as do its attributes `explanation`, `binding`, `missing_bytes` and `tables`.
         """
         self._shared_state = None
+        self._has_plan = False
         self._search.forget()
         self._search.module = (module, sharders)
         try:
@@ -125,8 +130,34 @@ class Planner(EmbeddingShardingPlanner):
             raise told from error
         finally:
             self._search.module = None
+        self._has_plan = True
+        self._warn_of_gradients()
         self._log()
         return plan
+
+    def _warn_of_gradients(self) -> None:
+        """Says where what no planner counts need not fit: tables that every rank holds train outside of the kernels."""
+        room = self._search.room
+        if self._search.found is None or room is None or not self._best_plan:
+            return
+        replicated = sum(
+            option.tensor.numel() * option.tensor.element_size()
+            for option in self._best_plan
+            if option.sharding_type == ShardingType.DATA_PARALLEL.value
+        )
+        tier = "ddr" if room.compute_device == "cpu" else "hbm"
+        left = [getattr(device.storage, tier) for device in room.devices]
+        for option in self._best_plan:
+            for shard in option.shards:
+                left[shard.rank] -= getattr(shard.storage, tier)
+        rank = min(range(len(left)), key=left.__getitem__)
+        if 2 * replicated > left[rank]:
+            message = (
+                f"data_parallel tables take {replicated} bytes of {tier} on every rank; their gradients take as many "
+                "again, and so may their optimizer's state, which no planner counts; "
+                f"{left[rank]} bytes are left"
+            )
+            self._search.found.warnings.append(("gradients_not_counted", f"rank {rank}", message))
 
     def _describe(self, error: PlannerError) -> None:
         if not self._search.refusal.text:
@@ -187,48 +218,58 @@ class Planner(EmbeddingShardingPlanner):
         return getattr(self, "_search_space", None)
 
     def _state(self) -> dict[str, Any]:
+        """What the attributes tell, by their names."""
+        found = self._search.found
+        if found is None:  # there was no search of ours: no plan yet, one that was loaded, no tables
+            return {
+                "certificate": Certificate(math.nan),
+                "times": {},
+                "reference": None,
+                "status": "feasible" if self._has_plan else "limit",
+                "warnings": [],
+                "explanation": self._search.refusal.text,
+            }
         return {
-            "certificate": self.certificate,
-            "times": self.times,
-            "reference": self.reference,
-            "status": self.status,
-            "warnings": self.warnings,
-            "explanation": self.explanation,
+            "certificate": found.certificate,
+            "times": found.times,
+            "reference": found.reference,
+            "status": found.status,
+            "warnings": found.warnings,
+            "explanation": self._search.refusal.text,
         }
 
     def _told(self, name: str) -> Any:
-        return self._shared_state[name] if self._shared_state else None
+        return (self._shared_state or self._state())[name]
 
     @property
     def certificate(self) -> Certificate:
-        """Of the last plan; NaN and no bound before one."""
-        found = self._search.found
-        return self._told("certificate") or (found.certificate if found else Certificate(math.nan))
+        """Of the last plan; NaN and no bound before one, and of a plan that others made."""
+        return self._told("certificate")
 
     @property
     def times(self) -> dict[str, float]:
         """{"rating", "step", "time"} of the last plan, ms."""
-        return self._told("times") or (self._search.found.times if self._search.found else {})
+        return self._told("times")
 
     @property
     def reference(self) -> dict[str, float] | None:
         """The same of the plan that TorchRec's own search finds."""
-        return self._told("reference") or (self._search.found.reference if self._search.found else None)
+        return self._told("reference")
 
     @property
     def status(self) -> str:
-        """How the last search ended."""
-        return self._told("status") or (self._search.found.status if self._search.found else "limit")
+        """How the last search ended; "feasible" where a plan was not ours."""
+        return self._told("status")
 
     @property
     def warnings(self) -> list[tuple[str, str, str]]:
         """Remarks of the last search: code, place, message."""
-        return self._told("warnings") or (self._search.found.warnings if self._search.found else [])
+        return self._told("warnings")
 
     @property
     def explanation(self) -> str:
         """Why there was no plan; empty where there was one."""
-        return self._told("explanation") or self._search.refusal.text
+        return self._told("explanation")
 
 
 def reservation_refusal(reservation: StorageReservation, topology: Topology) -> Refusal:

@@ -18,6 +18,7 @@ from torchrec.distributed.planner.types import PlannerError, PlannerErrorType, S
 from torchrec.distributed.planner.types import Proposer as TorchRecProposer
 from torchrec.distributed.types import ModuleSharder
 
+from plimsoll._command import plain
 from plimsoll.options import TIERS, Found, Refusal, Settings, choice_of, explain, search
 from plimsoll.torchrec._model import model_document
 from plimsoll.torchrec._options import Space, place, room_of
@@ -75,7 +76,7 @@ class Search:
         """
         self.room = topology
         if self._ready is None:
-            model = json.dumps(model_document(*self.module)) if self.module else ""
+            model = json.dumps(model_document(*self.module), default=plain) if self.module else ""
             space = Space(topology, model, self.by_storage)
             space.add_all(self._space)
             self.found = search(space.native, space.fqns, room_of(topology), self.settings)

@@ -1,5 +1,7 @@
 """Enumerator and Partitioner in TorchRec's own planner."""
 
+import json
+import pathlib
 import time
 
 import cases
@@ -7,13 +9,28 @@ import pytest
 from torch.distributed.optim import _apply_optimizer_in_backward
 from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
 from torchrec.distributed.planner.enumerators import EmbeddingEnumerator
+from torchrec.distributed.planner.partitioners import GreedyPerfPartitioner
+from torchrec.distributed.planner.perf_models import NoopPerfModel
+from torchrec.distributed.planner.proposers import GreedyProposer, UniformProposer
 from torchrec.distributed.planner.types import ParameterConstraints, Perf, PlannerError, ShardEstimator, Storage
+from torchrec.distributed.types import CacheParams
+from torchrec.modules.embedding_configs import DataType
 from torchrec.optim.rowwise_adagrad import RowWiseAdagrad
 
 import plimsoll
 from plimsoll.torchrec import Enumerator, Partitioner, Proposer
 
 import torch  # isort: skip
+
+
+def assert_equal_options(ours, theirs):
+    assert len(ours) == len(theirs) > 3
+    for a, b in zip(ours, theirs):
+        assert (a.fqn, a.sharding_type, a.compute_kernel) == (b.fqn, b.sharding_type, b.compute_kernel)
+        assert [s.size for s in a.shards] == [s.size for s in b.shards]
+        assert [s.storage for s in a.shards] == [s.storage for s in b.shards]
+        assert [s.perf.total for s in a.shards] == [s.perf.total for s in b.shards]
+        assert [s.perf for s in a.shards] == [s.perf for s in b.shards]
 
 
 @pytest.mark.parametrize("optimizer", [None, torch.optim.SGD, torch.optim.Adam, RowWiseAdagrad])
@@ -29,14 +46,36 @@ def test_every_shard_costs_what_torchrec_says(optimizer, min_partition):
     topology = Topology(world_size=8, local_world_size=4, compute_device="cuda")
     arguments = {"topology": topology, "batch_size": 512, "constraints": constraints}
     ours = Enumerator(**arguments).enumerate(module, [cases.AllTypes()])
-    theirs = EmbeddingEnumerator(**arguments).enumerate(module, [cases.AllTypes()])
-    assert len(ours) == len(theirs) > 30
-    for a, b in zip(ours, theirs):
-        assert (a.fqn, a.sharding_type, a.compute_kernel) == (b.fqn, b.sharding_type, b.compute_kernel)
-        assert [s.size for s in a.shards] == [s.size for s in b.shards]
-        assert [s.storage for s in a.shards] == [s.storage for s in b.shards]
-        assert [s.perf.total for s in a.shards] == [s.perf.total for s in b.shards]
-        assert [s.perf for s in a.shards] == [s.perf for s in b.shards]
+    assert len(ours) > 30
+    assert_equal_options(ours, EmbeddingEnumerator(**arguments).enumerate(module, [cases.AllTypes()]))
+
+
+MORE_CONSTRAINTS = cases.CONSTRAINTS | {
+    "cache": {"cache_params": CacheParams(load_factor=0.3), "compute_kernels": ["fused_uvm_caching", "fused_uvm"]},
+    "half outputs": {"output_dtype": DataType.FP16},
+}
+
+
+@pytest.mark.parametrize("name", MORE_CONSTRAINTS)
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_constraints_cost_what_torchrec_says(name, device):
+    if device == "cpu" and name in ("cache", "kernels"):
+        pytest.skip("a CPU has no kernel with a cache")
+    tables = [("a", 10007, 64), ("b", 1000003, 64), ("c", 5, 64)]
+    constraints = {table: ParameterConstraints(**MORE_CONSTRAINTS[name]) for table in ("a", "b")}
+    topology = Topology(world_size=6, local_world_size=3, compute_device=device)
+    arguments = {"topology": topology, "batch_size": 512, "constraints": constraints}
+    for module, sharder in (
+        (cases.bags(tables), cases.AllTypes()),
+        (cases.sequences(tables), cases.AllSequenceTypes()),
+    ):
+        ours, theirs = (kind(**arguments).enumerate(module, [sharder]) for kind in (Enumerator, EmbeddingEnumerator))
+        assert_equal_options(ours, theirs)
+
+
+def test_the_native_enumerator_says_what_torchrec_says():
+    for name, told in cases.parity_cases():
+        assert not cases.native_differences(*told), name
 
 
 def test_each_distinct_size_is_estimated_once():
@@ -70,6 +109,76 @@ def test_the_partitioner_is_never_worse_than_greedy(seed):
     module, arguments = cases.random_arguments(seed + 50, count=6, ranks=4, room=1.3)
     planner, _ = cases.plan_with(EmbeddingShardingPlanner, module, arguments, partitioner=Partitioner())
     assert cases.rating_of(planner) <= cases.reference_rating(module, arguments) * (1 + 1e-12)
+
+
+class Compared(Partitioner):
+    """Holds every placement against the greedy one of the same proposal."""
+
+    def __init__(self, topology, most):
+        super().__init__()
+        self.rate = NoopPerfModel(topology).rate
+        self.left = most
+        self.faults = []
+        self.better = self.compared = 0
+
+    def partition(self, proposal, storage_constraint):
+        if self.left == 0:
+            return super().partition(proposal, storage_constraint)
+        self.left -= 1
+        try:
+            greedy = self.rate(GreedyPerfPartitioner().partition(proposal, storage_constraint))
+        except PlannerError:
+            greedy = float("inf")
+        try:
+            plan = super().partition(proposal, storage_constraint)
+        except PlannerError:
+            if greedy < float("inf"):
+                self.faults.append("no plan")
+            raise
+        self.compared += 1
+        self.better += self.rate(plan) < greedy * (1 - 1e-9)
+        if self.rate(plan) > greedy * (1 + 1e-12):
+            self.faults.append((self.rate(plan), greedy))
+        return plan
+
+
+def golden_arguments(record):
+    """(module, arguments) of a recorded run."""
+    machine, reserved = record["topology"], record["reservation"]
+    assert reserved == {"kind": "heuristical", "percentage": 0.15}
+    tables = record["tables"]
+    module = cases.bags([(t["name"], t["rows"], t["cols"]) for t in tables])
+    optimizers = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "rowwise_adagrad": RowWiseAdagrad}
+    if record["optimizer"] in optimizers:
+        _apply_optimizer_in_backward(optimizers[record["optimizer"]], module.parameters(), {"lr": 0.1})
+    constraints = {
+        t["name"]: ParameterConstraints(pooling_factors=[t["pooling_factor"]], min_partition=t["min_partition"])
+        for t in tables
+    }
+    topology, batch_size = Topology(**machine), record["batch_size"]
+    return module, {
+        "topology": topology,
+        "batch_size": batch_size,
+        "constraints": constraints,
+        "enumerator": Enumerator(topology, batch_size, constraints),
+        "stats": [],
+    }
+
+
+def test_no_placement_of_the_golden_set_is_worse_than_greedy():
+    data = pathlib.Path(__file__).resolve().parents[2] / "data" / "golden" / "embedding.json"
+    compared = better = 0
+    for i, record in enumerate(json.loads(data.read_text())["plans"]):
+        module, arguments = golden_arguments(record)
+        partitioner = Compared(arguments["topology"], most=25)
+        proposers = [GreedyProposer(), UniformProposer()]
+        try:
+            cases.plan_with(EmbeddingShardingPlanner, module, arguments, partitioner=partitioner, proposer=proposers)
+        except PlannerError:
+            pass
+        assert not partitioner.faults, (i, partitioner.faults)
+        compared, better = compared + partitioner.compared, better + partitioner.better
+    assert compared > 400 and better > compared / 10
 
 
 @pytest.mark.parametrize(("ranks", "greedy"), [(8, 4.173343109845318), (16, 8.116421040351042)])

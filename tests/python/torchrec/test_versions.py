@@ -18,6 +18,8 @@ from plimsoll import options
 parent = inspect.signature(EmbeddingShardingPlanner.__init__).parameters
 ours = inspect.signature(Planner.__init__).parameters
 assert [ours[name] for name in parent] == list(parent.values())
+for name, told in cases.parity_cases():  # every option, every shard
+    assert not cases.native_differences(*told), (name, cases.native_differences(*told))
 sharders = [EmbeddingBagCollectionSharder()]
 for seed in range(3):
     module, arguments = cases.random_arguments(seed, count=5)
@@ -32,7 +34,14 @@ for seed in range(3):
     assert len(document["options"]) > 5 * len(arguments["constraints"])
     answer = options.plan(document, objective="rating", effort=20000)
     assert abs(answer["rating"] - rating) <= 1e-9 * rating, (answer["rating"], rating)
-    assert check(plan, module, planner._topology, constraints=arguments["constraints"], batch_size=1024).is_right
+    report = check(plan, module, planner._topology, constraints=arguments["constraints"], batch_size=1024)
+    assert report.is_right
+    planned = [0] * planner._topology.world_size
+    for option in planner._best_plan:
+        for shard in option.shards:
+            planned[shard.rank] += shard.storage.hbm
+    assert [rank["used"]["hbm"] for rank in report.document["ranks"]] == planned
+    assert abs(report.document["rating"] - rating) <= 1e-9 * rating
 try:
     from torchrec.distributed.planner import HeteroEmbeddingShardingPlanner
 except ImportError:  # gone in 1.7

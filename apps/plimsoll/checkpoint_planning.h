@@ -1,0 +1,44 @@
+// The plans that `plimsoll checkpoint` makes of a model's statistics.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "plimsoll/checkpoint/checkpoint_problem.h"
+#include "plimsoll/checkpoint/sac_milp.h"
+#include "plimsoll/checkpoint_flags.h"
+#include "plimsoll/core/run_context.h"
+#include "plimsoll/io/checkpoint_policy_json.h"
+#include "plimsoll/solve/milp.h"
+
+namespace plimsoll::app {
+
+// What is asked, as the flags of these names say it; at most one of budget, overhead and knee, and
+// the whole frontier without any.
+struct CheckpointQuestion {
+  CheckpointFlags model;
+  std::string budget;    // "1.6GiB" or "60%"
+  std::string overhead;  // "12.5" ms or "5%"
+  bool is_knee = false;
+  std::string search = "exact";
+  std::string variant = std::string(checkpoint::default_variant().name);
+  std::uint64_t seed = 0;
+};
+
+// What is known before anything is searched.
+struct CheckpointCase {
+  checkpoint::ModuleStats stats;
+  checkpoint::CheckpointProblem problem;
+  Bytes baseline = 0;     // bytes at the peak without checkpointing, by the memory model
+  double compute_ms = 0;  // forward and backward
+};
+
+Result<CheckpointCase> make_checkpoint_case(checkpoint::ModuleStats stats,
+                                            const CheckpointFlags& flags);
+
+Result<io::CheckpointAnswer> plan_checkpointing(const CheckpointCase& made,
+                                                const CheckpointQuestion& question,
+                                                const solve::MilpOptions& limits,
+                                                const RunContext& context);
+
+}  // namespace plimsoll::app
