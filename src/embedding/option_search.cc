@@ -23,6 +23,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kRatingSlack = 1e-9;  // relative; a cap counts in whole units
 constexpr double kBoundSlack = 1e-9;   // relative; what bound_placement promises
 // For a plan of least rating or step, from which the search for another objective starts.
+constexpr std::int64_t kLateEffort = 200000;
 constexpr int kStartShare = 10;           // one in so many of the effort
 constexpr double kStartClockShare = .25;  // of the clock
 
@@ -89,6 +90,9 @@ class OptionSearch {
       settings_ = options_.bridge;
       settings_.keeps_hazards = true;
       PLIMSOLL_RETURN_IF_ERROR(search_all());
+    }
+    if (result_.outcome.status == SolveStatus::kLimit && stop_ != StopReason::kFinished) {
+      PLIMSOLL_RETURN_IF_ERROR(construct_late());
     }
     result_.keeps_hazards = settings_.keeps_hazards;
     prefer_starts();
@@ -223,6 +227,26 @@ class OptionSearch {
       if (!has_plan() || value(plan) < value(*outcome.plan)) outcome.plan = plan;
     }
     outcome.status = has_plan() ? SolveStatus::kFeasible : SolveStatus::kLimit;
+  }
+
+  // A plan late is better than none: what constructions for the rating, the simplest objective,
+  // find at once, whatever the clock says.
+  Result<void> construct_late() {
+    PLIMSOLL_ASSIGN(const PlacementBridge bridge,
+                    make_placement_bridge(input_, least(BalanceObjective::kRating)));
+    solve::BalanceOptions balance;
+    balance.uses_patterns = balance.uses_dives = false;
+    balance.uses_annealing = balance.uses_exchanges = false;
+    SearchOptions search = search_;
+    search.effort = kLateEffort;
+    RunContext context;
+    context.cancel = context_.cancel;
+    const solve::BalanceOutcome found = solve::balance(bridge.problem, balance, search, context);
+    result_.effort += found.effort;
+    if (!found.outcome.plan) return {};
+    result_.outcome.plan = to_proposal(bridge, *input_.options, *found.outcome.plan);
+    result_.outcome.status = SolveStatus::kFeasible;
+    return {};
   }
 
   bool is_out_of_time() const { return next_stop() == 0 || solve::is_stopped(context_); }
