@@ -1,10 +1,12 @@
 # The commands of the house; cmake and ninja do the work. `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install-deps build python wheel demo test test-long asan bench bench-peers bench-python compare-builds format format-check lint clean
+.PHONY: help install-deps build python wheel demo test test-long asan fuzz bench bench-peers bench-python compare-builds format format-check lint clean
 
 JOBS ?= $(shell nproc)
-SOURCES = $(shell find include src apps python tests bench -name '*.h' -o -name '*.cc')
+# SECONDS is a variable of bash, too, which may stand in the environment: only the command line counts.
+FUZZ_SECONDS = $(if $(filter command line,$(origin SECONDS)),$(SECONDS),60)
+SOURCES = $(shell find include src apps python tests bench fuzz -name '*.h' -o -name '*.cc')
 # Repeated builds are cached where ccache is installed.
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros# what ccache asks for where headers are precompiled
 WITH_CCACHE = $(if $(shell command -v ccache),CMAKE_CXX_COMPILER_LAUNCHER=ccache)
@@ -48,29 +50,37 @@ test: build python  ## run every test but the long ones
 	ctest --test-dir build -LE long --output-on-failure --no-tests=error --parallel $(JOBS)
 	PYTHONPATH=build/python $(PYTHON) -m pytest -q
 
-test-long: build asan  ## run the long tests, and everything else under the sanitizers
+test-long: build asan fuzz  ## run the long tests, all else under the sanitizers, the fuzz targets, and every benchmark briefly
 	ctest --test-dir build -L long --output-on-failure --parallel $(JOBS)
+	$(MAKE) bench bench-peers bench-python QUICK=1
+
+fuzz:  ## fuzz every reader and command under the sanitizers, SECONDS=60 each (TARGETS="model plan": only these)
+	@scripts/install_deps.sh fuzz
+	$(WITH_CCACHE) cmake --preset fuzz
+	cmake --build --preset fuzz --target plimsoll-fuzz --parallel $(JOBS)
+	fuzz/run.sh build/fuzz $(FUZZ_SECONDS) $(JOBS) $(TARGETS)
 
 asan: install-deps  ## build and test with the address and undefined-behaviour sanitizers, in build/asan
 	$(WITH_CCACHE) cmake --preset asan
 	cmake --build --preset asan --parallel $(JOBS)
 	LSAN_OPTIONS=suppressions=$(CURDIR)/tests/leaks.supp ctest --test-dir build/asan -LE long --output-on-failure --no-tests=error --parallel $(JOBS)
 
+# QUICK=1: whether the benchmarks below run at all, on the smallest cases.
 bench: install-deps  ## build and run the benchmarks, in build/bench
 	$(WITH_CCACHE) cmake --preset bench
 	cmake --build --preset bench --parallel $(JOBS)
-	set -e; for bench in build/bench/bin/*_bench; do "$$bench"; done
+	scripts/run_benches.sh build/bench/bin $(if $(QUICK),quick)
 
 bench-peers: build  ## the peers' own planners and ours in one run (installs them from PyPI into build/peers)
 	scripts/make_peer_environment.sh build/peers
-	build/peers/bin/python bench/embedding/torchrec_peer.py build/bin/plimsoll
-	build/peers/bin/python bench/checkpoint/torch_peer.py build/bin/plimsoll
+	build/peers/bin/python bench/embedding/torchrec_peer.py build/bin/plimsoll $(if $(QUICK),--quick)
+	build/peers/bin/python bench/checkpoint/torch_peer.py build/bin/plimsoll $(if $(QUICK),--quick)
 
 bench-python: build python  ## the Python planner beside TorchRec's own, and steps of both plans on two ranks
-	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_planner.py
-	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_seeds.py
-	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/step_charges.py build/step_model.json
-	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_steps.py 100 build/step_model.json
+	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_planner.py $(if $(QUICK),--quick)
+	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_seeds.py $(if $(QUICK),--quick)
+	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/step_charges.py build/step_model.json $(if $(QUICK),--quick)
+	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_steps.py 100 build/step_model.json $(if $(QUICK),--quick)
 
 compare-builds: install-deps  ## do GCC and Clang, debug and release, one thread and two make the same plans?
 	scripts/compare_builds.sh build/compare $(JOBS)

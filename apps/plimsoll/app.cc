@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <sstream>
 #include <system_error>
 
@@ -52,6 +54,11 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
           similar ? fmt::format("did you mean '{}'", *similar) : help, ""};
 }
 
+bool names_json(int argc, const char* const* argv) {
+  return std::any_of(argv + std::min(argc, 1), argv + argc,
+                     [](const char* word) { return std::string_view(word) == "--json"; });
+}
+
 int run_unguarded(int argc, const char* const* argv) {
   CLI::App app(
       "Plans how a distributed model is loaded onto its machines, and proves how good the plan is.",
@@ -84,7 +91,7 @@ int run_unguarded(int argc, const char* const* argv) {
       return kExitOk;
     }
     GlobalFlags flags;
-    for (int i = 1; i < argc; ++i) flags.json = flags.json || std::string_view(argv[i]) == "--json";
+    flags.json = names_json(argc, argv);
     return report(usage_error(app, error), flags);
   }
   if (wants_version) {
@@ -103,16 +110,29 @@ int run_unguarded(int argc, const char* const* argv) {
   return command();
 }
 
+// What a library below us threw: nothing of ours throws.
+Error caught_error() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return {ErrorCode::kOutOfMemory, "", "out of memory",
+            "plan where more memory is free, or raise the limit of this process (ulimit -v)", ""};
+  } catch (const std::exception& error) {
+    return {ErrorCode::kInternal, "", fmt::format("internal error: {}", error.what()), "", ""};
+  } catch (...) {
+    return {ErrorCode::kInternal, "", "internal error", "", ""};
+  }
+}
+
 int run_guarded(int argc, const char* const* argv) {
-  // The libraries below us may throw; nothing of ours does. Whatever comes here is our fault.
+  begin_command();
   try {
     return run_unguarded(argc, argv);
-  } catch (const std::exception& error) {
-    print_error_text(fmt::format("plimsoll: internal error: {}\n", error.what()));
   } catch (...) {
-    print_error_text("plimsoll: internal error\n");
+    GlobalFlags flags;
+    flags.json = names_json(argc, argv);
+    return report(caught_error(), flags);
   }
-  return kExitInternal;
 }
 
 }  // namespace

@@ -6,13 +6,17 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <set>
 
+#include "plimsoll/certificate_text.h"
 #include "plimsoll/check/balance_check.h"
-#include "plimsoll/check/checkpoint_check.h"
+#include "plimsoll/check/bill_check.h"
 #include "plimsoll/check/options_check.h"
 #include "plimsoll/check/sharding_check.h"
+#include "plimsoll/checkpoint_check.h"
 #include "plimsoll/checkpoint_flags.h"
 #include "plimsoll/common.h"
+#include "plimsoll/embedding/balanced_record.h"
 #include "plimsoll/io/checkpoint_policy_json.h"
 #include "plimsoll/io/foreign_plan.h"
 #include "plimsoll/io/pipeline_plan_json.h"
@@ -36,8 +40,13 @@ struct CheckFlags {
   bool contiguous = false;
   std::string plan;
   std::string budget;
+  double tolerance = SearchOptions{}.tolerance;
   bool strict = false;
 };
+
+std::map<std::string, std::string> recorded_options(const io::ShardingAnswer& answer) {
+  return answer.provenance ? answer.provenance->options : std::map<std::string, std::string>();
+}
 
 // "violation covered_twice, sparse.ebc.t, rank 1: why"
 template <class Finding>
@@ -69,29 +78,6 @@ std::string text_of(const check::CheckReport& report, const CheckFlags& flags) {
   return text + ranks.text();
 }
 
-std::string text_of(const check::CheckpointReport& report, const CheckFlags& flags) {
-  std::string text;
-  const auto add = [&text](const std::string& kind, const auto& finding) {
-    text += fmt::format("{} {}{}{}: {}\n", kind, to_string(finding.code),
-                        finding.fqn.empty() ? "" : ", ", finding.fqn, finding.message);
-  };
-  for (const auto& violation : report.violations) {
-    add(paint("violation", Tone::kBad, flags.global), violation);
-  }
-  for (const auto& hazard : report.hazards) {
-    add(paint("hazard", Tone::kNote, flags.global), hazard);
-  }
-  return text +
-         fmt::format(
-             "{}: {} violation(s), {} hazard(s), peak {} ({} bytes) {}, recompute {:.6g} ms\n",
-             report.is_right() ? paint("right", Tone::kGood, flags.global)
-                               : paint("wrong", Tone::kBad, flags.global),
-             report.violations.size(), report.hazards.size(), format_bytes(report.peak),
-             report.peak,
-             report.binding.empty() ? "at the loss" : "in the backward of " + report.binding,
-             report.recompute_ms);
-}
-
 std::string text_of(const check::BalanceReport& balance) {
   std::string text;
   if (balance.times) {
@@ -104,87 +90,51 @@ std::string text_of(const check::BalanceReport& balance) {
                 : fmt::format("the prices prove that no plan is below {:.6g} ms\n",
                               *balance.proved_bound);
   }
-  if (balance.is_search_repeated) {
-    text += fmt::format(
-        "the stated bound rests on a search to its end; another one, of {} states, agrees\n",
-        balance.num_repeated_nodes);
-  } else if (balance.is_bound_searched) {
-    text +=
-        "the stated bound rests on a search to its end, which is too long to be repeated here\n";
-  }
   return text;
 }
 
-// The plan says what it was made with; flags win over that.
-Result<check::CheckpointReport> judge_checkpointing(const CheckFlags& flags,
-                                                    std::string_view text) {
-  PLIMSOLL_ASSIGN(const io::CheckpointAnswer answer, io::read_checkpoint_answer(text, flags.plan));
-  if (!answer.policy) {
-    return fail(ErrorCode::kValue, flags.plan, "the answer holds no plan", "plan again");
-  }
-  PLIMSOLL_ASSIGN(const checkpoint::ModuleStats stats, load_module_stats(flags.planning.model));
-  CheckpointFlags filled = flags.checkpoint;
-  std::map<std::string, std::string> recorded;
-  if (answer.provenance) recorded = answer.provenance->options;
-  PLIMSOLL_RETURN_IF_ERROR(fill_from_provenance(recorded, filled));
-  PLIMSOLL_ASSIGN(const checkpoint::CheckpointProblem problem, make_problem(filled, stats));
-  check::CheckpointCheckOptions options =
-      make_check_options(problem, stats, *answer.policy, recorded["search"], filled.in_flight);
-  options.strict = flags.strict;
-  options.budget = answer.budget_bytes;
-  // Upstream's program holds its rows, which are in GiB, to 1e-6.
-  if (options.budget && recorded["search"] == "torch") *options.budget += kGiB / 1'000'000;
-  if (!flags.budget.empty()) {
-    PLIMSOLL_ASSIGN(options.budget,
-                    parse_budget(flags.budget, replay(problem, {}).peak, "--budget"));
-  }
-  if (answer.predicted) {
-    options.predicted_peak = answer.predicted->peak_bytes;
-    options.recompute_ms = answer.predicted->recompute_ms;
-  }
-  return check::check_checkpointing(stats, *answer.policy, options);
-}
-
-int run_checkpoint_check(const CheckFlags& flags, std::string_view text) {
-  const auto judged = judge_checkpointing(flags, text);
-  if (!judged) return report(judged.error(), flags.global);
-  print(flags.global.json ? io::write_checkpoint_report(*judged) : text_of(*judged, flags));
-  return judged->is_right() ? kExitOk : kExitViolations;
-}
-
-// What a plan of the balanced search claims; nothing of others.
-Result<std::optional<check::StatedBalance>> read_claims(
-    const io::ShardingAnswer& answer, const std::map<std::string, std::string>& recorded) {
-  const auto search = recorded.find("search");
-  if (search == recorded.end() || search->second != "balanced" || !answer.objective) {
-    return std::nullopt;
-  }
+// What the plan states beside itself, whatever search is said to have made it.
+Result<check::StatedBalance> read_claims(const CheckFlags& flags,
+                                         const io::ShardingAnswer& answer) {
+  const std::map<std::string, std::string> recorded = recorded_options(answer);
+  const auto find = [&recorded](const std::string& key) {
+    const auto found = recorded.find(key);
+    return found == recorded.end() ? std::string() : found->second;
+  };
   check::StatedBalance stated;
   PLIMSOLL_ASSIGN(stated.options, read_recorded_balance(recorded));
-  stated.options.bridge.objective = *answer.objective;
-  stated.status = answer.status;
-  if (const auto tolerance = recorded.find("tolerance"); tolerance != recorded.end()) {
-    PLIMSOLL_ASSIGN(stated.tolerance,
-                    parse_number<double>(tolerance->second, "provenance/options/tolerance"));
+  PLIMSOLL_ASSIGN(stated.options.reference, embedding::read_reference_record(recorded));
+  embedding::BridgeOptions& bridge = stated.options.bridge;
+  const bool is_balanced = find("search") == "balanced";
+  if (!is_balanced) bridge.keeps_hazards = true;  // the reference knows none
+  if (recorded.contains("objective")) stated.recorded_objective = bridge.objective;
+  if (answer.objective) bridge.objective = *answer.objective;
+  if (answer.provenance) {
+    PLIMSOLL_ASSIGN(stated.options.stops, embedding::read_stops(answer.provenance->stopped_at));
   }
+  stated.status = answer.status;
+  if (recorded.contains("tolerance")) {
+    PLIMSOLL_ASSIGN(stated.tolerance,
+                    parse_number<double>(find("tolerance"), "provenance/options/tolerance"));
+  }
+  stated.accepted_tolerance = flags.tolerance;
+  stated.rating = answer.rating;
   stated.times = answer.times;
   stated.certificate = answer.certificate;
   stated.bound = answer.bound;
+  stated.reference = answer.reference;
+  stated.frontier = {answer.frontier, answer.frontier_bound};
+  stated.rates_storage = !is_balanced && find("perf_model") == "storage";
+  for (const Warning& warning : answer.warnings) stated.warnings.push_back(warning.code);
   return stated;
 }
 
-// An answer without a plan that says why there is none.
-bool is_refusal(const io::ShardingAnswer& answer,
-                const std::optional<check::StatedBalance>& claims) {
-  return claims && !answer.plan && answer.status == SolveStatus::kInfeasible && answer.bound;
+// Nothing but a plan, as other programs write it.
+bool is_bare(const io::ShardingAnswer& answer) {
+  return !answer.status && !answer.provenance && answer.bill == Bill{};
 }
 
-tl::unexpected<Error> nothing_to_judge(const io::ShardingAnswer& answer, std::string place) {
-  if (answer.status == SolveStatus::kInfeasible) {
-    return fail(ErrorCode::kValue, std::move(place),
-                "the answer holds neither a plan nor prices that prove that there is none",
-                "see its explanation, or plan with --search balanced");
-  }
+tl::unexpected<Error> nothing_to_judge(std::string place) {
   return fail(ErrorCode::kValue, std::move(place), "the answer holds no plan",
               "plan again, with more time, memory or ranks");
 }
@@ -194,18 +144,112 @@ struct ShardingJudgement {
   std::optional<check::BalanceReport> balance;
 };
 
+// What the plan was made from, as far as it is given. Flags that win over what the plan records
+// make another problem of it: then the hash of all inputs says nothing.
+struct Inputs {
+  std::map<std::string, std::string> hashes;
+  std::map<std::string, std::string> options;  // as a plan records them
+  bool are_as_recorded = true;
+};
+
+Result<Inputs> find_inputs(const PlanningFlags& flags, const embedding::PlanningProblem& problem,
+                           const std::map<std::string, std::string>& recorded) {
+  PLIMSOLL_ASSIGN(const embedding::ReferenceOptions reference,
+                  embedding::read_reference_record(recorded));
+  const Provenance made = embedding::make_provenance(problem, reference, SearchOptions{});
+  Inputs inputs{made.inputs, made.options, true};
+  inputs.hashes["context"] = embedding::context_hash(problem, reference);
+  const std::pair<const char*, bool> decided[] = {
+      {"batch_size", flags.batch_size.has_value()},
+      {"cost_model", !flags.cost_model.empty()},
+      {"reservation", !flags.reservation.empty() || !flags.dense_tensor_estimate.empty()},
+      {"pipeline_type", !flags.pipeline_type.empty()},
+      {"inference", flags.inference},
+      {"run_embedding_at_peak_memory", flags.run_embedding_at_peak_memory}};
+  for (const auto& [key, is_given] : decided) {
+    if (!is_given) continue;
+    const auto was = recorded.find(key);
+    const auto is = inputs.options.extract(key);
+    inputs.are_as_recorded &= was == recorded.end() || was->second == is.mapped();
+  }
+  return inputs;
+}
+
+Inputs find_inputs(const io::TorchrecOptions& dump) {
+  const Provenance made = make_given(dump).prepared.provenance;
+  Inputs inputs{made.inputs, made.options, true};
+  // The reference's own, which its figures tell.
+  for (const char* key : {"partitioner", "proposers", "balance_modules", "perf_model"}) {
+    inputs.options.erase(key);
+  }
+  return inputs;
+}
+
+// One violation for every input that the plan names and that is not the one given. The hash of all
+// inputs together says something new where the others agree.
+std::vector<check::Violation> check_inputs(const io::ShardingAnswer& answer, const Inputs& inputs) {
+  std::vector<check::Violation> violations;
+  const auto add = [&violations](std::string message) {
+    violations.push_back(
+        {check::ViolationCode::kInputsMismatch, "", std::nullopt, "", "", std::move(message)});
+  };
+  const auto is_given = [&inputs](const std::string& name, const std::string& hash) {
+    const auto given = inputs.hashes.find(name);
+    return given != inputs.hashes.end() && given->second == hash;
+  };
+  std::map<std::string, std::string> stated;
+  if (answer.provenance) stated = answer.provenance->inputs;
+  const auto context = stated.extract("context");
+  for (const auto& [name, hash] : stated) {
+    if (is_given(name, hash)) continue;
+    add(fmt::format("the plan was made from another {} than the one it is judged on", name));
+  }
+  // What the search decides is judged by itself.
+  const std::set<std::string> of_search{"effort", "max_column_blocks", "search", "tolerance"};
+  for (const auto& [name, value] : recorded_options(answer)) {
+    const auto given = inputs.options.find(name);
+    if (given == inputs.options.end() || given->second == value || of_search.contains(name))
+      continue;
+    add(fmt::format("the plan records {} '{}', and it is '{}'", name, value, given->second));
+  }
+  if (!context.empty() && violations.empty() && inputs.are_as_recorded &&
+      !is_given("context", context.mapped())) {
+    add("the plan was made from other inputs or options than those it records and is judged on");
+  }
+  return violations;
+}
+
+void add_violations(std::vector<check::Violation> violations, check::CheckReport& report) {
+  for (check::Violation& violation : violations) {
+    report.violations.push_back(std::move(violation));
+  }
+}
+
+void judge_bill(const io::ShardingAnswer& answer, Bill found, bool has_reservation,
+                check::CheckReport& report) {
+  Bill stated = answer.bill;
+  if (!has_reservation) {
+    for (const char* name : {"dense", "kjt", "reserve"}) {
+      stated.bytes.erase(name);
+      found.bytes.erase(name);
+    }
+  }
+  add_violations(check::check_bill(stated, found), report);
+}
+
 Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, std::string_view text) {
   std::map<std::string, std::string> recorded;
-  if (const auto own = io::read_plan(text, flags.plan); own && own->provenance) {
-    recorded = own->provenance->options;
-  }
+  if (const auto own = io::read_plan(text, flags.plan)) recorded = recorded_options(*own);
   PLIMSOLL_ASSIGN(const embedding::PlanningProblem problem, make_problem(flags.planning, recorded));
   PLIMSOLL_ASSIGN(
       const io::ShardingAnswer answer,
       io::read_any_plan(text, flags.plan, {problem.model, problem.topology, problem.cost_model}));
-  PLIMSOLL_ASSIGN(const auto claims, read_claims(answer, recorded));
-  if (!answer.plan && !is_refusal(answer, claims)) return nothing_to_judge(answer, flags.plan);
+  if (!answer.plan && answer.status != SolveStatus::kInfeasible) {
+    return nothing_to_judge(flags.plan);
+  }
+  PLIMSOLL_ASSIGN(check::StatedBalance claims, read_claims(flags, answer));
   ShardingJudgement judgement;
+  check::CheckReport& report = judgement.report;
   if (answer.plan) {
     check::CheckOptions options;
     options.strict = flags.strict;
@@ -213,21 +257,29 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, std::string_vi
     options.reservation = problem.reservation;
     options.fqn_constraints = problem.enumeration.fqn_constraints;
     options.global_constraints = problem.enumeration.global_constraints;
-    options.pools_ddr = claims && claims->options.bridge.pools_ddr;
+    options.pools_ddr = claims.options.bridge.pools_ddr;
     // A rating by storage is no time.
-    if (recorded["perf_model"] != "storage") options.stated_rating = answer.rating;
-    PLIMSOLL_ASSIGN(judgement.report,
-                    check::check_sharding(problem.model, *answer.plan, problem.topology,
-                                          problem.cost_model, problem.mode, options));
+    if (!claims.rates_storage) options.stated_rating = answer.rating;
+    PLIMSOLL_ASSIGN(report, check::check_sharding(problem.model, *answer.plan, problem.topology,
+                                                  problem.cost_model, problem.mode, options));
   }
-  if (claims) {
-    PLIMSOLL_ASSIGN(judgement.balance,
-                    check::check_balance(problem, answer.plan ? &*answer.plan : nullptr,
-                                         &judgement.report, *claims));
-    for (const check::Violation& violation : judgement.balance->violations) {
-      judgement.report.violations.push_back(violation);
-    }
+  if (is_bare(answer)) {
+    check::conclude({}, flags.strict, report);
+    return judgement;
   }
+  PLIMSOLL_ASSIGN(const Inputs inputs, find_inputs(flags.planning, problem, recorded));
+  std::vector<check::Violation> others = check_inputs(answer, inputs);
+  claims.are_inputs_given = inputs.are_as_recorded && others.empty();
+  if (answer.bill != Bill{} && answer.plan && report.violations.empty()) {
+    PLIMSOLL_ASSIGN(Bill found, check::make_judges_bill(problem, report));
+    judge_bill(answer, std::move(found), inputs.are_as_recorded, report);
+  }
+  PLIMSOLL_ASSIGN(judgement.balance,
+                  check::check_balance(problem, answer.plan ? &*answer.plan : nullptr,
+                                       answer.plan ? &report : nullptr, claims));
+  judgement.balance->is_anything_claimed |= answer.rating || answer.bill != Bill{};
+  add_violations(std::move(others), report);
+  check::conclude(*judgement.balance, flags.strict, report);
   return judgement;
 }
 
@@ -235,38 +287,39 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, std::string_vi
 Result<ShardingJudgement> judge_options(const CheckFlags& flags, const io::TorchrecOptions& dump,
                                         std::string_view text) {
   PLIMSOLL_ASSIGN(const io::ShardingAnswer answer, io::read_plan(text, flags.plan));
-  std::map<std::string, std::string> recorded;
-  if (answer.provenance) recorded = answer.provenance->options;
-  PLIMSOLL_ASSIGN(const auto claims, read_claims(answer, recorded));
-  const embedding::BridgeInput input{&dump.options, &dump.room, &dump.model, nullptr, {}};
-  ShardingJudgement judgement;
-  if (is_refusal(answer, claims)) {
-    PLIMSOLL_ASSIGN(judgement.balance, check::check_balance(input, nullptr, nullptr, *claims));
-    judgement.report.violations = judgement.balance->violations;
-    return judgement;
+  if (!answer.plan && answer.status != SolveStatus::kInfeasible) {
+    return nothing_to_judge(flags.plan);
   }
-  if (!answer.plan) return nothing_to_judge(answer, flags.plan);
-  if (answer.options.empty() || !answer.provenance) {
+  if (answer.plan && (answer.options.empty() || !answer.provenance)) {
     return fail(ErrorCode::kValue, flags.plan, "the answer does not say which options are taken",
                 "give a plan that was made from this dump");
   }
-  std::map<std::int64_t, std::int64_t> index_of;  // by position in the dump
-  for (std::size_t i = 0; i < dump.position.size(); ++i) {
-    index_of[dump.position[i]] = static_cast<std::int64_t>(i);
+  PLIMSOLL_ASSIGN(check::StatedBalance claims, read_claims(flags, answer));
+  std::vector<check::Violation> others = check_inputs(answer, find_inputs(dump));
+  claims.are_inputs_given = others.empty();
+  embedding::PlanningProblem problem = make_problem(dump);
+  ShardingJudgement judgement;
+  check::CheckReport& report = judgement.report;
+  if (answer.plan) {
+    std::vector<check::StatedOption> stated;
+    for (const io::TakenOption& taken : answer.options)
+      stated.push_back(stated_option(dump, taken));
+    std::optional<double> rating;
+    if (!claims.rates_storage) rating = answer.rating;
+    report =
+        check::check_options({dump.options, dump.model, dump.room, problem.cost_model}, stated,
+                             &*answer.plan, claims.options.bridge.pools_ddr, flags.strict, rating);
+    if (report.violations.empty() && answer.bill != Bill{}) {
+      judge_bill(answer, check::make_judges_bill(dump.topology, dump.has_components, report), true,
+                 report);
+    }
   }
-  std::vector<check::StatedOption> stated;
-  for (const io::TakenOption& taken : answer.options) {
-    const auto index = index_of.find(taken.option);
-    stated.push_back({taken.fqn, index == index_of.end() ? -1 : index->second, taken.ranks});
-  }
-  judgement.report = check::check_options(
-      dump.options, dump.room, stated, claims && claims->options.bridge.pools_ddr, answer.rating);
-  if (!claims) return judgement;
-  PLIMSOLL_ASSIGN(judgement.balance,
-                  check::check_balance(input, &*answer.plan, &judgement.report, *claims));
-  for (const check::Violation& violation : judgement.balance->violations) {
-    judgement.report.violations.push_back(violation);
-  }
+  PLIMSOLL_ASSIGN(judgement.balance, check::check_balance(problem, make_given(dump),
+                                                          answer.plan ? &*answer.plan : nullptr,
+                                                          answer.plan ? &report : nullptr, claims));
+  judgement.balance->is_anything_claimed |= answer.rating || answer.bill != Bill{};
+  add_violations(std::move(others), report);
+  check::conclude(*judgement.balance, flags.strict, report);
   return judgement;
 }
 
@@ -283,7 +336,8 @@ int run_sharding_check(const CheckFlags& flags, std::string_view text) {
   const auto& balance = judged->balance;
   print(flags.global.json
             ? io::write_check_report(judged->report, balance ? &*balance : nullptr)
-            : text_of(judged->report, flags) + (balance ? text_of(*balance) : std::string()));
+            : text_of(judged->report, flags) + (balance ? text_of(*balance) : std::string()) +
+                  certificate_line(judged->report.certificate, flags.global));
   return judged->report.is_right() ? kExitOk : kExitViolations;
 }
 
@@ -293,19 +347,23 @@ int run_check(const CheckFlags& flags) {
   const PlanningFlags& planning = flags.planning;
   const auto text = read_plan_text(planning, flags.plan);
   if (!text) return report(text.error(), flags.global);
-  if (io::is_checkpoint_policy(*text)) return run_checkpoint_check(flags, *text);
+  if (io::is_checkpoint_policy(*text)) {
+    return run_checkpoint_check(
+        {flags.global, flags.checkpoint, planning.model, flags.plan, flags.budget, flags.strict},
+        *text);
+  }
   if (is_pipeline_plan(*text)) {
     PartitionFlags partition = flags.partition;
     partition.graph = planning.model;
     partition.on = planning.on;
-    return run_pipeline_check(std::move(partition), *text, flags.plan, flags.global);
+    return run_pipeline_check(std::move(partition), *text, flags.plan, flags.strict, flags.global);
   }
   if (is_any_placement(*text)) {
     PartitionFlags partition = flags.partition;
     partition.graph = planning.model;
     partition.on = planning.on;
-    return run_placement_check({flags.global, std::move(partition), flags.contiguous, flags.plan},
-                               *text);
+    return run_placement_check(
+        {flags.global, std::move(partition), flags.contiguous, flags.plan, flags.strict}, *text);
   }
   return run_sharding_check(flags, *text);
 }
@@ -340,7 +398,13 @@ void add_check_command(CLI::App& app, Run& run) {
           "'-' for standard input. What it records of its making is used where "
           "a flag is absent")
       ->required();
-  command->add_flag("--strict", flags->strict, "Count hazards as violations");
+  command
+      ->add_option("--tolerance", flags->tolerance,
+                   "A sharding plan that is said to be optimal may have a gap up to this")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_flag("--strict", flags->strict,
+                    "Count hazards, and claims that cannot be repeated, as violations");
   add_global_flags(*command, flags->global);
   command->callback([flags, &run] { run = [flags] { return run_check(*flags); }; });
 }

@@ -142,13 +142,22 @@ struct Printed {
   std::optional<Explanation> explanation;
 };
 
-Result<Printed> plan_model(ModuleStats stats, const Flags& flags, const SearchOptions& limits,
-                           const RunContext& context) {
+// Where the budget is too small: what is needed, and what to type.
+std::string no_plan_text(const io::CheckpointAnswer& answer) {
+  if (answer.status != SolveStatus::kInfeasible || !answer.explanation || !answer.budget_bytes ||
+      answer.explanation->missing == 0 || answer.explanation->lines.empty()) {
+    return "";
+  }
+  return fmt::format("does not fit: {}; try --budget {}\n", answer.explanation->lines.front(),
+                     *answer.budget_bytes + answer.explanation->missing);
+}
+
+Result<Printed> plan_model(ModuleStats stats, const Flags& flags, const RunContext& context) {
   PLIMSOLL_ASSIGN(const CheckpointCase made,
                   make_checkpoint_case(std::move(stats), flags.question.model));
   const auto begin = std::chrono::steady_clock::now();
   solve::MilpOptions milp_limits;
-  milp_limits.time_limit_s = limits.time_limit_s;
+  milp_limits.context = {context.deadline, context.cancel, {}};
   CheckpointQuestion question = flags.question;
   question.seed = flags.global.seed;
   const auto answer = plan_checkpointing(made, question, milp_limits, context);
@@ -156,6 +165,7 @@ Result<Printed> plan_model(ModuleStats stats, const Flags& flags, const SearchOp
   const CheckpointSubject subject{made.stats.name.empty() ? flags.stats : made.stats.name,
                                   made.problem.num_modules(), made.baseline, made.compute_ms};
   const std::string ending =
+      no_plan_text(*answer) +
       status_line(*answer->status, answer->certificate->proof, seconds_since(begin), flags);
   return Printed{io::write_checkpoint_answer(*answer),
                  describe_checkpoint(*answer, subject, ending, flags.prints_profile),
@@ -196,15 +206,14 @@ Result<Printed> plan_input(const CLI::App& command, const Flags& flags) {
   }
   PLIMSOLL_RETURN_IF_ERROR(check_input(rules_of(input), command, flags));
   PLIMSOLL_RETURN_IF_ERROR(check_questions(flags, input));
-  RunContext context = make_run_context(limits);
-  watch_interrupts(context);
+  RunContext context = begin_search(limits);
   if (input != CheckpointInput::kModuleStats) {
     return plan_values(input, text, flags, limits, context);
   }
   PLIMSOLL_ASSIGN(ModuleStats stats, is_file_name(flags.stats)
                                          ? io::read_module_stats(text, flags.stats)
                                          : io::load_shipped_module_stats(flags.stats));
-  return plan_model(std::move(stats), flags, limits, context);
+  return plan_model(std::move(stats), flags, context);
 }
 
 int run_checkpoint(const CLI::App& command, const Flags& flags) {

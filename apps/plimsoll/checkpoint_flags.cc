@@ -278,8 +278,6 @@ Result<void> fill_from_provenance(const std::map<std::string, std::string>& opti
 }
 
 check::CheckpointCheckOptions make_check_options(const checkpoint::CheckpointProblem& problem,
-                                                 const checkpoint::ModuleStats& stats,
-                                                 const checkpoint::CheckpointPolicy& policy,
                                                  std::string_view search, int in_flight) {
   const MemoryModel& model = problem.model;
   check::CheckpointCheckOptions options;
@@ -290,17 +288,17 @@ check::CheckpointCheckOptions make_check_options(const checkpoint::CheckpointPro
                   : model.early_stop                            ? check::PriceRule::kEarlyStop
                                                                 : check::PriceRule::kOperators;
   options.forward_peak = model.forward_peak;
-  options.unit_room = model.saved_copies && model.recompute_working_set;
+  options.unit_own_backward = model.unit_own_backward;
+  options.saved_copies = model.saved_copies;
+  options.recompute_working_set = model.recompute_working_set;
+  options.keep_stored_operators = model.keep_stored_operators;
+  options.has_runs_or_nested = model.max_segment_length > 1 || model.nested_units;
+  options.in_flight = in_flight;
   options.world_size = model.world_size;
   options.unit_overhead_ms = model.unit_overhead_ms;
   options.ac_units = model.ac_units;
   options.fsdp_units = model.fsdp_units;
   options.constant_bytes = problem.constant;
-  // The other microbatches hold what they keep.
-  Int128 kept = stats.mod_stats[0].act_total;
-  for (const checkpoint::CheckpointUnit& unit : policy.units) kept -= unit.discarded;
-  options.constant_bytes +=
-      static_cast<Bytes>(std::clamp<Int128>((in_flight - 1) * kept, 0, Int128{1} << 60));
   return options;
 }
 

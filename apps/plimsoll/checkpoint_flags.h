@@ -53,11 +53,9 @@ std::map<std::string, std::string> provenance_options(const checkpoint::MemoryMo
 Result<void> fill_from_provenance(const std::map<std::string, std::string>& options,
                                   CheckpointFlags& flags);
 
-// The judge's options for a plan of that problem that holds `policy`, made by the search of that
-// name with that many microbatches in flight.
+// The judge's options for a plan of that problem, made by the search of that name with that many
+// microbatches in flight.
 check::CheckpointCheckOptions make_check_options(const checkpoint::CheckpointProblem& problem,
-                                                 const checkpoint::ModuleStats& stats,
-                                                 const checkpoint::CheckpointPolicy& policy,
                                                  std::string_view search, int in_flight);
 
 // The library names an option's field; people gave a flag.

@@ -122,21 +122,25 @@ Result<CheckpointAnswer> plan_like_torch(const CheckpointCase& made, Bytes budge
   options.world_size = made.problem.model.world_size;
   options.ac_units = made.problem.model.ac_units;
   options.fsdp_units = made.problem.model.fsdp_units;
-  if (limits.time_limit_s) options.time_limit_s = limits.time_limit_s;
+  options.context = limits.context;
   PLIMSOLL_ASSIGN(checkpoint::SACMilpResult result,
                   checkpoint::plan_like_sac_milp(made.stats, options));
   CheckpointAnswer answer = start_answer(made, question);
   answer.budget_bytes = budget;
   take_outcome(result.outcome, answer);
+  // CBC calls optimal what is within its gap of 5 %.
+  if (const auto gap = answer.certificate->gap();
+      answer.status == SolveStatus::kOptimal && !(gap && *gap <= check::kCertificateTolerance)) {
+    answer.status = SolveStatus::kFeasible;
+  }
   if (result.outcome.plan) {
     answer.policy = std::move(result.outcome.plan);
     PLIMSOLL_RETURN_IF_ERROR(choose_operators(made.stats, *answer.policy));
     // Unrounded, so that a judge finds the same; upstream's answer has two digits. Discards are
     // whole bytes in a plan, so that its peak may be a byte above that of upstream's fractions.
     PLIMSOLL_ASSIGN(const check::CheckpointReport judged,
-                    check::check_checkpointing(
-                        made.stats, *answer.policy,
-                        make_check_options(made.problem, made.stats, *answer.policy, "torch", 1)));
+                    check::check_checkpointing(made.stats, *answer.policy,
+                                               make_check_options(made.problem, "torch", 1)));
     answer.predicted = io::CheckpointPrediction{std::max(result.peak_bytes, judged.peak),
                                                 answer.certificate->objective,
                                                 make_baseline(made.stats).peak_bytes,

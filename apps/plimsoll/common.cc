@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -21,11 +22,18 @@ namespace plimsoll::app {
 namespace {
 
 thread_local Host* current_host = nullptr;
+thread_local std::chrono::steady_clock::time_point command_begin;
 
 std::atomic<bool> was_interrupted{false};
+constexpr int kStopSignals[] = {SIGINT, SIGTERM};
+
+void handle_stop_signals(void (*handler)(int)) {
+  for (const int signal : kStopSignals) std::signal(signal, handler);
+}
+
 void interrupt(int) {
   was_interrupted = true;
-  std::signal(SIGINT, SIG_DFL);
+  handle_stop_signals(SIG_DFL);
 }
 
 }  // namespace
@@ -73,6 +81,7 @@ void print_error_text(std::string_view text) {
 int report(const Error& error, const GlobalFlags& flags) {
   print_error_text(fmt::format("plimsoll: {}\n", format_error(error)));
   if (flags.json) print(io::write_error(error));
+  if (error.code == ErrorCode::kOutOfMemory) return kExitOutOfMemory;
   return error.code == ErrorCode::kInternal ? kExitInternal : kExitUsage;
 }
 
@@ -158,18 +167,23 @@ Result<SearchOptions> make_search_options(const GlobalFlags& global, const std::
   return options;
 }
 
-void watch_interrupts(RunContext& context) {
+void begin_command() { command_begin = std::chrono::steady_clock::now(); }
+
+RunContext begin_search(const SearchOptions& search) {
+  RunContext context = make_run_context(search);
+  if (context.deadline) *context.deadline -= std::chrono::steady_clock::now() - command_begin;
   if (current_host != nullptr) {
     context.cancel = current_host->cancel;
     context.progress = current_host->progress;
-    return;
+    return context;
   }
-  std::signal(SIGINT, interrupt);
+  handle_stop_signals(interrupt);
   context.cancel = &was_interrupted;
+  return context;
 }
 
 void stop_watching_interrupts() {
-  if (current_host == nullptr) std::signal(SIGINT, SIG_DFL);
+  if (current_host == nullptr) handle_stop_signals(SIG_DFL);
 }
 
 bool shows_progress(const GlobalFlags& flags) {

@@ -30,6 +30,7 @@ enum ExitCode : int {
   kExitViolations = 5,
   kExitDiff = 6,
   kExitInternal = 70,
+  kExitOutOfMemory = 71,
 };
 
 struct GlobalFlags {
@@ -100,9 +101,13 @@ Result<std::optional<double>> parse_time_limit(const std::string& text);
 Result<SearchOptions> make_search_options(const GlobalFlags& global, const std::string& time_limit,
                                           std::int64_t effort, double tolerance);
 
-// From here on Ctrl-C cancels the search of this context between units of effort; a second one ends
-// the program. Under a host, its flag does, and its progress is told.
-void watch_interrupts(RunContext& context);
+// A command begins on this thread: its time limit counts from here on, before it has read anything.
+void begin_command();
+
+// The context of the command's search. From here on SIGINT (Ctrl-C) and SIGTERM cancel it between
+// units of effort; a second signal ends the program. Under a host, its flag does, and its progress
+// is told.
+RunContext begin_search(const SearchOptions& search);
 void stop_watching_interrupts();
 
 // Is somebody at a terminal who wants to see progress?

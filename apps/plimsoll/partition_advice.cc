@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <vector>
+
+#include "plimsoll/solve/least_cause.h"
 
 namespace plimsoll::app {
 namespace {
@@ -43,21 +46,22 @@ Bytes all_bytes(const PartitionCase& made) {
   return total;
 }
 
+bool has_plan(SolveStatus status) {
+  return status == SolveStatus::kOptimal || status == SolveStatus::kFeasible;
+}
+
 }  // namespace
 
 std::optional<MemoryNeed> find_memory_need(Bytes cap, Bytes most, Bytes precision,
                                            const std::function<SolveStatus(Bytes)>& ask) {
-  const auto is_enough = [&](SolveStatus status) {
-    return status == SolveStatus::kOptimal || status == SolveStatus::kFeasible;
-  };
-  if (most <= cap || !is_enough(ask(most))) return std::nullopt;
+  if (most <= cap || !has_plan(ask(most))) return std::nullopt;
   const SolveStatus now = ask(cap);
-  if (is_enough(now)) return std::nullopt;  // it was not memory that was missing
+  if (has_plan(now)) return std::nullopt;  // it was not memory that was missing
   MemoryNeed need{most, now == SolveStatus::kInfeasible ? cap : 0};
   for (Bytes open = cap; need.enough - open > precision;) {
     const Bytes middle = open + (need.enough - open) / 2;
     const SolveStatus status = ask(middle);
-    if (is_enough(status)) {
+    if (has_plan(status)) {
       need.enough = middle;
     } else {
       open = middle;
@@ -83,13 +87,25 @@ std::string memory_need_line(const MemoryNeed& need, Bytes cap, const std::strin
 
 namespace {
 
-// Since more memory helps, memory is what binds.
+// Since more memory helps, memory is what binds: so much more on each device was tried, whatever a
+// bound says is missing.
 void explain(const MemoryNeed& need, Bytes cap, const std::string& device_class,
-             io::PlacementAnswer& answer) {
+             const std::string& of_class, io::PlacementAnswer& answer) {
   if (!answer.explanation) answer.explanation.emplace();
   answer.explanation->binding = "memory";
-  answer.explanation->lines.push_back(memory_need_line(need, cap, device_class));
-  if (answer.explanation->missing == 0) answer.explanation->missing = need.enough - cap;
+  answer.explanation->missing = need.enough - cap;
+  answer.explanation->lines.push_back(fmt::format(
+      "{}; try --memory {}{}", memory_need_line(need, cap, device_class), of_class, need.enough));
+}
+
+void explain_all(const MemoryNeed& need, io::PlacementAnswer& answer) {
+  explain(need, 0, "", "", answer);
+  answer.explanation->lines.back() = fmt::format(
+      "{} bytes ({}) more on each device with a cap would do, of whatever class; more for one "
+      "class "
+      "alone would not{}",
+      need.enough, format_bytes(need.enough),
+      need.enough - need.too_little == 1 ? "; one byte less would not, proved" : "");
 }
 
 // torch.fx's devices have no classes: the smaller ones are raised to one size.
@@ -114,7 +130,35 @@ void add_fx_memory_advice(const PartitionCase& made, const PartitionSearch& sear
     return found && found->status ? *found->status : SolveStatus::kLimit;
   };
   const auto need = find_memory_need(least, made.fx->graph.total_size, 1, ask);
-  if (need) explain(*need, least, "device", answer);
+  if (need) explain(*need, least, "device", "", answer);
+}
+
+// Nodes that are pinned or forbidden devices, where nothing fits as long as they all are.
+void add_rule_advice(const PartitionCase& made,
+                     const std::function<SolveStatus(PartitionCase&)>& ask,
+                     io::PlacementAnswer& answer) {
+  constexpr std::size_t kMaxRules = 64;
+  std::vector<int> nodes;
+  for (int node = 0; node < made.costs->num_nodes(); ++node) {
+    const partition::CostNode& of = made.costs->nodes[node];
+    if (of.pinned_device || !of.forbidden_devices.empty()) nodes.push_back(node);
+  }
+  if (nodes.size() > kMaxRules) return;
+  const auto cause = solve::find_least_cause(nodes.size(), [&](const std::vector<bool>& goes) {
+    PartitionCase asked = made;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      if (!goes[i]) continue;
+      asked.costs->nodes[nodes[i]].pinned_device.reset();
+      asked.costs->nodes[nodes[i]].forbidden_devices.clear();
+    }
+    return has_plan(ask(asked));
+  });
+  if (cause.empty()) return;
+  std::string names;
+  for (const std::size_t i : cause) names += (names.empty() ? "" : ", ") + made.names[nodes[i]];
+  if (!answer.explanation) answer.explanation.emplace();
+  answer.explanation->lines.push_back("pinned or forbidden devices are the cause (of " + names +
+                                      "): without them a plan fits");
 }
 
 }  // namespace
@@ -135,18 +179,47 @@ void add_memory_advice(const PartitionCase& made, const PartitionSearch& search,
   silent.progress = {};
   const Bytes most = all_bytes(made);
   const bool is_large = made.costs->num_nodes() > kLargeGraph;
+  const auto ask_case = [&](PartitionCase& of) {
+    const auto found = search.run(of, small, silent);
+    return found && found->status ? *found->status : SolveStatus::kLimit;
+  };
+  if (answer.status == SolveStatus::kInfeasible) add_rule_advice(asked, ask_case, answer);
+  const Bytes precision = is_large ? std::max<Bytes>(1, most / kLargeSteps) : 1;
+  // More bytes for one class alone, or, where none of them is enough, for all that have a cap.
+  std::optional<MemoryNeed> best;
+  std::size_t best_class = 0;
   for (std::size_t c = 0; c < made.costs->classes.size(); ++c) {
     const DeviceClass& devices = made.costs->classes[c];
     if (!devices.memory_cap || devices.count == 0) continue;
     const auto ask = [&](Bytes cap) {
       asked.costs->classes[c].memory_cap = cap;
-      const auto found = search.run(asked, small, silent);
-      return found && found->status ? *found->status : SolveStatus::kLimit;
+      return ask_case(asked);
     };
-    const auto need = find_memory_need(*devices.memory_cap, most,
-                                       is_large ? std::max<Bytes>(1, most / kLargeSteps) : 1, ask);
+    const auto need = find_memory_need(*devices.memory_cap, most, precision, ask);
     asked.costs->classes[c].memory_cap = devices.memory_cap;
-    if (need) return explain(*need, *devices.memory_cap, devices.name, answer);
+    const auto added = [&](const MemoryNeed& of, std::size_t number) {
+      return Int128{of.enough - *made.costs->classes[number].memory_cap} *
+             made.costs->classes[number].count;
+    };
+    if (!need || (best && added(*best, best_class) <= added(*need, c))) continue;
+    best = need;
+    best_class = c;
+  }
+  if (best) {
+    const DeviceClass& devices = made.costs->classes[best_class];
+    const bool is_only = made.costs->classes.size() == 1;
+    return explain(*best, *devices.memory_cap, devices.name, is_only ? "" : devices.name + "=",
+                   answer);
+  }
+  const auto ask_all = [&](Bytes more) {
+    for (std::size_t c = 0; c < made.costs->classes.size(); ++c) {
+      const auto& cap = made.costs->classes[c].memory_cap;
+      if (cap) asked.costs->classes[c].memory_cap = *cap + more;
+    }
+    return ask_case(asked);
+  };
+  if (const auto need = find_memory_need(0, most, precision, ask_all)) {
+    explain_all(*need, answer);
   }
 }
 

@@ -14,6 +14,7 @@ struct PlacementCheckRun {
   PartitionFlags partition;
   bool contiguous = false;  // asked of the placement whatever it says
   std::string plan;         // the file
+  bool is_strict = false;   // what is claimed and not repeated is a violation
 };
 
 // Judges a placement of ours, a split of the placement benchmark or a partition result of torch's,

@@ -269,8 +269,7 @@ int run_partition(const Flags& flags) {
       find_partition_search(*made, flags.objective, kind.empty() ? flags.search : kind);
   if (!search) return report(search.error(), flags.global);
 
-  RunContext context = make_run_context(*limits);
-  watch_interrupts(context);
+  RunContext context = begin_search(*limits);
   if (shows_progress(flags.global)) {
     context.progress = [](const Progress& progress) {
       print_error_text(

@@ -118,4 +118,20 @@ void fill_from_provenance(const std::map<std::string, std::string>& options,
   fill("forbid", flags.forbidden);
 }
 
+std::vector<std::string> faults_of_options(const std::map<std::string, std::string>& recorded,
+                                           const PartitionFlags& own,
+                                           std::span<const char* const> others) {
+  std::map<std::string, std::string> canonical = provenance_options(own);
+  for (const char* name : others) {
+    if (const auto found = recorded.find(name); found != recorded.end()) canonical.insert(*found);
+  }
+  std::vector<std::string> faults;
+  for (const auto& [name, value] : recorded) {
+    const auto same = canonical.find(name);
+    if (same != canonical.end() && same->second == value) continue;
+    faults.push_back(fmt::format("provenance/options/{}: no planner records '{}'", name, value));
+  }
+  return faults;
+}
+
 }  // namespace plimsoll::app

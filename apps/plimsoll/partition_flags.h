@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,5 +42,11 @@ void add_partition_flags(CLI::App& command, PartitionFlags& flags);
 // What was asked as the options of a provenance; and back, where `flags` does not say otherwise.
 std::map<std::string, std::string> provenance_options(const PartitionFlags& flags);
 void fill_from_provenance(const std::map<std::string, std::string>& options, PartitionFlags& flags);
+
+// What of a plan's recorded options no planner would have recorded. `own` are the flags that were
+// filled from them; `others` are the options of searches.
+std::vector<std::string> faults_of_options(const std::map<std::string, std::string>& recorded,
+                                           const PartitionFlags& own,
+                                           std::span<const char* const> others);
 
 }  // namespace plimsoll::app

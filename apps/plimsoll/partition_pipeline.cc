@@ -135,10 +135,10 @@ void add_memory_advice(const PipelineModel& model, const partition::PipelineOpti
   if (!need) return;
   if (!answer.explanation) answer.explanation.emplace();
   answer.explanation->binding = "memory";
-  answer.explanation->lines.push_back(memory_need_line(*need, *model.memory_cap, "device"));
-  if (answer.explanation->missing == 0) {
-    answer.explanation->missing = need->enough - *model.memory_cap;
-  }
+  answer.explanation->missing = need->enough - *model.memory_cap;
+  answer.explanation->lines.push_back(
+      fmt::format("{}; try --memory {}", memory_need_line(*need, *model.memory_cap, "device"),
+                  Bytes{need->enough}));
 }
 
 Result<io::PipelineAnswer> run_replicated(const PipelineCase& made, const PartitionFlags& flags,
@@ -319,8 +319,7 @@ Result<std::string> write_pipeline_export(const PipelineCase& made,
 
 int run_pipeline(const PipelineCase& made, const PartitionFlags& flags, const PipelineRun& run) {
   if (const auto names = check_names(made, run); !names) return report(names.error(), run.global);
-  RunContext context = make_run_context(run.search);
-  watch_interrupts(context);
+  RunContext context = begin_search(run.search);
   const auto begin = std::chrono::steady_clock::now();
   auto answer = run.name == kPipedream ? run_pipedream(made, flags, run, context)
                                        : run_replicated(made, flags, run, context);

@@ -62,6 +62,6 @@ Result<ReadPipelinePlan> read_pipeline_plan(PartitionFlags flags, std::string_vi
 
 // Judges such a plan, prints, and returns the exit code.
 int run_pipeline_check(PartitionFlags flags, std::string_view text, const std::string& file,
-                       const GlobalFlags& global);
+                       bool is_strict, const GlobalFlags& global);
 
 }  // namespace plimsoll::app

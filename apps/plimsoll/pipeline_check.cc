@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "plimsoll/certificate_text.h"
+#include "plimsoll/check/placement_claims.h"
 #include "plimsoll/io/pipedream_graph.h"
 #include "plimsoll/io/report_json.h"
 #include "plimsoll/partition_case.h"
@@ -63,6 +65,101 @@ Result<PipelineCase> load_profile(const PartitionFlags& flags, const std::string
   return *std::move(made.pipeline);
 }
 
+constexpr const char* kSlowest = "slowest_stage";
+constexpr const char* kBatch = "batch";
+
+std::vector<std::string> contradictions_of(const ReadPipelinePlan& read) {
+  const io::PipelineAnswer& answer = read.answer;
+  std::vector<std::string> found;
+  if (!answer.input_hash.empty() && answer.input_hash != read.made.input_hash) {
+    found.emplace_back("the plan was made from another profile");
+  }
+  if (!answer.objective.empty() && answer.objective != kSlowest && answer.objective != kBatch) {
+    found.push_back(fmt::format("objective: there is no '{}'", answer.objective));
+  }
+  if (answer.objective == kBatch && !read.made.model.num_microbatches) {
+    found.emplace_back("objective: a batch without microbatches");
+  }
+  if (answer.num_devices && *answer.num_devices != read.made.model.num_devices) {
+    found.push_back(fmt::format("num_devices: stated {}, judged on {}", *answer.num_devices,
+                                read.made.model.num_devices));
+  }
+  if (!answer.provenance) return found;
+  for (const auto& [name, hash] : answer.provenance->inputs) {
+    if (name == "graph" && hash == read.made.input_hash) continue;
+    found.push_back(fmt::format("provenance/inputs/{}: made from something else", name));
+  }
+  constexpr const char* kSearchOptions[] = {"search"};
+  PartitionFlags own;
+  const auto& recorded = answer.provenance->options;
+  fill_from_provenance(recorded, own);
+  for (std::string& fault : faults_of_options(recorded, own, kSearchOptions)) {
+    found.push_back(std::move(fault));
+  }
+  const auto search = recorded.find("search");
+  if (search != recorded.end() && search->second != "replicated" && search->second != "pipedream") {
+    found.push_back(fmt::format("provenance/options/search: no search '{}'", search->second));
+  }
+  return found;
+}
+
+std::string missing_in(const io::PipelineAnswer& answer) {
+  if (!answer.provenance) return "provenance";
+  if (!answer.status) return "status";
+  if (answer.objective.empty() || !answer.certificate) return "objective";
+  if (answer.input_hash.empty() || answer.provenance->inputs.empty()) return "input hashes";
+  if (!answer.provenance->options.contains("search")) return "search";
+  if (!answer.num_devices || (answer.stages && !answer.slowest_ms)) return "figures";
+  for (const auto& stage : answer.stages.value_or(std::vector<io::PipelineStageEntry>{})) {
+    if (!stage.time_ms || !stage.in_flight || !stage.memory) return "figures";
+  }
+  return "";
+}
+
+// What the plan says of its making decides what it claims; other flags let its figures differ.
+Result<check::PipelineReport> judge_plan(const ReadPipelinePlan& read, const PartitionFlags& flags,
+                                         bool is_strict) {
+  const io::PipelineAnswer& answer = read.answer;
+  const partition::PipelineModel& model = read.made.model;
+  check::PipelineCheckOptions options;
+  options.stated_slowest_ms = answer.slowest_ms;
+  options.contradictions = contradictions_of(read);
+  options.claims = {answer.stages.has_value(), true, answer.status, answer.certificate,
+                    missing_in(answer)};
+  options.is_batch = answer.objective == kBatch;
+  std::map<std::string, std::string> recorded;
+  if (answer.provenance) recorded = answer.provenance->options;
+  options.is_straight = recorded.contains("straight") || flags.straight;
+  options.is_of_reference = recorded.contains("search") && recorded.at("search") == "pipedream";
+  options.strict = is_strict;
+  check::PipelineReport judged;
+  if (answer.stages || answer.status != SolveStatus::kInfeasible) {
+    PLIMSOLL_ASSIGN(const PipelinePlan plan, io::make_pipeline_plan(model, answer));
+    for (const io::PipelineStageEntry& stage : *answer.stages) {
+      options.stated.push_back({stage.time_ms, stage.in_flight, stage.memory});
+    }
+    PLIMSOLL_ASSIGN(judged, check::check_pipeline(model, plan, options));
+  }
+  std::optional<double> value;
+  options.claims.is_right = judged.is_right();
+  if (answer.stages && judged.is_right()) value = pipeline_value(model, judged, options.is_batch);
+  judged.certificate =
+      options.is_of_reference
+          ? check::judge_certificate(
+                options.claims,
+                {{}, {}, {}, false, "", "PipeDream's optimizer has rules of its own"})
+          : check::judge_profile_claims(model, options.is_batch, options.is_straight,
+                                        options.claims, value);
+  const bool is_refused =
+      judged.certificate.status == check::CertificateStatus::kRefuted ||
+      (is_strict && judged.certificate.status == check::CertificateStatus::kNotRepeated);
+  if (is_refused && judged.is_right()) {
+    judged.violations.push_back(
+        {check::PipelineViolationCode::kBoundNotProved, {}, {}, judged.certificate.reason});
+  }
+  return judged;
+}
+
 }  // namespace
 
 bool is_pipeline_plan(std::string_view text) {
@@ -99,14 +196,10 @@ Result<ReadPipelinePlan> read_pipeline_plan(PartitionFlags flags, std::string_vi
 }
 
 int run_pipeline_check(PartitionFlags flags, std::string_view text, const std::string& file,
-                       const GlobalFlags& global) {
-  const auto read = read_pipeline_plan(std::move(flags), text, file);
+                       bool is_strict, const GlobalFlags& global) {
+  const auto read = read_pipeline_plan(flags, text, file);
   if (!read) return report(read.error(), global);
-  const io::PipelineAnswer& answer = read->answer;
-  const partition::PipelineModel& model = read->made.model;
-  const auto plan = io::make_pipeline_plan(model, answer);
-  if (!plan) return report(plan.error(), global);
-  const auto judged = check::check_pipeline(model, *plan, {answer.slowest_ms});
+  auto judged = judge_plan(*read, flags, is_strict);
   if (!judged) return report(judged.error(), global);
   if (global.json) {
     print(io::write_pipeline_report(*judged));
@@ -118,9 +211,7 @@ int run_pipeline_check(PartitionFlags flags, std::string_view text, const std::s
     print(fmt::format("{}: {} violation(s), slowest stage {:.6g} ms, {} devices\n",
                       judged->is_right() ? "right" : "wrong", judged->violations.size(),
                       judged->slowest_ms, judged->num_devices));
-  }
-  if (!answer.input_hash.empty() && answer.input_hash != read->made.input_hash && !global.quiet) {
-    print_error_text(fmt::format("warning: {}: the plan was made from another profile\n", file));
+    print(certificate_line(judged->certificate, global));
   }
   return judged->is_right() ? kExitOk : kExitViolations;
 }

@@ -12,6 +12,7 @@
 #include "plimsoll/io/files.h"
 #include "plimsoll/shard_dump.h"
 #include "plimsoll/shard_flags.h"
+#include "plimsoll/shard_remedies.h"
 #include "plimsoll/shard_report.h"
 
 namespace plimsoll::app {
@@ -101,7 +102,8 @@ void print_text(const ShardFlags& flags, const ShardRequest& request, const Shar
   }
 }
 
-void print_remarks(const ShardFlags& flags, const PlanningResult& result) {
+void print_remarks(const ShardFlags& flags, const ShardRun& run) {
+  const PlanningResult& result = run.planning();
   const auto& outcome = result.outcome;
   if (!flags.global.quiet) {
     for (const Warning& warning : outcome.warnings) {
@@ -110,9 +112,12 @@ void print_remarks(const ShardFlags& flags, const PlanningResult& result) {
     }
   }
   if (!result.failure) return;
+  // Of a reservation TorchRec's text names its classes, which the command line has not.
+  const std::string message =
+      result.reservation ? result.failure->message : "nothing is left for tables";
   print_error_text(fmt::format("plimsoll: no plan: PlannerError ({}){}{}: {}\n",
                                result.failure->kind, result.failure->place.empty() ? "" : ", ",
-                               result.failure->place, result.failure->message));
+                               result.failure->place, message));
   for (const std::string& line : outcome.explanation.lines) {
     print_error_text(fmt::format(
         "{}: {}\n", outcome.status == SolveStatus::kInfeasible ? "proved infeasible" : "note",
@@ -123,8 +128,7 @@ void print_remarks(const ShardFlags& flags, const PlanningResult& result) {
 Result<ShardRun> run_search(const ShardFlags& flags, const ShardRequest& request) {
   ShardRun run;
   run.is_balanced = flags.is_balanced();
-  RunContext context = make_run_context(request.limits);
-  watch_interrupts(context);
+  RunContext context = begin_search(request.limits);
   if (shows_progress(flags.global)) {
     context.progress = [&run](const Progress& progress) {
       print_error_text(progress_text(progress, run.is_balanced));
@@ -132,6 +136,7 @@ Result<ShardRun> run_search(const ShardFlags& flags, const ShardRequest& request
   }
   const auto begin = std::chrono::steady_clock::now();
   const auto searched = search(flags, request, context, run);
+  if (searched) run.remedies = find_remedies(flags, request, run, context);
   run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   stop_watching_interrupts();
   if (shows_progress(flags.global)) print_error_text("\r\x1b[K");
@@ -175,7 +180,7 @@ int run_shard(ShardFlags flags) {
   } else {
     print_text(flags, *request, *run);
   }
-  print_remarks(flags, run->planning());
+  print_remarks(flags, *run);
   return exit_code(run->planning().outcome.status, run->planning().outcome.stop);
 }
 

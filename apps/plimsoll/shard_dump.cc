@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+
 #include "plimsoll/common.h"
 #include "plimsoll/core/digest.h"
 #include "plimsoll/io/files.h"
@@ -37,6 +41,7 @@ embedding::PlanningProblem make_problem(const io::TorchrecOptions& dump) {
   problem.model = dump.model;
   problem.topology = dump.topology;
   problem.batch_size = dump.batch_size;
+  problem.cost_model = release_of(dump);
   return problem;
 }
 
@@ -80,31 +85,68 @@ Bill make_bill(const io::TorchrecOptions& dump, const PlanningResult& result) {
   return bill;
 }
 
+embedding::CostModel release_of(const io::TorchrecOptions& dump) {
+  constexpr std::pair<int, const char*> kReleases[] = {
+      {9, "torchrec-1.9"}, {5, "torchrec-1.8"}, {0, "torchrec-1.4"}};
+  int minor = 0;
+  if (std::sscanf(dump.torchrec.c_str(), "1.%d", &minor) == 1) {
+    for (const auto& [from, name] : kReleases) {
+      if (minor < from) continue;
+      if (auto found = embedding::find_cost_model(name)) return *std::move(found);
+    }
+  }
+  return embedding::default_cost_model();
+}
+
+namespace {
+
+// The shards of the option as an answer writes them; no ranks.
+io::TakenOption take_option(const io::TorchrecOptions& dump, std::size_t index) {
+  const embedding::Option& option = dump.options.options[index];
+  io::TakenOption entry;
+  entry.fqn = dump.options.tables[static_cast<std::size_t>(option.table)].fqn;
+  entry.option = dump.position[index];
+  entry.storage_hash = dump.storage_hash[index];
+  const embedding::ShardRuns shards = dump.options.shards(option);
+  for (std::int64_t block = 0; block < shards.column_blocks; ++block) {
+    for (const embedding::ShardRun& run : shards.runs) {
+      entry.shards.push_back(
+          {{run.count, run.rows, run.columns, run.first_row, block * run.columns, run.row_stride},
+           run.storage.hbm,
+           run.storage.ddr,
+           run.storage.ssd,
+           run.perf.total()});
+    }
+  }
+  return entry;
+}
+
+}  // namespace
+
+check::StatedOption stated_option(const io::TorchrecOptions& dump, const io::TakenOption& taken) {
+  check::StatedOption stated{taken.fqn, -1, taken.ranks, std::nullopt};
+  const auto found = std::find(dump.position.begin(), dump.position.end(), taken.option);
+  if (found == dump.position.end()) return stated;
+  stated.option = std::distance(dump.position.begin(), found);
+  const io::TakenOption own = take_option(dump, static_cast<std::size_t>(stated.option));
+  if (taken.storage_hash && taken.storage_hash != own.storage_hash) {
+    stated.fault = "the storage hash is not that of the dump's option";
+  } else if (!taken.shards.empty() && taken.shards != own.shards) {
+    stated.fault = "sizes, bytes or times of the shards are not those of the dump's option";
+  }
+  return stated;
+}
+
 std::vector<io::TakenOption> taken_options(const io::TorchrecOptions& dump,
                                            const PlanningResult& result) {
   std::vector<io::TakenOption> taken;
   if (!result.outcome.plan) return taken;
   const embedding::OptionSet& options = result.enumeration.options;
   for (std::size_t p = 0; p < result.best.options.size(); ++p) {
-    const auto index = static_cast<std::size_t>(result.best.options[p]);
-    const embedding::Option& option = options.options[index];
-    io::TakenOption& entry = taken.emplace_back();
-    entry.fqn = options.tables[static_cast<std::size_t>(option.table)].fqn;
-    entry.option = dump.position[index];
-    entry.storage_hash = dump.storage_hash[index];
+    io::TakenOption& entry =
+        taken.emplace_back(take_option(dump, static_cast<std::size_t>(result.best.options[p])));
     for_each_shard(options, result.best, p,
                    [&](const embedding::ShardView& shard) { entry.ranks.push_back(shard.rank); });
-    const embedding::ShardRuns shards = options.shards(option);
-    for (std::int64_t block = 0; block < shards.column_blocks; ++block) {
-      for (const embedding::ShardRun& run : shards.runs) {
-        entry.shards.push_back(
-            {{run.count, run.rows, run.columns, run.first_row, block * run.columns, run.row_stride},
-             run.storage.hbm,
-             run.storage.ddr,
-             run.storage.ssd,
-             run.perf.total()});
-      }
-    }
   }
   return taken;
 }

@@ -99,6 +99,18 @@ std::string frontier_text(const solve::Frontier& frontier) {
          fmt::format("below {} bytes a rank nothing fits, proved\n", frontier.lower().front().x);
 }
 
+// Why there is no plan, and what to type instead.
+std::string no_plan_text(const ShardRun& run) {
+  const Outcome<embedding::ShardingPlan>& outcome = run.planning().outcome;
+  if (outcome.status != SolveStatus::kInfeasible) {
+    return "no plan was found, and none is proved impossible\n";
+  }
+  if (outcome.explanation.lines.empty()) return "does not fit\n";
+  std::string text = fmt::format("does not fit: {}\n", outcome.explanation.lines.front());
+  for (const std::string& remedy : run.remedies) text += fmt::format("try {}\n", remedy);
+  return text;
+}
+
 std::string plan_text(const PlanningResult& result, const topology::Topology& topology,
                       const Bill& bill) {
   TextTable tables({"table", "sharding type", "compute kernel", "ranks"});
@@ -146,11 +158,16 @@ std::string summary(const ShardFlags& flags, const ShardRequest& request, const 
                   format_bytes(topology.devices.front().hbm), problem.batch_size,
                   request.dump ? "TorchRec " + request.dump->torchrec : problem.cost_model.name);
   const bool has_plan = result.outcome.plan.has_value();
+  if (!has_plan) text += no_plan_text(run);
   text += fmt::format(
       "{}  {}{} proposals, {} plans, {:.3f} s\n",
       paint(to_string(result.outcome.status), has_plan ? Tone::kGood : Tone::kBad, flags.global),
       run.is_balanced ? fmt::format("{} moves and nodes, ", run.balanced.effort) : "",
       result.num_proposals, result.num_plans, run.seconds);
+  for (const Warning& warning : result.outcome.warnings) {
+    if (warning.code != "worse_than_reference") continue;
+    text += paint(warning.message, Tone::kBad, flags.global) + "\n";
+  }
   if (run.is_balanced && !result.enumeration.options.tables.empty()) {
     text += balance_text(request, run.balanced);
   } else if (has_plan) {
@@ -200,6 +217,9 @@ io::ShardingAnswer make_answer(const ShardFlags& flags, const ShardRequest& requ
   answer.warnings = result.outcome.warnings;
   if (!(result.outcome.explanation == Explanation{})) {
     answer.explanation = result.outcome.explanation;
+    for (const std::string& remedy : run.remedies) {
+      answer.explanation->lines.push_back("try " + remedy);
+    }
   }
   if (result.failure) {
     answer.failure = {result.failure->kind, result.failure->place, result.failure->message};

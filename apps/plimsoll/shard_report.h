@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "plimsoll/embedding/balanced_search.h"
 #include "plimsoll/io/plan_json.h"
@@ -15,6 +16,7 @@ struct ShardRun {
   embedding::BalancedResult balanced;  // of the reference search only `planning`
   solve::Frontier frontier;            // where it was asked for
   Bill bill;
+  std::vector<std::string> remedies;  // where there is no plan (shard_remedies.h)
   double seconds = 0;
 
   const embedding::PlanningResult& planning() const { return balanced.planning; }

@@ -334,6 +334,7 @@ std::string_view exception_name(ErrorCode code) {
     case ErrorCode::kSchema:
     case ErrorCode::kConflict:
     case ErrorCode::kInternal:
+    case ErrorCode::kOutOfMemory:
       break;
   }
   return to_string(code);

@@ -1,12 +1,13 @@
 """torch's sac_milp (PuLP with its own Cbc) and ours on the same statistics, in the same run.
 
-Usage: python bench/checkpoint/torch_peer.py PLIMSOLL [LIMIT_S [models | trees]]
+Usage: python bench/checkpoint/torch_peer.py PLIMSOLL [LIMIT_S [models | trees]] [--quick]
 
 PLIMSOLL is the program; the Python that runs this script has torch 2.13.0 and PuLP 3.3.2
 (scripts/make_peer_environment.sh makes one). Two tables, quality beside time: recorded models, one row a case, with
 our reference of torch's planner (--search torch) too; and seeded trees of unlike layers (random_stats.py), one row a
 size with medians over seeds. Of ours the whole program is timed, with reading and writing JSON; of torch the call
-alone. Cbc is stopped after LIMIT_S elapsed seconds (default 30); its answer is then the best it had.
+alone. Cbc is stopped after LIMIT_S elapsed seconds (default 30); its answer is then the best it had. With --quick the
+first model and the smallest tree alone.
 """
 
 import copy
@@ -67,7 +68,9 @@ def run_ours(program, path, *arguments, repeats=1):
     for _ in range(repeats):
         begin = time.perf_counter()
         done = subprocess.run(
-            [program, "checkpoint", str(path), "--costs", "fit", "--json", *arguments], capture_output=True, text=True
+            [program, "checkpoint", str(path), "--costs", "fit", "--peak", "torch", "--json", *arguments],
+            capture_output=True,
+            text=True,
         )
         if done.returncode not in (0, 3):  # 3: the clock of --search torch, 180 s as upstream's, cut it
             raise SystemExit(f"{path.name} {arguments}: {done.stderr}")
@@ -75,19 +78,19 @@ def run_ours(program, path, *arguments, repeats=1):
     return json.loads(done.stdout), min(seconds)
 
 
-def compare_models(program, limit):
+def compare_models(program, limit, cases):
     print(
         "| model | share of peak | torch ms | torch s | --search torch ms | s | exact ms | s | times faster"
         " | torch above exact |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
-    for name, share in CASES:
+    for name, share in cases:
         path = DATA / f"{name}.json"
         stats = json.loads(path.read_text())
         budget = int(stats["baseline_peak_bytes"] * share)
         _, torch_ms, torch_s = run_torch(stats, budget, limit)
         reference, reference_s = run_ours(program, path, "--budget", str(budget), "--search", "torch")
-        exact, exact_s = run_ours(program, path, "--budget", str(budget), repeats=5)
+        exact, exact_s = run_ours(program, path, "--budget", str(budget), "--search", "exact", repeats=5)
         reference_ms, exact_ms = reference["predicted"]["recompute_ms"], exact["predicted"]["recompute_ms"]
         if exact_ms > torch_ms + 0.01:
             raise SystemExit(f"{name}: {exact_ms} is above torch's {torch_ms}")
@@ -98,16 +101,16 @@ def compare_models(program, limit):
         )
 
 
-def compare_trees(program, limit):
+def compare_trees(program, limit, sizes, families, seeds):
     print(
         "| modules | trees | torch s | cut | no plan | above exact, median / worst | exact, one budget s"
         " | exact, whole frontier s | break points | times faster, one budget |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
-    for layers in LAYERS:
+    for layers in sizes:
         rows = []
-        for family in FAMILIES:
-            for seed in SEEDS:
+        for family in families:
+            for seed in seeds:
                 rows.append(compare_tree(program, limit, layered_stats(layers, family, seed)))
         torch_s, exact_s, frontier_s, points = (statistics.median(row[k] for row in rows) for k in (0, 1, 2, 3))
         excess = [row[4] for row in rows if row[4] is not None]
@@ -125,10 +128,10 @@ def compare_tree(program, limit, stats):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "stats.json"
         path.write_text(json.dumps(stats))
-        frontier, frontier_s = run_ours(program, path, "--frontier", repeats=3)
+        frontier, frontier_s = run_ours(program, path, "--frontier", "--search", "exact", repeats=3)
         least, most = frontier["frontier"][0]["bytes"], frontier["frontier"][-1]["bytes"]
         budget = int(least + SHARE * (most - least))
-        exact, exact_s = run_ours(program, path, "--budget", str(budget), repeats=3)
+        exact, exact_s = run_ours(program, path, "--budget", str(budget), "--search", "exact", repeats=3)
         exact_ms = exact["predicted"]["recompute_ms"]
         decisions, torch_ms, torch_s = run_torch(stats, budget, limit)
         if decisions and exact_ms > torch_ms + 0.01:
@@ -143,13 +146,15 @@ def compare_tree(program, limit, stats):
 
 
 def main():
-    program, limit = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 30
-    what = sys.argv[3] if len(sys.argv) > 3 else "models trees"
+    arguments = [word for word in sys.argv[1:] if word != "--quick"]
+    most = 1 if len(arguments) < len(sys.argv) - 1 else None  # of everything
+    program, limit = arguments[0], float(arguments[1]) if len(arguments) > 1 else 30
+    what = arguments[2] if len(arguments) > 2 else "models trees"
     if "models" in what:
-        compare_models(program, limit)
+        compare_models(program, limit, CASES[:most])
         print()
     if "trees" in what:
-        compare_trees(program, limit)
+        compare_trees(program, limit, LAYERS[:most], FAMILIES[:most], SEEDS[:most])
 
 
 main()

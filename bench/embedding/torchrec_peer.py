@@ -1,10 +1,11 @@
 """TorchRec's own planner and ours on the same inputs, in the same run.
 
-Usage: python bench/embedding/torchrec_peer.py PLIMSOLL [REPEATS]
+Usage: python bench/embedding/torchrec_peer.py PLIMSOLL [REPEATS] [--quick]
 
 PLIMSOLL is the program; the Python that runs this script has torchrec 1.8.0 (scripts/make_peer_environment.sh makes
 one). Prints one row per case: processor seconds of TorchRec's plan() and of our whole program (reading the model and
-writing JSON included), medians over REPEATS, and both ratings, proposals and plans.
+writing JSON included), medians over REPEATS, and both ratings, proposals and plans. Ours is
+`--search torchrec`: the run fails where the ratings differ. With --quick one small model, once.
 """
 
 import json
@@ -80,6 +81,8 @@ def run_plimsoll(program, model, ranks, gib, batch_size, proposer):
                 f"{ranks}x{gib}GiB",
                 "--cost-model",
                 "torchrec-1.8",
+                "--search",
+                "torchrec",
                 "--batch-size",
                 str(batch_size),
                 "--proposer",
@@ -130,8 +133,10 @@ def random_tables(count):
 
 
 def main():
-    program = sys.argv[1]
-    repeats = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+    arguments = [word for word in sys.argv[1:] if word != "--quick"]
+    is_quick = len(arguments) < len(sys.argv) - 1
+    program = arguments[0]
+    repeats = int(arguments[1]) if len(arguments) > 1 else 1 if is_quick else 3
     cases = [
         ("DCNv2 8 x 80 GiB, batch 8192", dcnv2(program), 8, 80, 8192, "default"),
         ("DCNv2 8 x 80 GiB, batch 8192", dcnv2(program), 8, 80, 8192, "dynamic_programming"),
@@ -140,6 +145,9 @@ def main():
         ("random 100 x 8 x 32 GiB", random_tables(100), 8, 32, 1024, "default"),
         ("random 100 x 8 x 32 GiB", random_tables(100), 8, 32, 1024, "dynamic_programming"),
     ]
+    if is_quick:
+        kinds = ("default", "dynamic_programming")
+        cases = [("random 10 x 4 x 32 GiB", random_tables(10), 4, 32, 1024, kind) for kind in kinds]
     print(f"torch {torch.__version__}, torchrec {torchrec.__version__}; processor seconds, medians of {repeats}")
     print(
         "| case | proposer | TorchRec s | Plimsoll s | ratio | TorchRec rating | Plimsoll rating | proposals / plans |"

@@ -1,9 +1,10 @@
 """plimsoll.torchrec.Planner beside TorchRec's own planner, in the same run.
 
-Usage: PYTHONPATH=build/python build/python-env/bin/python bench/embedding/torchrec_planner.py [REPEATS]
+Usage: PYTHONPATH=build/python build/python-env/bin/python bench/embedding/torchrec_planner.py [REPEATS | --quick]
 
 Prints one row a case: processor seconds of the whole plan() and of our search within it (medians over REPEATS), the
-rating, and what is proved of it. TorchRec's own planner is left out where it has no answer in two minutes.
+rating, and what is proved of it. TorchRec's own planner is left out where it has no answer in two minutes. With
+--quick one small model, once.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def seconds_of(work, repeats):
 
 
 def main():
-    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    is_quick = sys.argv[1:] == ["--quick"]
+    repeats = 1 if is_quick else int(sys.argv[1]) if len(sys.argv) > 1 else 3
     searches = []
     search = _native_enumerator.search
 
@@ -49,6 +51,8 @@ def main():
         "500 x 64": cases.random_arguments(1, count=500, ranks=64, max_rows=8.0),
         "1,000 x 128": cases.random_arguments(1, count=1000, ranks=128, max_rows=8.0),
     }
+    if is_quick:
+        models = {"10 x 4": cases.random_arguments(1, count=10)}
     settings = {
         "rating": {"objective": "rating"},
         "rating, 0.2 s": {"objective": "rating", "time_limit_s": 0.2},
@@ -58,7 +62,7 @@ def main():
     print("| case | planner | plan() s | search s | rating | gap |")
     print("|---|---|---|---|---|---|")
     for name, (module, arguments) in models.items():
-        if name.startswith("DCNv2"):
+        if is_quick or name.startswith("DCNv2"):
             seconds, (planner, _) = seconds_of(
                 lambda m=module, a=arguments: cases.plan_with(EmbeddingShardingPlanner, m, a), repeats
             )

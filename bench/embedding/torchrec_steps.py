@@ -1,8 +1,10 @@
 """Steps of DistributedModelParallel under our default plan and under TorchRec's own, on 2 gloo ranks.
 
-Usage: PYTHONPATH=build/python build/python-env/bin/python bench/embedding/torchrec_steps.py [STEPS [STEP_MODEL]]
+Usage: PYTHONPATH=build/python build/python-env/bin/python bench/embedding/torchrec_steps.py
+           [STEPS [STEP_MODEL]] [--quick]
 
-Without STEP_MODEL, a file of `step_charges.py`, our planner has its default charges.
+Without STEP_MODEL, a file of `step_charges.py`, our planner has its default charges. With --quick one model,
+two rounds.
 
 Where a module lies in memory, and whether it was made first, is worth some percent of a step, and stays the same for as
 long as the module lives. So the steps are taken in rounds, each in new processes. In a round each plan is made into two
@@ -141,16 +143,20 @@ def ratio_and_noise(pairs):
 
 
 def main():
-    steps = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    arguments = [word for word in sys.argv[1:] if word != "--quick"]
+    is_quick = len(arguments) < len(sys.argv) - 1
+    steps = int(arguments[0]) if arguments else 100
+    models = {"many small": MODELS["many small"]} if is_quick else MODELS
+    num_rounds = 2 if is_quick else ROUNDS
     planner = Planner
-    if len(sys.argv) > 2:
-        charges = json.loads(pathlib.Path(sys.argv[2]).read_text())
+    if len(arguments) > 1:
+        charges = json.loads(pathlib.Path(arguments[1]).read_text())
         planner = functools.partial(Planner, step_model={name: charges[name] for name in STEP_MODEL})
     print("| model | ours ms | TorchRec's ms | ratio | noise | every step | noise | ours | TorchRec's |")
     print("|---|---|---|---|---|---|---|---|---|")
-    for name, tables in MODELS.items():
+    for name, tables in models.items():
         ours, own = (make_plan(kind, tables) for kind in (planner, EmbeddingShardingPlanner))
-        rounds = [run_round(number, tables, ours, own, max(steps // ROUNDS, 10)) for number in range(ROUNDS)]
+        rounds = [run_round(number, tables, ours, own, max(steps // ROUNDS, 10)) for number in range(num_rounds)]
         by_rank, by_step = zip(*rounds, strict=True)
         mine, torchrecs = (statistics.median(ms) for ms in zip(*by_rank, strict=True))
         print(

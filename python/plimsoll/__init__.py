@@ -5,8 +5,9 @@
     >>> print(plan.rating, plan.certificate.gap)
 
 Every function takes what the command of its name takes (`plimsoll shard --help`): documents as dicts, paths or names
-of what comes along, flags as keywords with underscores. The first Ctrl-C ends a search with the best plan so far, the
-second raises. `progress(effort, incumbent, lower_bound)` is called while a search runs; what it raises ends the search.
+of what comes along, flags as keywords with underscores. The first Ctrl-C or SIGTERM ends a search with the best plan so
+far, the second raises. `progress(effort, incumbent, lower_bound)` is called while a search runs; what it raises ends
+the search.
 
 `plimsoll.torchrec` has the planner for TorchRec, `plimsoll.options` plans what it dumps; neither torch nor torchrec is
 imported here.
@@ -19,7 +20,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from plimsoll._command import Document, Progress, call, call_text
-from plimsoll._errors import Error
+from plimsoll._errors import Error, OutOfMemory
 from plimsoll._native import __version__
 from plimsoll.plans import (
     Answer,
@@ -43,6 +44,7 @@ __all__ = [
     "CheckpointPolicy",
     "Error",
     "Frontier",
+    "OutOfMemory",
     "Placement",
     "SavePolicy",
     "ShardingPlan",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Callable, Optional, Union
 
 from plimsoll import _native
-from plimsoll._errors import Error
+from plimsoll._errors import Error, make_error
 from plimsoll._interrupt import interruptible
 
 Document = Union[str, "os.PathLike[str]", Mapping[str, Any]]
@@ -98,7 +98,7 @@ def call_text(
     if '"plimsoll.error/1"' in output[:100]:
         answer = json.loads(output)
         error = answer["error"] if "error" in answer else answer
-        raise Error(*(error.get(key, "") for key in ("code", "place", "message", "remedy", "kind")))
+        raise make_error(*(error.get(key, "") for key in ("code", "place", "message", "remedy", "kind")))
     if not output:
         raise Error("internal" if code == 70 else "usage", command, errors.strip() or f"exit code {code}")
     return output, errors

@@ -7,7 +7,7 @@ class Error(ValueError):
     """Bad input, with the place and the remedy.
 
     Attributes:
-        code: "value", "schema", "not_found", ...; "internal" is our fault.
+        code: "value", "schema", "not_found", ...; "out_of_memory" is an OutOfMemory; "internal" is our fault.
         place: A document's place ("model.json#/tables/3"), a table or an argument; may be empty.
         message: What is wrong there.
         remedy: What would mend it; may be empty.
@@ -25,3 +25,12 @@ class Error(ValueError):
     def __str__(self) -> str:
         text = f"{self.place}: {self.message}" if self.place else self.message
         return f"{text}; {self.remedy}" if self.remedy else text
+
+
+class OutOfMemory(Error, MemoryError):
+    """The memory of this process is used up."""
+
+
+def make_error(code: str, *rest: str) -> Error:
+    """The error of this code; `rest` as Error's."""
+    return (OutOfMemory if code == "out_of_memory" else Error)(code, *rest)

@@ -1,8 +1,11 @@
-"""Searches that Ctrl-C ends."""
+"""Searches that Ctrl-C and SIGTERM end."""
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import threading
+from collections.abc import Iterator
 from typing import Callable, Generic, TypeVar
 
 from plimsoll._native import Cancel
@@ -51,11 +54,25 @@ class _Call(Generic[T]):
         return self._answer[0]
 
 
-def interruptible(search: Callable[[Cancel], T]) -> T:
-    """`search(cancel)`; the first Ctrl-C cancels it, so that it returns the best so far, the second raises.
+@contextlib.contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Within, SIGTERM is Ctrl-C, where the program has not said what else it is."""
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
-    Python tells only the main thread of Ctrl-C; elsewhere the search simply runs.
+
+def interruptible(search: Callable[[Cancel], T]) -> T:
+    """`search(cancel)`; the first Ctrl-C or SIGTERM cancels it, so that it returns the best so far, the second raises.
+
+    Python tells only the main thread of signals; elsewhere the search simply runs.
     """
     if threading.current_thread() is not threading.main_thread():
         return search(Cancel())
-    return _Call(search).run()
+    with _terminated_as_interrupted():
+        return _Call(search).run()

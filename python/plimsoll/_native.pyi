@@ -62,7 +62,12 @@ class OptionSpace:
     ) -> dict[str, npt.NDArray[Any]] | None: ...
 
 def make_space(
-    world_size: int, local_world_size: int, group_size: int, compute_device: str, model: str
+    world_size: int,
+    local_world_size: int,
+    group_size: int,
+    compute_device: str,
+    model: str,
+    distinct_columns: bool = True,
 ) -> OptionSpace: ...
 def read_space(
     text: str,

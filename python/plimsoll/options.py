@@ -101,7 +101,7 @@ class Found:
         reference: The same of TorchRec's own search; None where it found no plan.
         choice: {fqn: (option, ranks of its shards)}; empty without a plan.
         binding: The tier that is short; may be empty.
-        missing_bytes: How short it is in all; 0 if unknown.
+        missing_bytes: How short it is over all ranks, or on a rank where one table fits on none; 0 if unknown.
         explanation: Sentences for people.
         warnings: (code, place, message) of remarks.
     """
@@ -120,8 +120,8 @@ class Found:
 
     @property
     def hazards(self) -> list[str]:
-        """Tables all of whose options are hazards."""
-        return [place for code, place, _ in self.warnings if code == "hazard_unavoidable"]
+        """Tables that hold the hazards of plans with the fewest, where no plan is free of them."""
+        return list(dict.fromkeys(place for code, place, _ in self.warnings if code == "hazard_unavoidable"))
 
 
 def total_of(perf: Sequence[float]) -> float:
@@ -224,7 +224,8 @@ class Refusal:
     Attributes:
         text: For people.
         binding: The tier that is short: "hbm", "ddr" or "ssd"; may be empty.
-        missing_bytes: How short it is over all ranks; 0 where that is not known.
+        missing_bytes: How short it is over all ranks, or on a rank where it is one table that fits on none, as the text
+            says; 0 where that is not known.
         tables: Those that need most of it, at most five, or that have no option left.
     """
 
@@ -245,9 +246,10 @@ def explain(found: Found, tier: str, least: Mapping[str, int], capacity: int) ->
     """
     missing = found.missing_bytes or max(sum(least.values()) - capacity, 0)
     largest = [(fqn, size) for fqn, size in sorted(least.items(), key=lambda item: (-item[1], item[0]))[:5] if size]
-    proved = "proved infeasible" if found.status == "infeasible" else "no plan was found"
-    lines = [f"plimsoll: {proved}; {tier} binds", *found.explanation]
-    if missing:
+    is_proved = found.status == "infeasible"
+    proved = "proved infeasible; " if is_proved else "no plan was found, and none is proved impossible; most likely "
+    lines = [f"plimsoll: {proved}{tier} binds", *found.explanation]
+    if missing and not found.missing_bytes:  # else the explanation says which bytes
         lines.append(f"{missing} bytes ({missing / GIB:.3g} GiB) of {tier} are missing over all ranks")
     if largest:
         sizes = ", ".join(f"{fqn} {size / GIB:.3g} GiB" for fqn, size in largest)

@@ -336,6 +336,16 @@ class CheckReport(Answer):
         """What is legal and still trains wrongly or late."""
         return self.document.get("hazards", [])
 
+    @property
+    def certificate_status(self) -> str | None:
+        """What became of the plan's claims: "proved", "refuted", "not_repeated" or "absent"."""
+        return self.document.get("certificate_status")
+
+    @property
+    def certificate_reason(self) -> str | None:
+        """One sentence: what proves them, or what stands against them."""
+        return self.document.get("certificate_reason")
+
     def _summary(self) -> str:
         return f"{len(self.violations)} violations, {len(self.hazards)} hazards"
 

@@ -185,7 +185,8 @@ embedding::Model read_model(const std::string& text) {
 
 // An empty space; options are added as a planner has them.
 OptionSpace make_space(int world_size, int local_world_size, int group_size,
-                       const std::string& compute_device, const std::string& model) {
+                       const std::string& compute_device, const std::string& model,
+                       bool distinct_columns) {
   if (world_size < 1 || local_world_size < 1 || group_size < 1) {
     raise({ErrorCode::kValue, "topology", "a world, a host or a domain without ranks", "", ""});
   }
@@ -193,6 +194,7 @@ OptionSpace make_space(int world_size, int local_world_size, int group_size,
   space.options.world_size = world_size;
   space.options.local_world_size = local_world_size;
   space.options.group_size = group_size;
+  space.options.key_value_columns_on_distinct_ranks = distinct_columns;
   space.model = read_model(model);
   topology::TopologySpec spec;
   spec.world_size = world_size;
@@ -432,7 +434,8 @@ NB_MODULE(_native, module) {
            nb::arg("progress").none())
       .def("place", place, nb::arg("room"), nb::arg("options"), nb::arg("effort"));
   module.def("make_space", make_space, nb::arg("world_size"), nb::arg("local_world_size"),
-             nb::arg("group_size"), nb::arg("compute_device"), nb::arg("model"));
+             nb::arg("group_size"), nb::arg("compute_device"), nb::arg("model"),
+             nb::arg("distinct_columns") = true);
   module.def("read_space", read_space, nb::arg("text"));
   module.def("enumerate_space", enumerate_space, nb::arg("model"), nb::arg("topology"),
              nb::arg("cost_model"), nb::arg("batch_size"));

@@ -25,6 +25,7 @@ embedding::OptionSet narrow(const embedding::OptionSet& all, const embedding::Pr
   narrowed.world_size = all.world_size;
   narrowed.local_world_size = all.local_world_size;
   narrowed.group_size = all.group_size;
+  narrowed.key_value_columns_on_distinct_ranks = all.key_value_columns_on_distinct_ranks;
   for (const std::int32_t index : proposal) {
     embedding::Option option = all.options[static_cast<std::size_t>(index)];
     embedding::TableOptions table = all.tables[static_cast<std::size_t>(option.table)];
@@ -50,6 +51,8 @@ Result<embedding::BalancedResult> search_options(const OptionSpace& space,
   embedding::PlanningProblem problem;
   problem.model = space.model;
   problem.topology = space.topology;
+  problem.cost_model.key_value_columns_on_distinct_ranks =
+      space.options.key_value_columns_on_distinct_ranks;
   embedding::GivenOptions given;
   given.prepared.enumeration.options = space.options;
   given.prepared.enumeration.profiles = space.profiles;
@@ -66,9 +69,10 @@ Result<std::optional<PlacedProposal>> place_options(const OptionSpace& space,
   const embedding::OptionSet narrowed = narrow(space.options, options);
   embedding::Proposal proposal(options.size());
   for (std::size_t p = 0; p < proposal.size(); ++p) proposal[p] = static_cast<std::int32_t>(p);
-  PLIMSOLL_ASSIGN(
-      const auto partitioner,
-      embedding::make_partitioner("greedy_perf", embedding::default_cost_model(), false));
+  embedding::CostModel release = embedding::default_cost_model();
+  release.key_value_columns_on_distinct_ranks = narrowed.key_value_columns_on_distinct_ranks;
+  PLIMSOLL_ASSIGN(const auto partitioner,
+                  embedding::make_partitioner("greedy_perf", release, false));
   std::optional<PlacedProposal> greedy(std::in_place);
   if (partitioner->partition(narrowed, proposal, left, *greedy)) greedy.reset();
 

@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "check/checkpoint_claims.h"
 #include "check/checkpoint_rules.h"
 
 namespace plimsoll::check {
@@ -33,6 +34,9 @@ Result<void> check_options(const checkpoint::ModuleStats& stats,
   }
   if (options.constant_bytes < 0) {
     return fail(ErrorCode::kValue, "constant_bytes", "a size is not negative", "give at least 0");
+  }
+  if (options.in_flight < 1) {
+    return fail(ErrorCode::kValue, "in_flight", "no microbatch is at work", "give at least 1");
   }
   if (!std::isfinite(options.unit_overhead_ms) || options.unit_overhead_ms < 0) {
     return fail(ErrorCode::kValue, "unit_overhead_ms", "a time is not negative", "give at least 0");
@@ -50,11 +54,12 @@ Result<void> check_options(const checkpoint::ModuleStats& stats,
         !module.total_peak_bw) {
       return absent(module.fqn, "total_peak_bw");
     }
-    if ((options.forward_peak || options.unit_room) && !module.total_peak_fw) {
+    const bool has_working_set = options.unit_room || options.recompute_working_set;
+    if ((options.forward_peak || has_working_set) && !module.total_peak_fw) {
       return absent(module.fqn, "total_peak_fw");
     }
-    if (options.unit_room && module.requires_grad &&
-        !(module.total_pre_bw && module.total_post_fw)) {
+    if ((has_working_set || options.unit_own_backward) && module.requires_grad &&
+        !(module.total_pre_bw && (module.total_post_fw || !has_working_set))) {
       return absent(module.fqn, "total_pre_bw or total_post_fw");
     }
   }
@@ -63,26 +68,6 @@ Result<void> check_options(const checkpoint::ModuleStats& stats,
 
 Bytes share_of(Bytes bytes, int world_size) {
   return bytes / world_size + (bytes % world_size == 0 ? 0 : 1);
-}
-
-// What a position needs before anything is discarded.
-Bytes need_of(const CheckpointCase& given, int node) {
-  const CheckpointCheckOptions& options = *given.options;
-  const ModuleInfo& module = given.info(node);
-  const Bytes parameters = given.info(0).param_per_module;
-  const Bytes state = parameters + module.grad_total;
-  const Bytes held = share_of(state, options.world_size);
-  Bytes need = 0;
-  if (options.peak == PeakRule::kTorch) {
-    need = module.act_total + module.act_grad_per_module + held;
-  } else if (node != 0 && module.requires_grad) {
-    need = module.total_peak_bw.value_or(0) - state + held;
-  }
-  if (options.forward_peak) {
-    need = std::max(need, module.total_peak_fw.value_or(0) - parameters +
-                              share_of(parameters, options.world_size));
-  }
-  return need + options.constant_bytes;
 }
 
 // What is resident at the loss. Where the step's peak lies inside a module, that peak is no figure
@@ -123,27 +108,46 @@ Bytes copies_at(const CheckpointCase& given, const std::vector<PlacedUnit>& unit
   return bytes;
 }
 
-// What running the unit's forward again needs: what was there before, and what its forward added
-// at its height, and all that it keeps.
-Bytes room_of(const CheckpointCase& given, const PlacedUnit& unit) {
-  const ModuleInfo& tail = given.info(unit.nodes.back());
-  const Bytes state = given.info(0).param_per_module + tail.grad_total;
-  Bytes forward_peak = 0;
-  for (int node : unit.nodes) {
-    forward_peak = std::max(forward_peak, given.info(node).total_peak_fw.value_or(0));
+// What is gone when the backward enters the unit, at its last position.
+Bytes discarded_before_entry(const std::vector<PlacedUnit>& units, const PlacedUnit& entered) {
+  Bytes bytes = 0;
+  for (const PlacedUnit& unit : units) {
+    if (&unit == &entered) continue;
+    if (unit.covers(entered.last) && unit.last != entered.last) {
+      bytes += discarded_before_entry(unit.nested, entered);
+    } else if (unit.last < entered.last) {
+      bytes += unit.unit->discarded;
+    }
   }
-  return tail.total_pre_bw.value_or(0) - state + share_of(state, given.options->world_size) +
-         forward_peak - tail.total_post_fw.value_or(0) + tail.output_per_module +
-         kept_bytes(given, unit).kept + given.options->constant_bytes;
+  return bytes;
 }
 
-// The backward enters a unit at its last position.
 void add_rooms(const CheckpointCase& given, const std::vector<PlacedUnit>& all,
                const std::vector<PlacedUnit>& units, std::vector<Bytes>& profile) {
   for (const PlacedUnit& unit : units) {
-    const Bytes need = room_of(given, unit) - discarded_before(all, unit.first);
-    profile[unit.last] = std::max(profile[unit.last], need);
+    if (const auto room = room_of(given, unit.nodes)) {
+      const Bytes need =
+          *room + room_for_kept(given, kept_bytes(given, unit)) - discarded_before_entry(all, unit);
+      profile[unit.last] = std::max(profile[unit.last], need);
+    }
     add_rooms(given, all, unit.nested, profile);
+  }
+}
+
+// The most that a unit's positions need, with its copies, at its last one.
+void add_copies_at_ends(const CheckpointCase& given, const std::vector<PlacedUnit>& all,
+                        const std::vector<PlacedUnit>& units, std::vector<Bytes>& profile) {
+  for (const PlacedUnit& unit : units) {
+    Bytes most = need_of(given, given.tree->post_order[unit.first]);
+    for (int position = unit.first; position <= unit.last; ++position) {
+      most = std::max(most, need_of(given, given.tree->post_order[position]));
+    }
+    const Bytes copies = kept_bytes(given, unit).copies;
+    if (unit.nested.empty()) {
+      profile[unit.last] =
+          std::max(profile[unit.last], most + copies - discarded_before_entry(all, unit));
+    }
+    add_copies_at_ends(given, all, unit.nested, profile);
   }
 }
 
@@ -163,19 +167,25 @@ void measure_peak(const CheckpointCase& given, const std::vector<PlacedUnit>& un
   const int num_modules = given.tree->num_modules();
   for (int position = 0; position < num_modules; ++position) {
     Bytes need = need_of(given, given.tree->post_order[position]);
-    if (given.options->unit_room) need += copies_at(given, units, position);
+    if (given.has_copies()) need += copies_at(given, units, position);
     report.profile.push_back(need - discarded_before(units, position));
   }
-  if (given.options->unit_room) add_rooms(given, units, units, report.profile);
+  report.profile_at_ends.clear();
+  for (int position = 0; position < num_modules; ++position) {
+    report.profile_at_ends.push_back(need_of(given, given.tree->post_order[position]) -
+                                     discarded_before(units, position));
+  }
+  if (given.has_copies()) add_copies_at_ends(given, units, units, report.profile_at_ends);
+  add_rooms(given, units, units, report.profile);
+  add_rooms(given, units, units, report.profile_at_ends);
+  const Bytes others = held_by_others(given, report.discarded);
+  for (Bytes& bytes : report.profile) bytes += others;
+  for (Bytes& bytes : report.profile_at_ends) bytes += others;
   const auto largest = std::max_element(report.profile.begin(), report.profile.end());
   report.peak = *largest;
   report.binding = given.info(given.tree->post_order[largest - report.profile.begin()]).fqn;
-  if (given.options->peak == PeakRule::kTorch) return;
-  const Bytes state = given.info(0).param_per_module + given.info(0).grad_total;
-  const Bytes end = loss_of(given) - state + share_of(state, given.options->world_size) +
-                    given.options->constant_bytes - report.discarded;
-  if (end > report.peak) {
-    report.peak = end;
+  if (const auto end = end_need_of(given); end && *end + others - report.discarded > report.peak) {
+    report.peak = *end + others - report.discarded;
     report.binding.clear();
   }
 }
@@ -201,7 +211,80 @@ void check_promises(const CheckpointCheckOptions& options, const CheckpointRepor
   }
 }
 
+void add_refutation(bool is_strict, const CertificateJudgement& certificate,
+                    CheckpointFindings& findings) {
+  const bool is_wrong = certificate.status == CertificateStatus::kRefuted ||
+                        (is_strict && certificate.status == CertificateStatus::kNotRepeated);
+  if (!is_wrong || !findings.violations.empty()) return;  // which refute it as well
+  findings.add(Code::kBoundNotProved, "", "claims that hold",
+               std::string(to_string(certificate.status)), certificate.reason);
+}
+
 }  // namespace
+
+Bytes need_of(const CheckpointCase& given, int node) {
+  const CheckpointCheckOptions& options = *given.options;
+  const ModuleInfo& module = given.info(node);
+  const Bytes parameters = given.info(0).param_per_module;
+  const Bytes state = parameters + module.grad_total;
+  const Bytes held = share_of(state, options.world_size) + options.constant_bytes;
+  Bytes need = 0;  // of a module without a backward of its own nothing is known
+  if (options.peak == PeakRule::kTorch) {
+    need = module.act_total + module.act_grad_per_module + held;
+  } else if (node != 0 && module.requires_grad) {
+    need = module.total_peak_bw.value_or(0) - state + held;
+  }
+  if (!options.forward_peak) return need;
+  return std::max(need, module.total_peak_fw.value_or(0) - parameters +
+                            share_of(parameters, options.world_size) + options.constant_bytes);
+}
+
+std::optional<Bytes> end_need_of(const CheckpointCase& given) {
+  if (given.options->peak == PeakRule::kTorch) return std::nullopt;
+  const Bytes state = given.info(0).param_per_module + given.info(0).grad_total;
+  return loss_of(given) - state + share_of(state, given.options->world_size) +
+         given.options->constant_bytes;
+}
+
+// What was there before its backward, and what its forward added at its height.
+std::optional<Bytes> room_of(const CheckpointCase& given, const std::vector<int>& nodes) {
+  const CheckpointCheckOptions& options = *given.options;
+  if (!given.has_working_set() && !options.unit_own_backward) return std::nullopt;
+  const ModuleInfo& tail = given.info(nodes.back());
+  const Bytes state = given.info(0).param_per_module + tail.grad_total;
+  const Bytes before = tail.total_pre_bw.value_or(0) - state + share_of(state, options.world_size) +
+                       options.constant_bytes;
+  if (!given.has_working_set()) return before;
+  Bytes forward_peak = 0;
+  for (const int node : nodes) {
+    forward_peak = std::max(forward_peak, given.info(node).total_peak_fw.value_or(0));
+  }
+  const Bytes again =
+      before + forward_peak - tail.total_post_fw.value_or(0) + tail.output_per_module;
+  return options.unit_own_backward ? std::max(before, again) : again;
+}
+
+Bytes held_by_others(const CheckpointCase& given, Bytes discarded) {
+  constexpr Int128 kMost = Int128{1} << 60;
+  const Int128 kept = Int128{given.info(0).act_total} - discarded;
+  return static_cast<Bytes>(
+      std::clamp<Int128>((given.options->in_flight - 1) * kept, -kMost, kMost));
+}
+
+Bytes peak_without_units(const CheckpointCase& given) {
+  CheckpointCheckOptions alone = *given.options;
+  alone.in_flight = 1;
+  CheckpointCase other = given;
+  other.options = &alone;
+  CheckpointReport report;
+  measure_peak(other, {}, report);
+  return report.peak;
+}
+
+Bytes room_for_kept(const CheckpointCase& given, const KeptBytes& kept) {
+  if (given.has_working_set()) return kept.kept;
+  return given.has_copies() ? kept.copies : 0;
+}
 
 Result<CheckpointReport> check_checkpointing(const checkpoint::ModuleStats& stats,
                                              const checkpoint::CheckpointPolicy& policy,
@@ -218,6 +301,9 @@ Result<CheckpointReport> check_checkpointing(const checkpoint::ModuleStats& stat
   report.recompute_ms = check_units(given, units, findings);
   measure_peak(given, units, report);
   check_promises(options, report, findings);
+  check_stated(given, report, findings);
+  report.certificate = judge_plan_claims(given, report, findings.violations.empty());
+  add_refutation(options.strict, report.certificate, findings);
   if (options.strict) {
     for (const CheckpointHazard& hazard : findings.hazards) {
       findings.add(Code::kHazard, hazard.fqn, "no hazard", std::string(to_string(hazard.code)),
@@ -226,6 +312,26 @@ Result<CheckpointReport> check_checkpointing(const checkpoint::ModuleStats& stat
   }
   report.violations = std::move(findings.violations);
   report.hazards = std::move(findings.hazards);
+  return report;
+}
+
+Result<CheckpointReport> check_checkpoint_claims(const checkpoint::ModuleStats& stats,
+                                                 const CheckpointCheckOptions& options) {
+  PLIMSOLL_RETURN_IF_ERROR(checkpoint::validate(stats));
+  PLIMSOLL_RETURN_IF_ERROR(check_options(stats, options));
+  PLIMSOLL_ASSIGN(const checkpoint::ModuleTree tree, checkpoint::make_module_tree(stats));
+  CheckpointCase given{&stats, &tree, &options, {}};
+  for (int node = 0; node < tree.num_modules(); ++node) given.node_of[given.info(node).fqn] = node;
+  CheckpointFindings findings;
+  CheckpointReport report;
+  measure_peak(given, {}, report);
+  check_making(options.stated, findings);
+  const auto& status = options.stated.claims.status;
+  report.certificate = status == SolveStatus::kOptimal || status == SolveStatus::kFeasible
+                           ? judge_frontier(given)
+                           : judge_no_plan(given);
+  add_refutation(options.strict, report.certificate, findings);
+  report.violations = std::move(findings.violations);
   return report;
 }
 

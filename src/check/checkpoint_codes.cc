@@ -52,6 +52,20 @@ std::string_view to_string(CheckpointViolationCode code) {
       return "peak_too_low";
     case CheckpointViolationCode::kTotalRecompute:
       return "total_recompute";
+    case CheckpointViolationCode::kPeakTooHigh:
+      return "peak_too_high";
+    case CheckpointViolationCode::kBaseline:
+      return "baseline";
+    case CheckpointViolationCode::kBinding:
+      return "binding";
+    case CheckpointViolationCode::kProfile:
+      return "profile";
+    case CheckpointViolationCode::kObjective:
+      return "objective";
+    case CheckpointViolationCode::kWrongInput:
+      return "inputs_mismatch";
+    case CheckpointViolationCode::kBoundNotProved:
+      return "bound_not_proved";
     case CheckpointViolationCode::kHazard:
       return "hazard";
   }

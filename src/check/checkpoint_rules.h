@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,8 @@ struct CheckpointCase {
   const CheckpointCheckOptions* options = nullptr;
   std::map<std::string, int> node_of;
 
+  bool has_copies() const { return options->unit_room || options->saved_copies; }
+  bool has_working_set() const { return options->unit_room || options->recompute_working_set; }
   const checkpoint::ModuleInfo& info(int node) const { return stats->mod_stats[node]; }
   const checkpoint::SACStats* table_of(int node) const;
   bool is_below(int node, int above) const;  // strictly
@@ -60,6 +63,25 @@ std::vector<PlacedUnit> place_units(const CheckpointCase& given,
 double check_unit(const CheckpointCase& given, const PlacedUnit& unit,
                   CheckpointFindings& findings);
 
+// What a position needs before anything is discarded.
+Bytes need_of(const CheckpointCase& given, int node);
+// What the other microbatches hold where one discards so much.
+Bytes held_by_others(const CheckpointCase& given, Bytes discarded);
+// What a step without units needs, of one microbatch alone.
+Bytes peak_without_units(const CheckpointCase& given);
+// The same of the end of the step; absent where the rule has none.
+std::optional<Bytes> end_need_of(const CheckpointCase& given);
+// What running a unit's forward again needs besides what it keeps; absent where no rule asks.
+std::optional<Bytes> room_of(const CheckpointCase& given, const std::vector<int>& nodes);
+// What autograd keeps inside all of the unit, and what a ratio is a share of.
+std::pair<Bytes, Bytes> unit_sizes(const CheckpointCase& given, const std::vector<int>& nodes);
+// Of the fit, at a share of what the ratio is of.
+double fitted_ms(const CheckpointCase& given, int node, double ratio);
+// The operator that makes the output of a table's module, -1 without one.
+int output_maker(const checkpoint::SACStats& table);
+// Nothing from here on runs again.
+int end_of_recompute(const CheckpointCase& given, const checkpoint::SACStats& table);
+
 // What a unit's saved operators keep, and how much of that autograd would not have kept. Both are 0
 // where the unit lists other operators than its modules have.
 struct KeptBytes {
@@ -67,5 +89,7 @@ struct KeptBytes {
   Bytes copies = 0;
 };
 KeptBytes kept_bytes(const CheckpointCase& given, const PlacedUnit& unit);
+// What of it lies beside the room that a unit needs.
+Bytes room_for_kept(const CheckpointCase& given, const KeptBytes& kept);
 
 }  // namespace plimsoll::check

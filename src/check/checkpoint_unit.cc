@@ -26,17 +26,6 @@ bool holds(const std::vector<int>& list, int index) {
   return std::find(list.begin(), list.end(), index) != list.end();
 }
 
-// The operator that makes the module's output, -1 without one.
-int output_maker(const SACStats& table) {
-  for (int i = static_cast<int>(table.func_names.size()) - 1; i >= 0; --i) {
-    const bool is_inplace =
-        std::any_of(table.inplace_ops.begin(), table.inplace_ops.end(),
-                    [&](const std::pair<int, int>& op) { return op.first == i; });
-    if (!is_inplace && !holds(table.view_like_ops, i)) return i;
-  }
-  return -1;
-}
-
 // The choices of one module, by place in its table.
 std::vector<bool> no_choice(const SACStats& table) {
   return std::vector<bool>(table.func_names.size(), false);
@@ -153,18 +142,28 @@ class UnitCheck {
             "a saved view holds the storage that it looks at");
         break;
       }
-      for (int op : table.rand_ops) {
-        if (save[op] == save[table.rand_ops[0]]) continue;
-        add(Code::kGroupSplit, "all random operators alike",
-            fmt::format("operator {} unlike operator {}", op, table.rand_ops[0]),
-            "random operators are saved in part");
-        break;
-      }
       const int maker = output_maker(table);
+      // Random operators that must be stored are, but for the one that never runs again.
+      const bool is_last = n + 1 == tables_.size();
+      check_random(table, save, table.force_store_random && is_last ? maker : -1);
       if (maker >= 0 && save[maker]) {
         findings_.warn(CheckpointHazardCode::kSavesLastOperator, placed_.fqn,
                        fmt::format("operator {} makes the output and is never asked for", maker));
       }
+    }
+  }
+
+  // All alike but for `excepted`.
+  void check_random(const SACStats& table, const std::vector<bool>& save, int excepted) {
+    int first = -1;
+    for (int op : table.rand_ops) {
+      if (op == excepted) continue;
+      if (first < 0) first = op;
+      if (save[op] == save[first]) continue;
+      add(Code::kGroupSplit, "all random operators alike",
+          fmt::format("operator {} unlike operator {}", op, first),
+          "random operators are saved in part");
+      return;
     }
   }
 
@@ -184,17 +183,7 @@ class UnitCheck {
                                     : "a random operator runs again, or there is none");
   }
 
-  // What autograd keeps inside all of the unit, and what a ratio is a share of.
-  std::pair<Bytes, Bytes> sizes() const {
-    const checkpoint::ModuleInfo& head = given_.info(placed_.nodes.front());
-    const checkpoint::ModuleInfo& tail = given_.info(placed_.nodes.back());
-    if (placed_.nodes.size() == 1) {
-      return {head.act_fw_per_module, std::max(head.sac_memory, head.act_fw_per_module)};
-    }
-    const Bytes before = head.act_total - head.act_fw_per_module - head.output_per_module;
-    const Bytes inside = tail.act_total - tail.output_per_module - before;
-    return {inside, inside};
-  }
+  std::pair<Bytes, Bytes> sizes() const { return unit_sizes(given_, placed_.nodes); }
 
   void check_bytes() {
     const auto [inside, memory] = sizes();
@@ -234,11 +223,8 @@ class UnitCheck {
     const SACStats& table = *tables_[n];
     const PriceRule rule = given_.options->price;
     const bool is_last = n + 1 == tables_.size();
-    int end = static_cast<int>(table.func_names.size());
-    if (rule == PriceRule::kEarlyStop && is_last) {
-      end = 0;
-      for (int op : table.saved_autograd_ops) end = std::max(end, op + 1);
-    }
+    const int end =
+        is_last ? end_of_recompute(given_, table) : static_cast<int>(table.func_names.size());
     const int maker = is_last && rule != PriceRule::kAllOperators ? output_maker(table) : -1;
     double ms = 0;
     for (int i = 0; i < end; ++i) {
@@ -250,12 +236,7 @@ class UnitCheck {
   double check_time() {
     double ms = given_.options->unit_overhead_ms;
     if (is_fit()) {
-      const checkpoint::ModuleInfo& module = given_.info(placed_.nodes[0]);
-      double share = 0;
-      for (std::size_t s = 0; s < module.slopes.size(); ++s) {
-        share = std::max(share, module.slopes[s] * ratio_of_bytes() + module.intercepts[s]);
-      }
-      ms += module.sac_runtime * share;
+      ms += fitted_ms(given_, placed_.nodes[0], ratio_of_bytes());
     } else if (placed_.nodes.size() > 1 && unit_.ops.empty()) {
       // A run that keeps nothing runs whole modules again.
       for (int node : placed_.nodes) {
@@ -266,11 +247,24 @@ class UnitCheck {
     } else {
       for (std::size_t n = 0; n < tables_.size(); ++n) ms += recomputed(n);
     }
+    // A fitted price ends its pieces at whole bytes, up to a byte early.
+    if (is_fit() && unit_.recompute_ms > ms && unit_.recompute_ms <= ms + ms_of_a_byte()) {
+      return unit_.recompute_ms;
+    }
     if (!is_close(ms, unit_.recompute_ms)) {
       add(Code::kRecompute, fmt::format("{} ms", ms), fmt::format("{} ms", unit_.recompute_ms),
           "the recompute time is not that of what runs again");
     }
     return ms;
+  }
+
+  // Where the fit is steepest.
+  double ms_of_a_byte() const {
+    const checkpoint::ModuleInfo& module = given_.info(placed_.nodes[0]);
+    double steepest = 0;
+    for (const double slope : module.slopes) steepest = std::max(steepest, slope);
+    const Bytes memory = sizes().second;
+    return memory == 0 ? 0 : module.sac_runtime * steepest / static_cast<double>(memory);
   }
 
   double ratio_of_bytes() const {
@@ -282,7 +276,46 @@ class UnitCheck {
 
 }  // namespace
 
+int output_maker(const SACStats& table) {
+  for (int i = static_cast<int>(table.func_names.size()) - 1; i >= 0; --i) {
+    const bool is_inplace =
+        std::any_of(table.inplace_ops.begin(), table.inplace_ops.end(),
+                    [&](const std::pair<int, int>& op) { return op.first == i; });
+    if (!is_inplace && !holds(table.view_like_ops, i)) return i;
+  }
+  return -1;
+}
+
+int end_of_recompute(const CheckpointCase& given, const SACStats& table) {
+  const auto& saved = table.saved_autograd_ops;
+  if (given.options->price != PriceRule::kEarlyStop || saved.empty()) {
+    return static_cast<int>(table.func_names.size());
+  }
+  return *std::max_element(saved.begin(), saved.end()) + 1;
+}
+
+std::pair<Bytes, Bytes> unit_sizes(const CheckpointCase& given, const std::vector<int>& nodes) {
+  const checkpoint::ModuleInfo& head = given.info(nodes.front());
+  const checkpoint::ModuleInfo& tail = given.info(nodes.back());
+  if (nodes.size() == 1) {
+    return {head.act_fw_per_module, std::max(head.sac_memory, head.act_fw_per_module)};
+  }
+  const Bytes before = head.act_total - head.act_fw_per_module - head.output_per_module;
+  const Bytes inside = tail.act_total - tail.output_per_module - before;
+  return {inside, inside};
+}
+
+double fitted_ms(const CheckpointCase& given, int node, double ratio) {
+  const checkpoint::ModuleInfo& module = given.info(node);
+  double share = 0;
+  for (std::size_t s = 0; s < module.slopes.size(); ++s) {
+    share = std::max(share, module.slopes[s] * ratio + module.intercepts[s]);
+  }
+  return module.sac_runtime * share;
+}
+
 KeptBytes kept_bytes(const CheckpointCase& given, const PlacedUnit& unit) {
+  if (given.options->price == PriceRule::kFit) return {};  // it keeps no operator whole
   KeptBytes bytes;
   auto choice = unit.unit->ops.begin();
   const auto end = unit.unit->ops.end();

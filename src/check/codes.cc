@@ -58,8 +58,22 @@ std::string_view to_string(ViolationCode code) {
       return "rule_broken";
     case ViolationCode::kBoundNotProved:
       return "bound_not_proved";
+    case ViolationCode::kStatusMismatch:
+      return "status_mismatch";
+    case ViolationCode::kBillMismatch:
+      return "bill_mismatch";
+    case ViolationCode::kReferenceMismatch:
+      return "reference_mismatch";
+    case ViolationCode::kFrontierMismatch:
+      return "frontier_mismatch";
+    case ViolationCode::kInputsMismatch:
+      return "inputs_mismatch";
+    case ViolationCode::kOptionsMismatch:
+      return "options_mismatch";
     case ViolationCode::kHazard:
       return "hazard";
+    case ViolationCode::kNotRepeated:
+      return "not_repeated";
   }
   return "";
 }

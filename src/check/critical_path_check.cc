@@ -31,6 +31,7 @@ class PartitionJudge {
     const std::vector<Edge> edges = find_edges();
     std::vector<double> own;
     for (std::size_t p = 0; p < num_parts(); ++p) own.push_back(own_seconds(p));
+    report_.own_sec = own;
     find_path(edges, own);
     judge_stated(stated_sec);
     return std::move(report_);
@@ -97,16 +98,9 @@ class PartitionJudge {
         find(Code::kUnknownDevice, "", "partition " + std::to_string(p) + " is on no such device");
       }
     }
+    for (const auto& nodes : sets_) report_.own_bytes.push_back(bytes_of(nodes));
     for (std::size_t d = 0; d < held.size(); ++d) {
-      Bytes bytes = 0;
-      std::set<int> from_outside;
-      for (const int node : held[d]) {
-        bytes += graph_.nodes[node].size.total;
-        for (const int input : graph_.nodes[node].inputs) {
-          if (held[d].count(input) == 0) from_outside.insert(input);
-        }
-      }
-      for (const int node : from_outside) bytes += graph_.nodes[node].size.output;
+      const Bytes bytes = bytes_of(held[d]);
       report_.memory.push_back(bytes);
       if (bytes > config_.devices[d].available_mem_bytes) {
         find(Code::kOverMemory, config_.devices[d].name,
@@ -114,6 +108,20 @@ class PartitionJudge {
                  std::to_string(config_.devices[d].available_mem_bytes));
       }
     }
+  }
+
+  // Its nodes, and each value from outside once.
+  Bytes bytes_of(const std::set<int>& nodes) const {
+    Bytes bytes = 0;
+    std::set<int> from_outside;
+    for (const int node : nodes) {
+      bytes += graph_.nodes[node].size.total;
+      for (const int input : graph_.nodes[node].inputs) {
+        if (nodes.count(input) == 0) from_outside.insert(input);
+      }
+    }
+    for (const int node : from_outside) bytes += graph_.nodes[node].size.output;
+    return bytes;
   }
 
   double own_seconds(std::size_t p) const {
@@ -233,6 +241,12 @@ std::string_view to_string(PartitionViolationCode code) {
       return "partitions_wait";
     case Code::kPathMismatch:
       return "path_mismatch";
+    case Code::kWrongInput:
+      return "inputs_mismatch";
+    case Code::kStatedMismatch:
+      return "stated_mismatch";
+    case Code::kBoundNotProved:
+      return "bound_not_proved";
   }
   return "";
 }

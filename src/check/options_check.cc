@@ -3,34 +3,44 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <deque>
 #include <set>
+
+#include "check/rules.h"
+#include "plimsoll/core/checked.h"
 
 namespace plimsoll::check {
 namespace {
 
 using embedding::Option;
-using embedding::ShardingType;
 
 class Judge {
  public:
-  Judge(const embedding::OptionSet& options, const topology::Topology& room)
-      : options_(options), room_(room) {
-    const auto num_ranks = static_cast<std::size_t>(options.world_size);
+  explicit Judge(const GivenSpace& space)
+      : options_(space.options),
+        room_(space.room),
+        cost_model_(space.cost_model),
+        model_(with_towers(space.model, space.options)) {
+    const auto num_ranks = static_cast<std::size_t>(options_.world_size);
     report_.used.resize(num_ranks);
     report_.perf.resize(num_ranks);
     report_.rank_ms.resize(num_ranks);
-    report_.capacity = room.devices;
+    report_.capacity = room_.devices;
   }
 
-  CheckReport judge(const std::vector<StatedOption>& plan, bool pools_ddr,
-                    std::optional<double> stated_rating) {
-    for (const StatedOption& stated : plan) add(stated);
+  CheckReport judge(const std::vector<StatedOption>& options, const embedding::ShardingPlan* plan,
+                    bool pools_ddr, bool strict, std::optional<double> stated_rating) {
+    for (const StatedOption& stated : options) add(stated);
     for (const embedding::TableOptions& table : options_.tables) {
       if (!seen_.contains(table.fqn)) {
         find(ViolationCode::kMissingTable, table.fqn, "the plan leaves the table out");
       }
     }
+    if (plan != nullptr) check_plan(*plan);
+    find_mean_pooling_hazards(cases_, findings_);
+    take_findings(strict);
     check_room(pools_ddr);
     report_.rating = *std::max_element(report_.rank_ms.begin(), report_.rank_ms.end());
     if (stated_rating && std::abs(*stated_rating - report_.rating) > 1e-9 * report_.rating) {
@@ -45,6 +55,18 @@ class Judge {
   void find(ViolationCode code, std::string table, std::string message,
             std::optional<int> rank = std::nullopt) {
     report_.violations.push_back({code, std::move(table), rank, "", "", std::move(message)});
+  }
+
+  void take_findings(bool strict) {
+    for (Violation& violation : findings_.violations) {
+      report_.violations.push_back(std::move(violation));
+    }
+    report_.hazards = std::move(findings_.hazards);
+    if (!strict) return;
+    for (const Hazard& hazard : report_.hazards) {
+      report_.violations.push_back({ViolationCode::kHazard, hazard.table, hazard.rank, "no hazard",
+                                    std::string(to_string(hazard.code)), hazard.message});
+    }
   }
 
   void add(const StatedOption& stated) {
@@ -72,9 +94,8 @@ class Judge {
       return find(ViolationCode::kRankOutOfRange, stated.fqn,
                   fmt::format("rank {} does not exist", rank));
     }
-    if (!is_legal(option.sharding_type, stated.ranks)) {
-      find(ViolationCode::kWrongGroup, stated.fqn, "the ranks do not suit the sharding type");
-    }
+    if (stated.fault) find(ViolationCode::kOptionsMismatch, stated.fqn, *stated.fault);
+    judge_shards(*table, stated);
     std::size_t shard = 0;
     for (std::int64_t block = 0; block < shards.column_blocks; ++block) {
       for (const embedding::ShardRun& run : shards.runs) {
@@ -89,42 +110,94 @@ class Judge {
     }
   }
 
-  // Uniform: shard i on rank i. Of a host: the ranks of a fast domain, in order for rows.
-  bool is_legal(ShardingType type, const std::vector<std::int32_t>& ranks) const {
-    const int width = options_.group_size;
-    const auto is_row = [&](std::size_t first, std::int32_t rank, std::size_t count) {
-      for (std::size_t i = 0; i < count; ++i) {
-        if (ranks[first + i] != rank + static_cast<std::int32_t>(i)) return false;
-      }
-      return true;
-    };
-    switch (type) {
-      case ShardingType::kTableWise:
-      case ShardingType::kColumnWise:
-        return true;
-      case ShardingType::kRowWise:
-      case ShardingType::kDataParallel:
-        return is_row(0, 0, ranks.size());
-      case ShardingType::kTableColumnWise:
-        return std::all_of(ranks.begin(), ranks.end(), [&](std::int32_t rank) {
-          return rank / width == ranks.front() / width && is_of_a_host(rank);
-        });
-      case ShardingType::kTableRowWise:
-      case ShardingType::kGridShard:
-        for (std::size_t block = 0; block < ranks.size();
-             block += static_cast<std::size_t>(width)) {
-          if (ranks[block] % width != 0 || !is_of_a_host(ranks[block]) ||
-              !is_row(block, ranks[block], static_cast<std::size_t>(width))) {
-            return false;
-          }
-        }
-        return true;
-    }
-    return false;
+  // The same rules as of a model's plan.
+  void judge_shards(const embedding::TableOptions& table, const StatedOption& stated) {
+    const Option& option = options_.options[static_cast<std::size_t>(stated.option)];
+    const embedding::TableSharding& sharding =
+        shardings_.emplace_back(sharding_of(table, option, stated.ranks));
+    const embedding::Module& module = model_.modules[static_cast<std::size_t>(table.module)];
+    const TableCase entry{&cost_model_,
+                          &room_,
+                          &model_,
+                          &module,
+                          &module.tables[static_cast<std::size_t>(table.table)],
+                          &sharding,
+                          {},
+                          table.shape,
+                          table.fqn};
+    const PlacedTable placed = place_shards(entry, findings_);
+    const bool is_covered = placed.shapes_are_sound && check_coverage(entry, placed, findings_);
+    check_placement(entry, placed, findings_);
+    find_hazards(entry, placed, is_covered, findings_);
+    cases_.push_back(entry);
   }
 
-  bool is_of_a_host(std::int32_t rank) const {
-    return rank / options_.group_size < options_.world_size / options_.group_size;
+  embedding::TableSharding sharding_of(const embedding::TableOptions& table, const Option& option,
+                                       const std::vector<std::int32_t>& ranks) const {
+    embedding::TableSharding sharding;
+    sharding.module_path = table.module_path;
+    sharding.table = table.name;
+    sharding.sharding_type = option.sharding_type;
+    sharding.compute_kernel = option.compute_kernel;
+    for (const std::int32_t rank : ranks) sharding.ranks.push_back({rank, 1});
+    const embedding::ShardRuns shards = options_.shards(option);
+    for (std::int64_t block = 0; block < shards.column_blocks; ++block) {
+      for (const embedding::ShardRun& run : shards.runs) {
+        sharding.shards.push_back(
+            {run.count, run.rows, run.columns, run.first_row, block * run.columns, run.row_stride});
+      }
+    }
+    return sharding;
+  }
+
+  // Tables that depend on each other are a tower's, whose cuts and outputs are its own affair.
+  static embedding::Model with_towers(embedding::Model model, const embedding::OptionSet& options) {
+    for (const embedding::TableOptions& table : options.tables) {
+      if (table.dependency.empty()) continue;
+      embedding::Module& module = model.modules[static_cast<std::size_t>(table.module)];
+      module.kind = embedding::ModuleKind::kEmbeddingTowerCollection;
+      module.holds_embedding_collection = !table.is_pooled;
+    }
+    return model;
+  }
+
+  // What the answer says twice it says once.
+  void check_plan(const embedding::ShardingPlan& plan) {
+    if (plan.world_size != options_.world_size ||
+        plan.local_world_size != options_.local_world_size ||
+        plan.compute_device != room_.compute_device) {
+      find(ViolationCode::kWrongMachine, "", "the plan was made for another machine");
+    }
+    std::set<std::string> planned;
+    for (const embedding::TableSharding& sharding : plan.tables) {
+      const std::string fqn = sharding.fqn();
+      const auto made = std::find_if(shardings_.begin(), shardings_.end(),
+                                     [&fqn](const auto& own) { return own.fqn() == fqn; });
+      if (!planned.insert(fqn).second) {
+        find(ViolationCode::kDuplicateTable, fqn, "the plan lists the table twice");
+      } else if (made == shardings_.end() || !is_same(sharding, *made)) {
+        find(ViolationCode::kOptionsMismatch, fqn,
+             "the plan shards the table otherwise than the option that it is said to take");
+      }
+    }
+    for (const embedding::TableSharding& sharding : shardings_) {
+      if (planned.contains(sharding.fqn())) continue;
+      find(ViolationCode::kMissingTable, sharding.fqn(), "the plan leaves the table out");
+    }
+  }
+
+  static bool is_same(const embedding::TableSharding& a, embedding::TableSharding b) {
+    const auto shards_of = [](const embedding::TableSharding& sharding) {
+      std::vector<std::array<std::int64_t, 5>> shards;
+      for (const embedding::PlacedShard& shard : expand_shards(sharding)) {
+        shards.push_back({shard.rank, shard.row, shard.column, shard.rows, shard.columns});
+      }
+      return shards;
+    };
+    if (shards_of(a) != shards_of(b)) return false;
+    b.ranks = a.ranks;
+    b.shards = a.shards;
+    return a == b;
   }
 
   void check_room(bool pools_ddr) {
@@ -140,8 +213,8 @@ class Judge {
         check_tier("ddr", rank, bytes.ddr, room.ddr);
         continue;
       }
-      used += bytes.ddr;
-      cap += room.ddr;
+      used = saturated_add(used, bytes.ddr);
+      cap = saturated_add(cap, room.ddr);
       if ((rank + 1) % width != 0) continue;
       check_tier("ddr", rank, used, cap);
       used = cap = 0;
@@ -149,7 +222,7 @@ class Judge {
   }
 
   void check_tier(std::string_view tier, std::size_t rank, Bytes used, Bytes cap) {
-    if (used <= cap) return;
+    if (used <= cap && used < kSaturated) return;
     find(ViolationCode::kOverCapacity, "",
          fmt::format("{} left for {}, {} needed", format_bytes(cap), tier, format_bytes(used)),
          static_cast<int>(rank));
@@ -157,16 +230,21 @@ class Judge {
 
   const embedding::OptionSet& options_;
   const topology::Topology& room_;
+  const embedding::CostModel& cost_model_;
+  const embedding::Model model_;
   std::set<std::string> seen_;
+  std::deque<embedding::TableSharding> shardings_;  // what the options say; cases point at them
+  std::vector<TableCase> cases_;
+  Findings findings_;
   CheckReport report_;
 };
 
 }  // namespace
 
-CheckReport check_options(const embedding::OptionSet& options, const topology::Topology& room,
-                          const std::vector<StatedOption>& plan, bool pools_ddr,
+CheckReport check_options(const GivenSpace& space, const std::vector<StatedOption>& options,
+                          const embedding::ShardingPlan* plan, bool pools_ddr, bool strict,
                           std::optional<double> stated_rating) {
-  return Judge(options, room).judge(plan, pools_ddr, stated_rating);
+  return Judge(space).judge(options, plan, pools_ddr, strict, stated_rating);
 }
 
 }  // namespace plimsoll::check

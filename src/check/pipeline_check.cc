@@ -29,6 +29,7 @@ class Judge {
     judge_counts();
     for (std::size_t s = 0; s < plan_.stages.size(); ++s) judge_stage(static_cast<int>(s));
     judge_value();
+    judge_stated();
     return std::move(report_);
   }
 
@@ -163,6 +164,44 @@ class Judge {
          "stated " + std::to_string(stated) + " ms, found " + std::to_string(report_.slowest_ms));
   }
 
+  static bool is_same(double stated, double found) {
+    return std::abs(stated - found) <= 1e-9 * std::abs(found);
+  }
+
+  void judge_stated() {
+    for (const std::string& contradiction : options_.contradictions) {
+      find(Code::kWrongInput, {}, {}, contradiction);
+    }
+    for (std::size_t s = 0; s < options_.stated.size() && s < plan_.stages.size(); ++s) {
+      const StatedPipelineStage& stated = options_.stated[s];
+      const double time = report_.compute_ms[s] + report_.transfer_ms[s] + report_.sync_ms[s];
+      const int stage = static_cast<int>(s);
+      if (stated.time_ms && !is_same(*stated.time_ms, time)) {
+        find(Code::kStageMismatch, stage, {},
+             "stated " + std::to_string(*stated.time_ms) + " ms, found " + std::to_string(time));
+      }
+      if (stated.in_flight && *stated.in_flight != report_.in_flight[s]) {
+        find(Code::kStageMismatch, stage, {},
+             "stated " + std::to_string(*stated.in_flight) + " microbatches in flight, found " +
+                 std::to_string(report_.in_flight[s]));
+      }
+      if (stated.memory && *stated.memory != report_.memory[s]) {
+        find(Code::kStageMismatch, stage, {},
+             "stated " + std::to_string(*stated.memory) + " bytes, found " +
+                 std::to_string(report_.memory[s]));
+      }
+    }
+    const auto& certificate = options_.claims.certificate;
+    if (!certificate || std::isnan(certificate->objective) || options_.is_of_reference) return;
+    const double found = value();
+    if (is_same(certificate->objective, found)) return;
+    find(
+        Code::kObjectiveMismatch, {}, {},
+        "stated " + std::to_string(certificate->objective) + " ms, found " + std::to_string(found));
+  }
+
+  double value() const { return pipeline_value(model_, report_, options_.is_batch); }
+
   const PipelineModel& model_;
   const PipelinePlan& plan_;
   const PipelineCheckOptions& options_;
@@ -199,8 +238,21 @@ std::string_view to_string(PipelineViolationCode code) {
       return "over_memory";
     case Code::kValueMismatch:
       return "value_mismatch";
+    case Code::kStageMismatch:
+      return "stage_mismatch";
+    case Code::kObjectiveMismatch:
+      return "objective_mismatch";
+    case Code::kWrongInput:
+      return "inputs_mismatch";
+    case Code::kBoundNotProved:
+      return "bound_not_proved";
   }
   return "";
+}
+
+double pipeline_value(const PipelineModel& model, const PipelineReport& report, bool is_batch) {
+  if (!is_batch) return report.slowest_ms;
+  return report.sum_ms + (model.num_microbatches.value_or(1) - 1.0) * report.slowest_ms;
 }
 
 Result<PipelineReport> check_pipeline(const PipelineModel& model, const PipelinePlan& plan,

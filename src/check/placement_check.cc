@@ -290,6 +290,12 @@ std::string_view to_string(PlacementViolationCode code) {
       return "in_flight_mismatch";
     case Code::kBatchMismatch:
       return "batch_mismatch";
+    case Code::kWrongInput:
+      return "inputs_mismatch";
+    case Code::kStatedMismatch:
+      return "stated_mismatch";
+    case Code::kBoundNotProved:
+      return "bound_not_proved";
   }
   return "";
 }

@@ -19,15 +19,25 @@ bool is_of_hosts(embedding::ShardingType type) {
          type == embedding::ShardingType::kGridShard;
 }
 
+bool is_everywhere(embedding::ShardingType type) {
+  return type == embedding::ShardingType::kRowWise ||
+         type == embedding::ShardingType::kDataParallel;
+}
+
+enum class PlaceKind { kRank, kHost, kEverywhere };
+using Place = std::pair<PlaceKind, int>;  // the rank or host
+
 class RuleCheck {
  public:
   RuleCheck(const embedding::ShardingPlan& plan, int ranks_per_host)
       : ranks_per_host_(ranks_per_host) {
     for (const embedding::TableSharding& sharding : plan.tables) {
       if (is_of_hosts(sharding.sharding_type)) of_hosts_.insert(sharding.fqn());
+      if (is_everywhere(sharding.sharding_type)) everywhere_.insert(sharding.fqn());
       Ranks& ranks = ranks_of_[sharding.fqn()];
       for (const embedding::RankRun& run : sharding.ranks) {
         for (std::int64_t i = 0; i < run.count; ++i) ranks.insert(static_cast<int>(run.first + i));
+        num_shards_[sharding.fqn()] += run.count;
       }
     }
   }
@@ -51,13 +61,12 @@ class RuleCheck {
     for (const std::string& fqn : fqns) {
       if (!ranks_of_.contains(fqn)) continue;
       if (first == nullptr) first = &fqn;
-      const bool are_of_hosts = of_hosts_.contains(fqn) && of_hosts_.contains(*first);
-      if (are_of_hosts ? hosts_of(fqn) == hosts_of(*first) : ranks_of(fqn) == ranks_of(*first)) {
-        continue;
-      }
+      const std::optional<Place> place = place_of(fqn);
+      if (fqn == *first || (place && place == place_of(*first))) continue;
       add(fqn, std::nullopt,
-          fmt::format("the table stands on other {} than {}, with which a rule holds it together",
-                      are_of_hosts ? "hosts" : "ranks", *first));
+          fmt::format("the table is not on the one rank, on the one host or everywhere as {}, with "
+                      "which a rule holds it together",
+                      *first));
     }
   }
 
@@ -84,10 +93,18 @@ class RuleCheck {
     return found == ranks_of_.end() ? kNone : found->second;
   }
 
-  std::set<int> hosts_of(const std::string& fqn) const {
-    std::set<int> hosts;
-    for (const int rank : ranks_of(fqn)) hosts.insert(rank / ranks_per_host_);
-    return hosts;
+  // Where a table stands that others may be held to; nothing of one in several places.
+  std::optional<Place> place_of(const std::string& fqn) const {
+    const Ranks& ranks = ranks_of(fqn);
+    if (everywhere_.contains(fqn)) return Place{PlaceKind::kEverywhere, 0};
+    if (ranks.empty()) return std::nullopt;
+    if (of_hosts_.contains(fqn)) {
+      const int host = *ranks.begin() / ranks_per_host_;
+      if (*ranks.rbegin() / ranks_per_host_ != host) return std::nullopt;
+      return Place{PlaceKind::kHost, host};
+    }
+    if (num_shards_.at(fqn) != 1) return std::nullopt;
+    return Place{PlaceKind::kRank, *ranks.begin()};
   }
 
   void add(const std::string& fqn, std::optional<int> rank, std::string message) {
@@ -95,8 +112,9 @@ class RuleCheck {
   }
 
   int ranks_per_host_;
-  std::set<std::string> of_hosts_;         // fqns
-  std::map<std::string, Ranks> ranks_of_;  // by fqn
+  std::set<std::string> of_hosts_, everywhere_;     // fqns
+  std::map<std::string, std::int64_t> num_shards_;  // by fqn
+  std::map<std::string, Ranks> ranks_of_;           // by fqn
   std::vector<Violation> violations_;
 };
 

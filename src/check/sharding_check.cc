@@ -17,11 +17,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <set>
 
 #include "check/rules.h"
+#include "plimsoll/core/checked.h"
 
 namespace plimsoll::check {
 namespace {
@@ -141,14 +141,10 @@ Result<embedding::TableProfile> profile_of(const TableCase& table, std::int64_t 
   return profile;
 }
 
-// Keeps a sum of hostile sizes from wrapping round; a sum that large fits nowhere anyway.
-void add_bytes(Bytes& sum, Bytes value) {
-  if (__builtin_add_overflow(sum, value, &sum)) sum = std::numeric_limits<Bytes>::max();
-}
-
 struct ShardCost {
   Perf perf;
   Storage storage;
+  embedding::StorageParts parts;
 };
 
 Result<ShardCost> estimate(const embedding::Estimator& estimator,
@@ -161,6 +157,9 @@ Result<ShardCost> estimate(const embedding::Estimator& estimator,
   PLIMSOLL_ASSIGN(cost.storage,
                   estimator.shard_storage(profile, sharding.sharding_type, sharding.compute_kernel,
                                           block.rows, block.columns));
+  PLIMSOLL_ASSIGN(cost.parts, estimator.shard_storage_parts(profile, sharding.sharding_type,
+                                                            sharding.compute_kernel, block.rows,
+                                                            block.columns));
   return cost;
 }
 
@@ -199,9 +198,12 @@ Result<bool> add_costs(const embedding::Estimator& estimator, const TableCase& t
     const std::vector<double>& speeds = table.topology->device_speeds;
     for (std::int64_t i = 0; i < block.count; ++i) {
       const auto rank = static_cast<std::size_t>(block.first_rank + i);
-      add_bytes(report.used[rank].hbm, cost.storage.hbm);
-      add_bytes(report.used[rank].ddr, cost.storage.ddr);
-      add_bytes(report.used[rank].ssd, cost.storage.ssd);
+      report.used[rank] += cost.storage;
+      for (const auto part :
+           {&embedding::StorageParts::weights, &embedding::StorageParts::optimizer_state,
+            &embedding::StorageParts::cache_state, &embedding::StorageParts::input_output}) {
+        report.parts[rank].*part += cost.parts.*part;
+      }
       const Perf perf = speeds.empty() ? cost.perf : embedding::at_speed(cost.perf, speeds[rank]);
       report.perf[rank] += perf;
       report.rank_ms[rank] += perf.total();
@@ -212,7 +214,7 @@ Result<bool> add_costs(const embedding::Estimator& estimator, const TableCase& t
 
 void check_tier(std::string_view tier, std::size_t rank, Bytes cap, Bytes used,
                 Findings& findings) {
-  if (used <= cap) return;
+  if (used <= cap && used < kSaturated) return;
   findings.add(ViolationCode::kOverCapacity, "", static_cast<int>(rank),
                fmt::format("at most {} bytes of {}", cap, tier),
                fmt::format("{} bytes of {}", used, tier),
@@ -228,8 +230,8 @@ void check_pools(int local_world_size, const CheckReport& report, Findings& find
     const std::size_t end = first + width <= num_ranks ? first + width : first + 1;
     Bytes cap = 0, used = 0;
     for (std::size_t rank = first; rank < end; ++rank) {
-      add_bytes(cap, report.capacity[rank].ddr);
-      add_bytes(used, report.used[rank].ddr);
+      cap = saturated_add(cap, report.capacity[rank].ddr);
+      used = saturated_add(used, report.used[rank].ddr);
     }
     check_tier("ddr", first, cap, used, findings);
     first = end;
@@ -308,6 +310,7 @@ Result<CheckReport> check_sharding(const embedding::Model& model,
   const auto world_size = static_cast<std::size_t>(topology.world_size);
   CheckReport report;
   report.used.resize(world_size);
+  report.parts.resize(world_size);
   report.perf.resize(world_size);
   report.rank_ms.resize(world_size);
 

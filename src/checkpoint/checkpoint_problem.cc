@@ -29,9 +29,11 @@ Result<void> check_model(const MemoryModel& model) {
     return refuse("optimizer_bytes", "no machine holds more than 2^50 bytes",
                   "give the bytes of one model");
   }
-  if (!(model.param_dtype_ratio > 0) || !(model.reduce_dtype_ratio > 0) ||
-      !std::isfinite(model.param_dtype_ratio) || !std::isfinite(model.reduce_dtype_ratio)) {
-    return refuse("dtype_ratio", "a ratio of sizes is positive", "give a finite number above 0");
+  constexpr double kMaxRatio = 1024;  // far above that of any two types
+  const auto is_ratio = [](double ratio) { return ratio > 0 && ratio <= kMaxRatio; };
+  if (!is_ratio(model.param_dtype_ratio) || !is_ratio(model.reduce_dtype_ratio)) {
+    return refuse("dtype_ratio", "a ratio of sizes is above 0 and at most 1024",
+                  "give the bytes of one type over those of the other, such as 0.5");
   }
   if (model.max_segment_length < 1) {
     return refuse("max_segment_length", "a unit holds at least one module", "give at least 1");

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -80,17 +79,16 @@ class FrontierProof {
     if (context_.progress) context_.progress({programs_, {}, {}});
     solve::MilpOptions limits;
     limits.max_nodes = options_.max_nodes_of_program;
-    if (context_.deadline) {
-      const std::chrono::duration<double> left =
-          *context_.deadline - std::chrono::steady_clock::now();
-      limits.time_limit_s = std::max(1e-3, left.count());
-    }
+    limits.context = {context_.deadline, context_.cancel, {}};
     return limits;
   }
 
   Result<void> start_at_least_peak() {
     PLIMSOLL_ASSIGN(const Outcome<UnitMilpPlan> least, minimise_peak(program_, limits()));
     starts_proved_ = least.status == SolveStatus::kOptimal;
+    if (least.stop == StopReason::kDeadline || least.stop == StopReason::kCancelled) {
+      stop_ = least.stop;
+    }
     if (!least.plan) return {};
     PLIMSOLL_RETURN_IF_ERROR(draw(*least.plan));
     return {};

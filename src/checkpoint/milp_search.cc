@@ -57,13 +57,18 @@ Result<Outcome<LeastPeak>> find_least_peak(const CheckpointProblem& problem, int
   return outcome;
 }
 
+// The program's optimum is of bytes that need not be whole, and holds its rows within tolerances:
+// what its bound proves of a plan is the bound's to say, not the program's status.
 void take_plan(PipelinePlan plan, Outcome<PipelinePlan>& outcome) {
   Certificate& certificate = outcome.certificate;
   certificate.objective = plan.recompute_ms;
   if (certificate.lower_bound) {
     certificate.lower_bound = std::min(*certificate.lower_bound, plan.recompute_ms);
+    certificate.lower_bound = std::max(*certificate.lower_bound, 0.0);  // a solver's rounding
   }
   outcome.plan = std::move(plan);
+  const auto gap = certificate.gap();
+  outcome.status = gap && *gap <= kTolerance ? SolveStatus::kOptimal : SolveStatus::kFeasible;
 }
 
 // No plan was found, or one that only the solver's tolerances let fit.
@@ -76,8 +81,6 @@ Result<void> answer_by_least_peak(const CheckpointProblem& problem, Bytes budget
     PLIMSOLL_ASSIGN(std::optional<PipelinePlan> plan,
                     plan_units(least.plan->units, budget, in_flight));
     if (plan) take_plan(*std::move(plan), outcome);
-    const auto gap = outcome.certificate.gap();
-    outcome.status = gap && *gap <= kTolerance ? SolveStatus::kOptimal : SolveStatus::kFeasible;
     return {};
   }
   if (least.status == SolveStatus::kOptimal) outcome.status = SolveStatus::kInfeasible;
@@ -86,7 +89,9 @@ Result<void> answer_by_least_peak(const CheckpointProblem& problem, Bytes budget
     outcome.stop = least.stop;
   } else if (least.plan) {
     outcome.certificate.lower_bound.reset();
-    outcome.explanation = explain_infeasible(least.plan->smallest, budget);
+    if (least.status == SolveStatus::kOptimal) {  // else fewer bytes may do
+      outcome.explanation = explain_infeasible(least.plan->smallest, budget);
+    }
   }
   return {};
 }

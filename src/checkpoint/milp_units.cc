@@ -62,6 +62,7 @@ UnitMilpProblem make_program(const CheckpointProblem& problem, Bytes budget, int
   program.position = problem.tree.position;
   program.others = in_flight - 1;
   program.kept = static_cast<double>(problem.total_activations);
+  program.has_whole_bytes = true;
   program.cost.resize(problem.base.size());
   for (const CandidateUnit& unit : problem.units) program.cost[unit.nodes[0]] = cost_of(unit);
   if (problem.end_base) {

@@ -52,16 +52,24 @@ std::vector<Group> make_groups(const SACStats& stats, const OperatorRules& rules
       is_changed[op] = is_changed[parent] = 1;
     }
   }
+  const int output = output_operator(stats);
+  // Where one of them must run again, storing the others would not give it its numbers back. The
+  // operator that makes the output never runs again.
+  const bool stores_random =
+      stats.force_store_random &&
+      std::none_of(stats.rand_ops.begin(), stats.rand_ops.end(), [&](int op) {
+        return op != output && (is_view[op] != 0 || is_changed[op] != 0);
+      });
   for (int op : stats.rand_ops) {
-    if (stats.force_store_random) {
+    if (stores_random) {
       must_save[op] = 1;
     } else {
       classes.unite(op, stats.rand_ops.front());
     }
   }
-  const int output = output_operator(stats);
+  const auto& saved = stats.saved_autograd_ops;
   const int last_needed =
-      rules.early_stop && !stats.saved_autograd_ops.empty() ? stats.saved_autograd_ops.back() : n;
+      rules.early_stop && !saved.empty() ? *std::max_element(saved.begin(), saved.end()) : n;
 
   std::vector<Group> groups;
   std::vector<int> group_of(n, -1);

@@ -232,7 +232,8 @@ Result<SACMilpResult> plan_like_sac_milp(const ModuleStats& stats, const SACMilp
   PLIMSOLL_ASSIGN(const solve::MilpOutcome solved,
                   solve::solve_milp(problem, {.relative_gap = options.relative_gap,
                                               .time_limit_s = options.time_limit_s,
-                                              .as_program = true}));
+                                              .as_program = true,
+                                              .context = options.context}));
 
   result.outcome.status = solved.status;
   result.outcome.stop = solved.stop;

@@ -18,6 +18,8 @@ using solve::MilpTerm;
 // is far too small for that, and so may be times.
 constexpr double kPeakWeight = 1e4;
 constexpr double kTimeWeight = 1e4;  // of the prices of all units together
+// A byte of more than this is nothing to the solver, and whole numbers cost it dearly.
+constexpr double kMostWholeBytes = 1 << 16;
 
 // [n] a node's candidates above it, itself included where it is one, from below.
 std::vector<std::vector<int>> find_candidate_paths(const UnitMilpProblem& problem) {
@@ -187,6 +189,10 @@ class Program {
     const int d = milp_.add_column(0, capacity);
     const int t = milp_.add_column(0, kInfinity);
     milp_.add_row(-kInfinity, {{d, 1}, {y, -capacity}}, 0);
+    if (problem_.has_whole_bytes && cost.points.empty() && scale_ <= kMostWholeBytes) {
+      const int bytes = milp_.add_column(0, cost.capacity, 0, true);
+      milp_.add_row(0, {{d, scale_}, {bytes, -1}}, 0);
+    }
     for (const CostPiece& piece : cost.pieces) {
       milp_.add_row(0, {{t, 1}, {d, -piece.slope * scale_}, {y, -piece.intercept}}, kInfinity);
     }

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "plimsoll/core/checked.h"
+
 namespace plimsoll {
 namespace {
 
@@ -49,7 +51,7 @@ double python_round(double value, int digits) {
   return rounded;
 }
 
-std::int64_t python_round(double value) { return static_cast<std::int64_t>(std::nearbyint(value)); }
+std::int64_t python_round(double value) { return saturated_cast(std::nearbyint(value)); }
 
 std::string python_list(const std::vector<std::int64_t>& values) {
   std::string text = "[";

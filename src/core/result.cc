@@ -28,6 +28,8 @@ std::string_view to_string(ErrorCode code) {
       return "planner";
     case ErrorCode::kInternal:
       return "internal";
+    case ErrorCode::kOutOfMemory:
+      return "out_of_memory";
   }
   return "internal";
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "plimsoll/core/checked.h"
 #include "plimsoll/core/clock_share.h"
 #include "plimsoll/embedding/perf_model.h"
 #include "plimsoll/solve/balanced_placement.h"
@@ -102,7 +103,11 @@ class FrontierSearch {
     const double low = std::log(static_cast<double>(std::max<Bytes>(least, 1)));
     const double high = std::log(static_cast<double>(top));
     for (int i = num_limits_ - 1; i >= 0; --i) {
-      const auto limit = static_cast<Bytes>(std::exp(low + (high - low) * i / num_limits_));
+      if (solve::is_stopped(context_)) {
+        note_stop(context_.is_cancelled() ? StopReason::kCancelled : StopReason::kDeadline);
+        break;
+      }
+      const Bytes limit = saturated_cast(std::exp(low + (high - low) * i / num_limits_));
       BalancedOptions options = options_;
       options.bridge.keeps_hazards =
           result_.unlimited.keeps_hazards;  // one curve, one kind of plan

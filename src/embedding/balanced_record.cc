@@ -61,6 +61,7 @@ Result<StepModel> read_step_model(std::string_view text) {
     if (!read_number(words[i], *numbers[i])) return unreadable("step_model");
   }
   m.is_assumed = words.back() == "assumed";
+  if (!m.is_assumed && words.back() != "given") return unreadable("step_model");
   return m;
 }
 
@@ -103,6 +104,28 @@ Result<BalancedOptions> read_balanced_record(const Record& recorded) {
   read_flag(recorded, "keeps_hazards", bridge.keeps_hazards);
   read_flag(recorded, "pools_ddr", bridge.pools_ddr);
   read_flag(recorded, "uses_reference", options.uses_reference);
+  return options;
+}
+
+Result<ReferenceOptions> read_reference_record(const Record& recorded) {
+  ReferenceOptions options;
+  const auto find = [&recorded](const std::string& key) {
+    const auto found = recorded.find(key);
+    return found == recorded.end() ? std::optional<std::string>() : found->second;
+  };
+  if (const auto proposers = find("proposers")) options.proposers = *proposers;
+  if (const auto partitioner = find("partitioner")) options.partitioner = *partitioner;
+  if (find("perf_model") == "storage") options.perf_model = PerfModelKind::kStorage;
+  read_flag(recorded, "balance_modules", options.balance_modules);
+  if (const auto bins = find("easyrec_bins_per_device")) {
+    const std::vector<std::string_view> words = split(*bins);
+    EasyRecDynamicProgrammingOptions& easyrec = options.easyrec_dynamic_programming;
+    if (words.size() != 2 || !read_number(words[0], easyrec.hbm_bins_per_device) ||
+        !read_number(words[1], easyrec.ddr_bins_per_device)) {
+      return unreadable("easyrec_bins_per_device");
+    }
+    easyrec.has_cuda = find("easyrec_has_cuda") != "false";
+  }
   return options;
 }
 

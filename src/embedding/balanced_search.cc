@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <utility>
 
+#include "embedding/explain_no_plan.h"
+#include "embedding/plan_faults.h"
+#include "plimsoll/core/checked.h"
 #include "plimsoll/core/clock_share.h"
 #include "plimsoll/embedding/balanced_record.h"
 #include "plimsoll/solve/balanced_placement.h"
@@ -14,30 +18,40 @@
 namespace plimsoll::embedding {
 namespace {
 
+constexpr double kWorse = 1e-9;   // relative; figures nearer than that are equal
 constexpr int kNarrowShare = 10;  // the default options take one in so many of the wide's effort
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// The same options in another, larger set of the same tables; nothing where one is missing.
-std::optional<PlacedProposal> translate(const OptionSet& from, const PlacedProposal& plan,
-                                        const OptionSet& to) {
+// The option in another set of the same tables. One that the set lacks, such as a scaled cache that
+// a proposer made, is added behind those of all tables.
+std::int32_t adopt(const OptionSet& from, const Option& option, OptionSet& to) {
+  const auto is_same = [&option](const Option& other) {
+    return other.table == option.table && other.sharding_type == option.sharding_type &&
+           other.compute_kernel == option.compute_kernel &&
+           other.column_blocks == option.column_blocks &&
+           other.cache_load_factor == option.cache_load_factor &&
+           other.dynamic_embedding_mode == option.dynamic_embedding_mode;
+  };
+  const auto all = to.options.begin();
+  const TableOptions& table = to.tables[static_cast<std::size_t>(option.table)];
+  const TableOptions& last = to.tables.back();
+  const auto first = all + table.first_option;
+  auto found = std::find_if(first, first + table.num_options, is_same);
+  if (found == first + table.num_options) {
+    found = std::find_if(all + last.first_option + last.num_options, to.options.end(), is_same);
+  }
+  if (found != to.options.end()) return static_cast<std::int32_t>(found - all);
+  const ShardRuns shards = from.shards(option);
+  Option& added = to.options.emplace_back(option);
+  added.first_run = static_cast<std::int64_t>(to.runs.size());
+  to.runs.insert(to.runs.end(), shards.runs.begin(), shards.runs.end());
+  return static_cast<std::int32_t>(to.options.size()) - 1;
+}
+
+PlacedProposal translate(const OptionSet& from, const PlacedProposal& plan, OptionSet& to) {
   PlacedProposal result = plan;
   for (std::int32_t& index : result.options) {
-    const Option& option = from.options[static_cast<std::size_t>(index)];
-    const TableOptions& table = to.tables[static_cast<std::size_t>(option.table)];
-    std::int32_t found = -1;
-    for (std::int32_t o = table.first_option;
-         o < table.first_option + table.num_options && found < 0; ++o) {
-      const Option& other = to.options[static_cast<std::size_t>(o)];
-      if (other.sharding_type == option.sharding_type &&
-          other.compute_kernel == option.compute_kernel &&
-          other.column_blocks == option.column_blocks &&
-          other.cache_load_factor == option.cache_load_factor &&
-          other.dynamic_embedding_mode == option.dynamic_embedding_mode) {
-        found = o;
-      }
-    }
-    if (found < 0) return std::nullopt;
-    index = found;
+    index = adopt(from, from.options[static_cast<std::size_t>(index)], to);
   }
   return result;
 }
@@ -54,10 +68,19 @@ class BalancedSearch {
 
   void take(const GivenOptions& given) { given_ = &given; }
 
+  Result<BalancedResult> run_reference() {
+    PLIMSOLL_RETURN_IF_ERROR(start());
+    return std::move(result_);
+  }
+
   Result<BalancedResult> run() {
     PLIMSOLL_RETURN_IF_ERROR(start());
     PlanningResult& planning = result_.planning;
     if (!planning.reservation || planning.enumeration.options.tables.empty()) {
+      return std::move(result_);
+    }
+    if (auto error = find_overdrawn_rank(planning.reservation->topology)) {
+      refuse(*std::move(error));
       return std::move(result_);
     }
     const bool is_wide = options_.max_column_blocks > 0 && given_ == nullptr;
@@ -72,23 +95,43 @@ class BalancedSearch {
   }
 
  private:
+  // Whatever the plan, a rank is over its capacity before a table is placed.
+  void refuse(Error error) {
+    PlanningResult& planning = result_.planning;
+    Outcome<ShardingPlan>& outcome = planning.outcome;
+    outcome.status = SolveStatus::kInfeasible;
+    outcome.certificate = {kNaN, std::nullopt, "reservations alone exceed the capacity of a rank"};
+    outcome.explanation = {};
+    outcome.explanation.binding = error.place;
+    outcome.explanation.lines.push_back(error.message);
+    std::erase_if(outcome.warnings, [](const Warning& warning) {
+      return warning.code == "plan_exceeds_capacity";  // of the reference's plan
+    });
+    planning.failure = std::move(error);
+    planning.rating = kNaN;
+    result_.times = {kNaN, kNaN, kNaN};
+    planning.provenance.stopped_at = write_stops(result_.stops);
+    record_balanced(options_, result_, planning.provenance.options);
+  }
+
   // The reference's run gives the reservation, the options and, often, a plan.
   Result<void> start() {
     PlanningProblem narrow = problem_;
     narrow.enumeration.max_column_blocks = 0;
-    RunContext context = share_clock(context_, .5);
-    context.progress = {};  // its ratings are no objective of ours
     PlanningResult prepared;
     if (given_ != nullptr) {
       prepared = given_->prepared;
     } else {
       PLIMSOLL_ASSIGN(prepared, prepare_like_torchrec(narrow, options_.reference, search_));
     }
+    reserve_time_to_answer();
     SearchOptions limits = reference_limits(prepared.enumeration.options.tables.size());
     if (prepared.reservation &&
         simple_bound(prepared.enumeration.options, prepared.reservation->topology).is_infeasible) {
       limits.effort = 0;  // it would find nothing
     }
+    RunContext context = share_clock(context_, .5);
+    context.progress = {};  // its ratings are no objective of ours
     PLIMSOLL_ASSIGN(result_.planning, search_like_torchrec(narrow, estimator(), std::move(prepared),
                                                            options_.reference, limits, context));
     PlanningResult& planning = result_.planning;
@@ -108,7 +151,17 @@ class BalancedSearch {
       reference_ = planning.best;
     }
     planning.outcome.plan.reset();
+    warnings_before_ = planning.outcome.warnings;
     return {};
+  }
+
+  // Making the plan and its certificate takes about as long as preparing did, and is not stopped.
+  void reserve_time_to_answer() {
+    if (!context_.deadline) return;
+    using Duration = std::chrono::steady_clock::duration;
+    const auto now = std::chrono::steady_clock::now();
+    const Duration left = *context_.deadline - now;
+    *context_.deadline -= std::clamp(Duration(left / 4), Duration::zero(), now - begin_);
   }
 
   SearchOptions reference_limits(std::size_t tables) const {
@@ -181,7 +234,7 @@ class BalancedSearch {
     BalancedOptions options = options_;
     SearchOptions search = search_;
     const std::int64_t effort = search.effort < 0 ? solve::kDefaultBalanceEffort : search.effort;
-    search.effort = static_cast<std::int64_t>(part * static_cast<double>(effort));
+    search.effort = saturated_cast(part * static_cast<double>(effort));
     if (keeps_rating()) options.bridge.rating_cap = result_.reference->rating;
     options.certifies = options_.certifies && is_last;
     const std::size_t num_done = std::min(result_.stops.size(), options_.stops.size());
@@ -205,6 +258,7 @@ class BalancedSearch {
     if (stop_ == StopReason::kFinished) stop_ = found.outcome.stop;
     outcome.stop = stop_;
     outcome.explanation = std::move(found.outcome.explanation);
+    outcome.warnings = warnings_before_;  // what holds of fewer widths need not hold of all
     for (Warning& warning : found.outcome.warnings) {
       if (std::find(outcome.warnings.begin(), outcome.warnings.end(), warning) ==
           outcome.warnings.end()) {
@@ -217,6 +271,27 @@ class BalancedSearch {
   bool keeps_rating() const {
     return options_.keeps_reference_rating && result_.is_reference_whole && result_.reference &&
            options_.bridge.objective == BalanceObjective::kTime;
+  }
+
+  // A plan worse than the reference's in every figure needs a reason, and names it.
+  void warn_of_better_reference() {
+    if (!best_ || !reference_ || !result_.reference) return;
+    const PlanTimes& ours = result_.times;
+    const PlanTimes& theirs = *result_.reference;
+    const auto is_worse = [](double a, double b) { return a > b * (1 + kWorse); };
+    if (!is_worse(ours.rating, theirs.rating) || !is_worse(ours.step, theirs.step) ||
+        !is_worse(ours.time, theirs.time)) {
+      return;
+    }
+    BridgeOptions rules = options_.bridge;
+    rules.keeps_hazards = result_.keeps_hazards;
+    result_.planning.outcome.warnings.insert(
+        result_.planning.outcome.warnings.begin(),
+        {"worse_than_reference", "",
+         fmt::format("worse than the reference's plan: rating {:.6g} > {:.6g} ms, step {:.6g} > "
+                     "{:.6g} ms, time {:.6g} > {:.6g} ms; the reference's plan {}",
+                     ours.rating, theirs.rating, ours.step, theirs.step, ours.time, theirs.time,
+                     why_not_taken(input(), rules, *reference_, *best_))});
   }
 
   void warn_of_reference() {
@@ -247,28 +322,45 @@ class BalancedSearch {
     if (!best_) {
       planning.rating = kNaN;
       result_.times = {kNaN, kNaN, kNaN};
-      const bool is_short = outcome.status == SolveStatus::kInfeasible;
-      planning.failure = Error{ErrorCode::kPlanner, "", "no plan was found",
-                               "loosen constraints, or give more ranks or memory",
-                               is_short ? "insufficient_storage" : "strict_constraints"};
+      const bool is_proved = outcome.status == SolveStatus::kInfeasible;
+      if (is_proved && options_.explains) explain();
+      const bool lacks_bytes = is_proved && (!options_.explains || outcome.explanation.missing > 0);
+      planning.failure =
+          Error{ErrorCode::kPlanner, "",
+                is_proved ? "no plan fits" : "no plan was found, and none is proved impossible",
+                "loosen constraints, or give more ranks or memory",
+                lacks_bytes ? "insufficient_storage" : "strict_constraints"};
       return;
     }
     planning.best = *best_;
     result_.times = plan_times(input(), options_.bridge.step_model, *best_);
+    warn_of_better_reference();
     planning.rating = result_.times.rating;
     outcome.plan = make_sharding_plan(planning.enumeration.options, *best_, problem_.model,
                                       problem_.topology, problem_.enumeration);
   }
 
+  void explain() {
+    NoPlanQuestion question;
+    question.problem = &problem_;
+    question.options = &options_;
+    question.input = input();
+    question.is_given = given_ != nullptr;
+    question.keeps_hazards = result_.keeps_hazards;
+    result_.causes = explain_no_plan(question, context_, result_.planning.outcome.explanation);
+  }
+
   const PlanningProblem& problem_;
   const BalancedOptions& options_;
   const SearchOptions& search_;
-  const RunContext& context_;
+  RunContext context_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   Estimator estimator_;
   const GivenOptions* given_ = nullptr;
   BalancedResult result_;
   StopReason stop_ = StopReason::kFinished;         // of the first that was stopped
   std::optional<PlacedProposal> best_, reference_;  // of the options at hand
+  std::vector<Warning> warnings_before_;            // of the searches of options
 };
 
 }  // namespace
@@ -286,20 +378,49 @@ Result<BalancedResult> plan_balanced(const PlanningProblem& problem, const Given
   return run.run();
 }
 
-Result<PlacementBridge> make_bounded_problem(const PlanningProblem& problem,
-                                             const BalancedOptions& options) {
+Result<BalancedResult> repeat_reference(const PlanningProblem& problem,
+                                        const BalancedOptions& options) {
+  const SearchOptions search;
+  const RunContext context;
+  return BalancedSearch(problem, options, search, context).run_reference();
+}
+
+Result<BalancedResult> repeat_reference(const PlanningProblem& problem, const GivenOptions& given,
+                                        const BalancedOptions& options) {
+  const SearchOptions search;
+  const RunContext context;
+  BalancedSearch run(problem, options, search, context);
+  run.take(given);
+  return run.run_reference();
+}
+
+Result<BoundedProblem> prepare_bounded_problem(const PlanningProblem& problem,
+                                               const BalancedOptions& options) {
   PLIMSOLL_RETURN_IF_ERROR(validate(problem.model));
-  PLIMSOLL_ASSIGN(const Reservation reservation,
+  BoundedProblem bounded;
+  PLIMSOLL_ASSIGN(bounded.reservation,
                   reserve(problem.cost_model, problem.reservation, problem.topology, problem.model,
                           problem.batch_size));
+  if (auto error = find_overdrawn_rank(bounded.reservation.topology)) {
+    return tl::unexpected<Error>(*std::move(error));
+  }
   const Estimator estimator(problem.cost_model, problem.topology, problem.mode);
   EnumerationOptions enumeration = problem.enumeration;
   enumeration.batch_size = problem.batch_size;
   enumeration.max_column_blocks = options.max_column_blocks;
-  PLIMSOLL_ASSIGN(const Enumeration options_of, enumerate(estimator, problem.model, enumeration));
-  return make_bounded_bridge(
-      {&options_of.options, &reservation.topology, &problem.model, &estimator, options_of.profiles},
-      options.bridge);
+  PLIMSOLL_ASSIGN(bounded.enumeration, enumerate(estimator, problem.model, enumeration));
+  if (bounded.enumeration.options.tables.empty()) return bounded;
+  PLIMSOLL_ASSIGN(bounded.bridge,
+                  make_bounded_bridge({&bounded.enumeration.options, &bounded.reservation.topology,
+                                       &problem.model, &estimator, bounded.enumeration.profiles},
+                                      options.bridge));
+  return bounded;
+}
+
+Result<PlacementBridge> make_bounded_problem(const PlanningProblem& problem,
+                                             const BalancedOptions& options) {
+  PLIMSOLL_ASSIGN(BoundedProblem bounded, prepare_bounded_problem(problem, options));
+  return std::move(bounded.bridge);
 }
 
 }  // namespace plimsoll::embedding

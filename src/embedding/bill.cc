@@ -3,6 +3,7 @@
 #include <array>
 #include <string_view>
 
+#include "plimsoll/core/checked.h"
 #include "plimsoll/embedding/planner.h"
 
 namespace plimsoll::embedding {
@@ -50,7 +51,7 @@ void add_shards(const std::vector<StorageParts>& ranks, Bill& bill) {
       bool is_any = false;
       for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
         bytes.push_back(ranks[rank].*part_of.*bytes_of);
-        total[rank] += bytes.back();
+        total[rank] = saturated_add(total[rank], bytes.back());
         is_any |= bytes.back() != 0;
       }
       if (is_any) bill.bytes[std::string(tier) + "_" + std::string(cause)] = std::move(bytes);
@@ -59,7 +60,9 @@ void add_shards(const std::vector<StorageParts>& ranks, Bill& bill) {
 }
 
 void add_reservation(const Topology& topology, const Reservation& reservation, Bill& bill) {
-  const auto sum = [](const std::optional<Storage>& s) { return s ? s->hbm + s->ddr : Bytes{0}; };
+  const auto sum = [](const std::optional<Storage>& s) {
+    return s ? saturated_add(s->hbm, s->ddr) : Bytes{0};
+  };
   const bool is_kjt_taken = reservation.options.kind != ReservationKind::kFixedPercentage &&
                             reservation.options.kind != ReservationKind::kFixedAbsolute;
   const Bytes dense = sum(reservation.dense);
@@ -69,7 +72,8 @@ void add_reservation(const Topology& topology, const Reservation& reservation, B
   bill.bytes["kjt"].assign(world_size, kjt);
   for (std::size_t rank = 0; rank < world_size; ++rank) {
     const Storage taken = topology.devices[rank] - reservation.topology.devices[rank];
-    bill.bytes["reserve"].push_back(taken.hbm + taken.ddr - dense - kjt);
+    const Bytes bytes = saturated_add(taken.hbm, taken.ddr);
+    bill.bytes["reserve"].push_back(saturated_subtract(saturated_subtract(bytes, dense), kjt));
   }
 }
 

@@ -79,6 +79,7 @@ class ProgramProposer final : public Proposer {
   Result<void> load(const SearchSpace& space) override {
     // A quirk of the reference: `is_solved_` stays as it was, so a used instance proposes nothing.
     options_ = space.options;
+    context_ = space.context != nullptr ? *space.context : RunContext{};
     trails_ = {};
     current_ = -1;
     order_options();
@@ -111,10 +112,13 @@ class ProgramProposer final : public Proposer {
     if (feedback.storage_constraint == nullptr) {
       return fail(ErrorCode::kUsage, program_.name, "feedback without a storage constraint");
     }
-    PLIMSOLL_ASSIGN(trails_, program_.solve(*options_, tables_, *feedback.storage_constraint));
+    PLIMSOLL_ASSIGN(trails_,
+                    program_.solve(*options_, tables_, *feedback.storage_constraint, context_));
     if (!trails_.ends.empty()) current_ = 0;
     return {};
   }
+
+  bool is_cut() const override { return trails_.is_cut; }
 
  private:
   // Tables come in the order in which their first option appears among all options, sorted.
@@ -144,6 +148,7 @@ class ProgramProposer final : public Proposer {
 
   DynamicProgram program_;
   const OptionSet* options_ = nullptr;
+  RunContext context_;
   OptionsByTable tables_;
   bool is_solved_ = false;
   Trails trails_;
@@ -153,11 +158,19 @@ class ProgramProposer final : public Proposer {
 
 }  // namespace
 
-Trails solve_binned(std::span<const std::vector<BinnedOption>> tables, std::int64_t num_bins) {
+Trails cut_trails() {
+  Trails trails;
+  trails.is_cut = true;
+  return trails;
+}
+
+Trails solve_binned(std::span<const std::vector<BinnedOption>> tables, std::int64_t num_bins,
+                    const RunContext& context) {
   Trails trails;
   std::vector<Cell> cells(static_cast<std::size_t>(num_bins));
   States states{{0.0}, {0.0}};
   for (const std::vector<BinnedOption>& options : tables) {
+    if (context.is_cancelled() || context.is_past_deadline()) return cut_trails();
     extend(states, options, cells);
     trails.layers.push_back(collect(cells, states));
   }

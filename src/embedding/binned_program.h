@@ -28,7 +28,11 @@ struct TrailStep {
 struct Trails {
   std::vector<std::vector<TrailStep>> layers;  // [tables][states]
   std::vector<std::int32_t> ends;              // states of the last layer, in proposing order
+  bool is_cut = false;                         // by the context; then there are no ends
 };
+
+// What is left of a program that the context ended.
+Trails cut_trails();
 
 // One option as the one-axis program sees it. Infinite memory: not to be chosen.
 struct BinnedOption {
@@ -38,7 +42,8 @@ struct BinnedOption {
 
 // The best sum of perf for every bin of total memory, one option per table; the ends come with the
 // highest bin first. Precondition: num_bins >= 1, and fits in 32 bits; memory is not negative.
-Trails solve_binned(std::span<const std::vector<BinnedOption>> tables, std::int64_t num_bins);
+Trails solve_binned(std::span<const std::vector<BinnedOption>> tables, std::int64_t num_bins,
+                    const RunContext& context);
 
 // Options by table, in the proposer's order.
 using OptionsByTable = std::vector<std::vector<std::int32_t>>;
@@ -47,7 +52,8 @@ struct DynamicProgram {
   std::string name;
   // Tables and their options are ordered by this, ascending.
   std::function<Bytes(const Storage& total)> sort_key;
-  std::function<Result<Trails>(const OptionSet&, const OptionsByTable&, const topology::Topology&)>
+  std::function<Result<Trails>(const OptionSet&, const OptionsByTable&, const topology::Topology&,
+                               const RunContext&)>
       solve;
 };
 

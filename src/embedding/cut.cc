@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plimsoll/core/checked.h"
 #include "plimsoll/embedding/enumerator.h"
 
 namespace plimsoll::embedding {
@@ -35,7 +36,8 @@ class RowRuns {
       run.row_stride = rows;
       runs_.push_back(run);
     }
-    next_row_ += count * rows;
+    // Replicas all begin at row 0; how far they would reach below one another is not used.
+    next_row_ = saturated_add(next_row_, saturated_multiply(count, rows));
   }
 
  private:
@@ -92,6 +94,18 @@ std::vector<Bytes> custom_caps(const Topology& topology) {
     for (const Storage& device : topology.devices) caps.push_back(device.hbm);
   }
   return caps;
+}
+
+// The least divisor of `number` that is at least `least`; both > 0, least <= number. Beyond the
+// root divisors are the number over small ones: O(sqrt(number)) time.
+std::int64_t least_divisor(std::int64_t number, std::int64_t least) {
+  std::int64_t divisor = least;
+  for (; divisor <= number / divisor; ++divisor) {
+    if (number % divisor == 0) return divisor;
+  }
+  std::int64_t part = number / divisor;
+  while (number % part != 0) --part;
+  return number / part;
 }
 
 Result<void> cut_row_wise(const CostModel& cost_model, const Topology& topology, std::int64_t rows,
@@ -155,10 +169,8 @@ Result<std::optional<std::int64_t>> find_num_buckets(const CostModel& cost_model
 std::int64_t column_width(std::int64_t columns, std::optional<std::int64_t> min_partition) {
   const std::int64_t smallest =
       min_partition && *min_partition != 0 ? *min_partition : kMinColumnWidth;
-  for (std::int64_t width = smallest; width < columns; ++width) {
-    if (columns % width == 0 && width % 4 == 0) return width;
-  }
-  return columns;
+  if (columns % 4 != 0 || smallest >= columns) return columns;
+  return 4 * least_divisor(columns / 4, (smallest + 3) / 4);
 }
 
 Result<Cut> cut_table(const CostModel& cost_model, const Topology& topology, ShardingType type,

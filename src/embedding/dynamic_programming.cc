@@ -16,7 +16,8 @@ namespace plimsoll::embedding {
 namespace {
 
 Result<Trails> solve(const OptionSet& options, const OptionsByTable& tables,
-                     const topology::Topology& topology, std::int64_t bins_per_device) {
+                     const topology::Topology& topology, const RunContext& context,
+                     std::int64_t bins_per_device) {
   if (tables.empty()) {
     return fail(ErrorCode::kValue, "", "max() arg is an empty sequence");
   }
@@ -30,7 +31,7 @@ Result<Trails> solve(const OptionSet& options, const OptionsByTable& tables,
           {static_cast<double>(shards.total_storage().hbm) / size, shards.total_perf()});
     }
   }
-  return solve_binned(binned, num_bins);
+  return solve_binned(binned, num_bins, context);
 }
 
 }  // namespace
@@ -41,8 +42,8 @@ std::unique_ptr<Proposer> make_dynamic_programming_proposer(std::int64_t hbm_bin
        .sort_key = [](const Storage& total) { return total.hbm; },
        .solve =
            [hbm_bins_per_device](const OptionSet& options, const OptionsByTable& tables,
-                                 const topology::Topology& topology) {
-             return solve(options, tables, topology, hbm_bins_per_device);
+                                 const topology::Topology& topology, const RunContext& context) {
+             return solve(options, tables, topology, context, hbm_bins_per_device);
            }});
 }
 

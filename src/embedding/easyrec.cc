@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "plimsoll/core/checked.h"
 #include "plimsoll/embedding/sharder.h"
 #include "plimsoll/topology/presets.h"
 
@@ -23,6 +24,9 @@ Result<void> read_number(const EnvironmentLookup& environment, std::string_view 
               std::string(remedy));
 }
 
+// What stops at the end of 64 bits is refused by the reservation.
+void add_bytes(Bytes& sum, Bytes bytes) { sum = saturated_add(sum, bytes); }
+
 // The sharders whose printed form contains "EmbeddingCollection" are no good without CUDA. What
 // they leave is dense.
 void drop_unsharded_modules(Model& model) {
@@ -32,11 +36,11 @@ void drop_unsharded_modules(Model& model) {
       kept.push_back(std::move(module));
       continue;
     }
-    model.dense_parameter_bytes += module.dense_parameter_bytes;
-    model.dense_buffer_bytes += module.dense_buffer_bytes;
+    add_bytes(model.dense_parameter_bytes, module.dense_parameter_bytes);
+    add_bytes(model.dense_buffer_bytes, module.dense_buffer_bytes);
     for (const Table& table : module.tables) {
       if (const auto shape = table_shape(module, table)) {
-        model.dense_parameter_bytes += shape->bytes;
+        add_bytes(model.dense_parameter_bytes, shape->bytes);
       }
     }
   }
@@ -100,7 +104,7 @@ Result<EasyRecPlanner> make_easyrec_planner(const EasyRecSetup& setup,
   const int local_size =
       spec.local_world_size.value_or(0) > 0 ? *spec.local_world_size : spec.world_size;
   if (setup.host_memory && local_size > 0) {
-    spec.ddr_cap = static_cast<Bytes>(static_cast<double>(*setup.host_memory) / local_size);
+    spec.ddr_cap = saturated_cast(static_cast<double>(*setup.host_memory) / local_size);
     spec.ddr_caps.clear();
   }
   PLIMSOLL_RETURN_IF_ERROR(topology::apply_easyrec_overrides(environment, spec));

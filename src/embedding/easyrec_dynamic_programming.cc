@@ -23,14 +23,16 @@
 #include <utility>
 
 #include "embedding/binned_program.h"
+#include "plimsoll/core/checked.h"
 
 namespace plimsoll::embedding {
 namespace {
 
 // Forms 1 and 2.
 Result<Trails> solve_one_axis(const OptionSet& options, const OptionsByTable& tables,
-                              const topology::Topology& topology, Bytes Storage::*axis,
-                              std::int64_t bins_per_device, bool drops_large_shards) {
+                              const topology::Topology& topology, const RunContext& context,
+                              Bytes Storage::*axis, std::int64_t bins_per_device,
+                              bool drops_large_shards) {
   if (tables.empty()) {
     return fail(ErrorCode::kValue, "", "max() arg is an empty sequence");
   }
@@ -49,7 +51,7 @@ Result<Trails> solve_one_axis(const OptionSet& options, const OptionsByTable& ta
       entry = {static_cast<double>(shards.total_storage().*axis) / size, shards.total_perf()};
     }
   }
-  return solve_binned(binned, num_bins);
+  return solve_binned(binned, num_bins, context);
 }
 
 // Single precision counts bins exactly up to here.
@@ -173,7 +175,7 @@ Bytes largest_host_ddr(const topology::Topology& topology) {
   for (std::size_t first = 0; first < topology.devices.size(); first += per_host) {
     Bytes host = 0;
     for (std::size_t i = first; i < std::min(first + per_host, topology.devices.size()); ++i) {
-      host += topology.devices[i].ddr;
+      host = saturated_add(host, topology.devices[i].ddr);
     }
     largest = std::max(largest, host);
   }
@@ -200,8 +202,8 @@ Result<Axis> make_axis(Bytes total, std::int64_t bins_per_device,
 }
 
 Result<Trails> solve_two_axes(const OptionSet& options, const OptionsByTable& tables,
-                              const topology::Topology& topology, std::int64_t hbm_bins_per_device,
-                              std::int64_t ddr_bins_per_device) {
+                              const topology::Topology& topology, const RunContext& context,
+                              std::int64_t hbm_bins_per_device, std::int64_t ddr_bins_per_device) {
   const Storage total = topology.total_storage();
   PLIMSOLL_ASSIGN(const Axis hbm, make_axis(total.hbm, hbm_bins_per_device, topology));
   PLIMSOLL_ASSIGN(const Axis ddr, make_axis(total.ddr, ddr_bins_per_device, topology));
@@ -217,6 +219,7 @@ Result<Trails> solve_two_axes(const OptionSet& options, const OptionsByTable& ta
   before.states.push_back({});
   before.rows.push_back({0, 1, 0, 0});
   for (const std::vector<std::int32_t>& table : tables) {
+    if (context.is_cancelled() || context.is_past_deadline()) return cut_trails();
     std::vector<Option2d> kept;
     for (std::size_t j = 0; j < table.size(); ++j) {
       const ShardRuns shards = options.shards(table[j]);
@@ -243,10 +246,10 @@ std::unique_ptr<Proposer> make_easyrec_dynamic_programming_proposer(
   DynamicProgram program;
   if (options.form == EasyRecForm::kV3) {
     program.name = "easyrec_dynamic_programming_v3";
-    program.sort_key = [](const Storage& total) { return total.hbm + total.ddr; };
+    program.sort_key = [](const Storage& total) { return saturated_add(total.hbm, total.ddr); };
     program.solve = [options](const OptionSet& set, const OptionsByTable& tables,
-                              const topology::Topology& topology) {
-      return solve_two_axes(set, tables, topology, options.hbm_bins_per_device,
+                              const topology::Topology& topology, const RunContext& context) {
+      return solve_two_axes(set, tables, topology, context, options.hbm_bins_per_device,
                             options.ddr_bins_per_device);
     };
     return make_program_proposer(std::move(program));
@@ -256,10 +259,10 @@ std::unique_ptr<Proposer> make_easyrec_dynamic_programming_proposer(
   program.name =
       drops_large_shards ? "easyrec_dynamic_programming_v2" : "easyrec_dynamic_programming_v1";
   program.sort_key = [axis](const Storage& total) { return total.*axis; };
-  program.solve = [options, axis, drops_large_shards](const OptionSet& set,
-                                                      const OptionsByTable& tables,
-                                                      const topology::Topology& topology) {
-    return solve_one_axis(set, tables, topology, axis, options.hbm_bins_per_device,
+  program.solve = [options, axis, drops_large_shards](
+                      const OptionSet& set, const OptionsByTable& tables,
+                      const topology::Topology& topology, const RunContext& context) {
+    return solve_one_axis(set, tables, topology, context, axis, options.hbm_bins_per_device,
                           drops_large_shards);
   };
   return make_program_proposer(std::move(program));

@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <optional>
 
+#include "plimsoll/core/checked.h"
 #include "plimsoll/embedding/luus_jaakola.h"
 #include "plimsoll/embedding/proposer.h"
 
@@ -65,7 +66,8 @@ class EmbeddingOffloadScaleupProposer final : public Proposer {
     const Bytes used = total_hbm(feedback.plan->options);
     if (!search_) {
       if (!feedback.partitionable || feedback.storage_constraint == nullptr) return {};
-      const Bytes available = feedback.storage_constraint->total_storage().hbm - used;
+      const Bytes available =
+          saturated_subtract(feedback.storage_constraint->total_storage().hbm, used);
       PLIMSOLL_ASSIGN(const Bytes ceiling, hbm_ceiling(feedback.plan->options));
       const auto budget = static_cast<double>(std::min(available, ceiling - used));
       search_.emplace(0.0, budget, kIterations, 42, feedback.perf_rating);
@@ -105,7 +107,7 @@ class EmbeddingOffloadScaleupProposer final : public Proposer {
 
   Bytes total_hbm(const Proposal& proposal) const {
     Bytes total = 0;
-    for (const std::int32_t index : proposal) total += hbm(index);
+    for (const std::int32_t index : proposal) total = saturated_add(total, hbm(index));
     return total;
   }
 
@@ -124,7 +126,7 @@ class EmbeddingOffloadScaleupProposer final : public Proposer {
       PLIMSOLL_ASSIGN(const Storage storage,
                       space_.estimator->shard_storage(changed, option(index).sharding_type, kernel,
                                                       run.rows, run.columns));
-      total += storage.hbm * run.count * shards.column_blocks;
+      total = saturated_add(total, storage.times(run.count).times(shards.column_blocks).hbm);
     }
     return total;
   }
@@ -157,9 +159,9 @@ class EmbeddingOffloadScaleupProposer final : public Proposer {
     for (const std::int32_t index : plan) {
       if (is_scalable(index)) {
         PLIMSOLL_ASSIGN(const Bytes whole, hbm_if(index, ComputeKernel::kFused, std::nullopt));
-        total += whole;
+        total = saturated_add(total, whole);
       } else {
-        total += hbm(index);
+        total = saturated_add(total, hbm(index));
       }
     }
     return total;

@@ -251,6 +251,9 @@ Result<Enumeration> enumerate(const Estimator& estimator, const Model& model,
   result.options.local_world_size = topology.local_world_size;
   result.options.group_size = topology.group_size();
   result.options.rank_speeds = topology.device_speeds;
+  const CostModel& release = estimator.cost_model();
+  result.options.key_value_columns_on_distinct_ranks = release.key_value_columns_on_distinct_ranks;
+  result.options.buckets = release.buckets;
   for (const int module : visit_order(model, options.breadth_first)) {
     const Module& owner = model.modules[static_cast<std::size_t>(module)];
     for (const int table : table_order(owner)) {

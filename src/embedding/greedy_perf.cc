@@ -118,14 +118,16 @@ class GreedyPerf : public Partitioner {
       everywhere += first.perf;
     }
     if (!has_any) return std::nullopt;
+    // Up to the first rank that lacks room all sums are exact: each prefix fits in a room.
     Storage used;
-    bool fits = true;
     for (int rank = 0; rank < world_size_; ++rank) {
       used += used_[static_cast<std::size_t>(rank)];
-      fits = fits && used.fits_in(room(rank));
-      room(rank) -= used;
+      if (!used.fits_in(room(rank))) return find_uniform_failure();
+      used_[static_cast<std::size_t>(rank)] = used;
     }
-    if (!fits) return find_uniform_failure();
+    for (int rank = 0; rank < world_size_; ++rank) {
+      room(rank) -= used_[static_cast<std::size_t>(rank)];
+    }
     if (is_equal) {
       load_.assign(load_.size(), everywhere);
     } else {
@@ -146,13 +148,8 @@ class GreedyPerf : public Partitioner {
   }
 
   // Replays the uniform options one by one to name the first shard that does not fit. room_ holds
-  // what is left after all of them.
+  // what there is before all of them.
   PartitionFailure find_uniform_failure() {
-    Storage used;
-    for (int rank = 0; rank < world_size_; ++rank) {
-      used += used_[static_cast<std::size_t>(rank)];
-      room(rank) += used;
-    }
     for (std::size_t p = 0; p < proposal_->size(); ++p) {
       const auto position = static_cast<std::int32_t>(p);
       if (option_at(position).partition_by != PartitionBy::kUniform) continue;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "plimsoll/core/checked.h"
 #include "plimsoll/embedding/partitioner.h"
 #include "plimsoll/embedding/perf_model.h"
 
@@ -37,16 +38,16 @@ class MemoryBalanced : public Partitioner {
     Bytes largest = 0;
     for (const std::int32_t option : proposal) {
       const ShardRuns shards = options.shards(option);
-      total += shards.total_storage().hbm;
+      total = saturated_add(total, shards.total_storage().hbm);
       largest = std::max(largest, shards.max_storage().hbm);
     }
-    const auto mean = static_cast<Bytes>(static_cast<double>(total) /
-                                         static_cast<double>(storage_constraint.world_size));
+    const Bytes mean = saturated_cast(static_cast<double>(total) /
+                                      static_cast<double>(storage_constraint.world_size));
     Bytes lowest = std::max(mean, largest);
     PlacedProposal candidate;
-    for (int search = 0; search < config_.max_search_count && lowest + kSearchGranularity < highest;
+    for (int search = 0; search < config_.max_search_count && highest - lowest > kSearchGranularity;
          ++search) {
-      const Bytes cap = (highest + lowest) / 2;
+      const Bytes cap = lowest + (highest - lowest) / 2;
       const bool is_placed = !place(options, proposal, storage_constraint, cap, candidate);
       if (is_placed &&
           rate(PerfModelKind::kPerf, options, candidate) <= rating * (1 + config_.tolerance)) {

@@ -59,14 +59,14 @@ Result<PackedWidth> packed_width(const Table& table) {
 
 Result<TableShape> make_shape(std::int64_t rows, std::int64_t columns, int element_size,
                               int elements_per_byte) {
-  const Int128 bytes = Int128{rows} * columns * element_size / elements_per_byte;
+  const Int128 elements = Int128{rows} * columns * element_size;  // bytes but for sub-byte types
   // Quantised modules add 4 bytes a row; leave room for them.
-  if (bytes > kMaxBytes - Int128{rows} * 4) {
+  if (elements > kMaxBytes - Int128{rows} * 4) {
     return fail(ErrorCode::kOverflow, "num_embeddings",
                 fmt::format("{} rows of {} columns do not fit in 2^63 - 1 bytes", rows, columns),
                 "give fewer rows or columns");
   }
-  return TableShape{rows, columns, element_size, static_cast<Bytes>(bytes)};
+  return TableShape{rows, columns, element_size, static_cast<Bytes>(elements / elements_per_byte)};
 }
 
 // A node of the module tree; the root has index 0.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "plimsoll/core/checked.h"
+
 namespace plimsoll::embedding {
 namespace {
 
@@ -12,7 +14,7 @@ using solve::TierBytes;
 using solve::UnitChoice;
 
 TierBytes operator+(TierBytes a, const TierBytes& b) {
-  for (std::size_t t = 0; t < a.size(); ++t) a[t] += b[t];
+  for (std::size_t t = 0; t < a.size(); ++t) a[t] = saturated_add(a[t], b[t]);
   return a;
 }
 
@@ -75,7 +77,9 @@ std::vector<PieceRun> spread_over_host(const PieceRun& shard, std::int64_t num_s
     if (count == 0) return;
     PieceRun run{count, shard.load, {}};
     for (double& load : run.load) load *= static_cast<double>(shards);
-    for (std::size_t t = 0; t < run.bytes.size(); ++t) run.bytes[t] = shard.bytes[t] * shards;
+    for (std::size_t t = 0; t < run.bytes.size(); ++t) {
+      run.bytes[t] = saturated_multiply(shard.bytes[t], shards);
+    }
     runs.push_back(std::move(run));
   };
   const std::int64_t all = num_shards / ranks;
@@ -157,11 +161,14 @@ std::vector<Candidate> OptionChoices::choices_of(const TableOptions& table, bool
 void OptionChoices::add_columns(const Option& option, const Candidate& whole, bool is_alone,
                                 std::vector<Candidate>& candidates) {
   const int ranks = problem_.ranks_per_host;
-  if (is_alone && (is_one_host() || settings_.is_for_bound)) {
+  // A rule that forbids a rank forbids blocks of its host, but not a single column beside it.
+  const bool has_rules = !settings_.allowed_ranks.empty() || !settings_.forbidden_ranks.empty();
+  const bool is_single = has_rules && option.column_blocks == 1;
+  if (is_alone && (is_one_host() || settings_.is_for_bound || is_single)) {
     candidates.push_back(whole);
     return;
   }
-  is_tighter_ |= option.column_blocks > 1;
+  is_tighter_ |= option.column_blocks > 1 || !is_alone;  // then from the first rank on
   const bool is_even = option.column_blocks % ranks == 0;
   for (int first = 0; first < (is_alone && !is_even ? ranks : 1); ++first) {
     Candidate& candidate = candidates.emplace_back(whole);
@@ -179,6 +186,7 @@ UnitChoice OptionChoices::choice_of(const TableOptions& table, const Option& opt
     case ShardingType::kColumnWise:
     case ShardingType::kTableColumnWise:
       for (PieceRun& run : choice.runs) run.count *= option.column_blocks;
+      choice.distinct_ranks = options_.wants_distinct_ranks(option);
       break;
     case ShardingType::kTableRowWise:
     case ShardingType::kGridShard:
@@ -205,6 +213,7 @@ bool OptionChoices::has_columns_like(const TableOptions& table, const Option& ho
         option.sharding_type == ShardingType::kColumnWise &&
         option.compute_kernel == host_columns.compute_kernel &&
         option.column_blocks == host_columns.column_blocks &&
+        !options_.wants_distinct_ranks(option) &&
         is_no_heavier(loads_.runs_of(option), loads_.runs_of(host_columns))) {
       return true;
     }
@@ -215,7 +224,7 @@ bool OptionChoices::has_columns_like(const TableOptions& table, const Option& ho
 bool OptionChoices::has_host_columns(const TableOptions& table) const {
   for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
     const Option& option = options_.options[static_cast<std::size_t>(o)];
-    if (!is_left_out_[static_cast<std::size_t>(o)] && option.column_blocks > 1 &&
+    if (!is_left_out_[static_cast<std::size_t>(o)] &&
         option.sharding_type == ShardingType::kTableColumnWise) {
       return true;
     }

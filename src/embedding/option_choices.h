@@ -32,7 +32,7 @@ class OptionChoices {
 
   // `is_alone`: the table is a unit.
   std::vector<Candidate> choices_of(const TableOptions& table, bool is_alone);
-  // Several column shards that must stand on one host?
+  // Column shards, one or several, that stand on any ranks of one host?
   bool has_host_columns(const TableOptions& table) const;
   // Some columns were placed in fewer ways than there are.
   bool is_tighter() const { return is_tighter_; }

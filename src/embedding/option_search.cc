@@ -3,17 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "embedding/option_hazards.h"
+#include "embedding/plan_faults.h"
 #include "plimsoll/core/clock_share.h"
 #include "plimsoll/embedding/balanced_search.h"
 #include "plimsoll/solve/balanced_placement.h"
 #include "plimsoll/solve/bound_placement.h"
 #include "plimsoll/solve/effort_clock.h"
-#include "plimsoll/solve/explain_infeasible.h"
 #include "plimsoll/solve/verify_bound.h"
 
 namespace plimsoll::embedding {
@@ -24,29 +26,12 @@ constexpr double kRatingSlack = 1e-9;  // relative; a cap counts in whole units
 constexpr double kBoundSlack = 1e-9;   // relative; what bound_placement promises
 // For a plan of least rating or step, from which the search for another objective starts.
 constexpr std::int64_t kLateEffort = 200000;
-constexpr int kStartShare = 10;           // one in so many of the effort
-constexpr double kStartClockShare = .25;  // of the clock
+constexpr std::chrono::milliseconds kLateness(100);
+constexpr int kStartShare = 10;             // one in so many of the effort
+constexpr double kStartClockShare = .25;    // of the clock
+constexpr std::size_t kMaxReductions = 32;  // searches for plans of fewer hazards
 
 constexpr const char* kTiers[] = {"hbm", "ddr", "ssd"};
-
-// Names tiers and tables as people do.
-void use_names(std::string& text) {
-  const std::size_t quote = text.find(" '");
-  if (text.starts_with("unit ") && quote != std::string::npos) {
-    text.replace(0, quote, "table");
-    text.erase(std::remove(text.begin(), text.end(), '\''), text.end());
-  }
-  for (int tier = 0; tier < solve::kNumTiers; ++tier) {
-    const std::string number = fmt::format("tier {}", tier);
-    const std::size_t at = text.find(number);
-    if (at != std::string::npos) text.replace(at, number.size(), kTiers[tier]);
-  }
-}
-
-void use_names(Explanation& explanation) {
-  use_names(explanation.binding);
-  for (std::string& line : explanation.lines) use_names(line);
-}
 
 // The weights under which all tables need more than all ranks have, of the first kind of ranks.
 std::string weights_text(const solve::PlacementBound& bound) {
@@ -77,19 +62,15 @@ class OptionSearch {
         settings_(options.bridge),
         search_(search),
         context_(context),
-        starts_(starts) {}
+        starts_(starts),
+        hazards_(find_option_hazards(*input.options, *input.room, model())) {}
 
   Result<OptionSearchResult> run() {
     PLIMSOLL_RETURN_IF_ERROR(search_all());
+    if (!has_plan()) prefer_starts();
     if (!has_plan() && options_.may_keep_hazards && bridge_.leaves_hazards_out &&
         stop_ == StopReason::kFinished) {
-      warn({"hazard_unavoidable", "",
-            result_.outcome.status == SolveStatus::kInfeasible
-                ? "no plan without hazards fits; all options are kept"
-                : "no plan without hazards was found; all options are kept"});
-      settings_ = options_.bridge;
-      settings_.keeps_hazards = true;
-      PLIMSOLL_RETURN_IF_ERROR(search_all());
+      PLIMSOLL_RETURN_IF_ERROR(search_all_options());
     }
     if (result_.outcome.status == SolveStatus::kLimit && stop_ != StopReason::kFinished) {
       PLIMSOLL_RETURN_IF_ERROR(construct_late());
@@ -98,10 +79,16 @@ class OptionSearch {
     prefer_starts();
     PLIMSOLL_RETURN_IF_ERROR(certify());
     finish();
+    warn_of_rating();
     return std::move(result_);
   }
 
  private:
+  const Model& model() const {
+    static const Model kNone;
+    return input_.model != nullptr ? *input_.model : kNone;
+  }
+
   Result<void> search_all() {
     if (settings_.objective != BalanceObjective::kRating) {
       PLIMSOLL_RETURN_IF_ERROR(start_from_least(BalanceObjective::kRating));
@@ -178,10 +165,12 @@ class OptionSearch {
     solve::BalanceOptions balance;
     for (const PlacedProposal& plan : starts_) {
       auto placements = find_placements(bridge_, *input_.options, plan);
+      has_lost_start_ |= !placements;
       if (placements) balance.starts.push_back(*std::move(placements));
     }
     balance.stop_at = next_stop();
     balance.soft_tier = bridge_.rating_tier;
+    balance.explains = false;
     RunContext context = clock;
     if (context.progress) {  // effort goes on counting where the last search ended
       context.progress = [&](const Progress& progress) {
@@ -200,8 +189,6 @@ class OptionSearch {
     outcome = empty_outcome();
     outcome.status = found.outcome.status;
     outcome.certificate = found.outcome.certificate;
-    outcome.explanation = found.outcome.explanation;
-    use_names(outcome.explanation);
     // By the clock, a cancel, or where they came in an earlier run.
     const bool is_cut = found.outcome.stop != StopReason::kFinished;
     if (stop_ == StopReason::kFinished) stop_ = found.outcome.stop;
@@ -229,8 +216,8 @@ class OptionSearch {
     outcome.status = has_plan() ? SolveStatus::kFeasible : SolveStatus::kLimit;
   }
 
-  // A plan late is better than none: what constructions for the rating, the simplest objective,
-  // find at once, whatever the clock says.
+  // A plan a little late is better than none: what constructions for the rating, the simplest
+  // objective, find at once.
   Result<void> construct_late() {
     PLIMSOLL_ASSIGN(const PlacementBridge bridge,
                     make_placement_bridge(input_, least(BalanceObjective::kRating)));
@@ -239,10 +226,13 @@ class OptionSearch {
     balance.uses_annealing = balance.uses_exchanges = false;
     SearchOptions search = search_;
     search.effort = kLateEffort;
+    balance.stop_at = next_stop();
     RunContext context;
     context.cancel = context_.cancel;
+    context.deadline = std::chrono::steady_clock::now() + kLateness;
     const solve::BalanceOutcome found = solve::balance(bridge.problem, balance, search, context);
     result_.effort += found.effort;
+    result_.stops.push_back(found.outcome.stop != StopReason::kFinished ? found.effort : -1);
     if (!found.outcome.plan) return {};
     result_.outcome.plan = to_proposal(bridge, *input_.options, *found.outcome.plan);
     result_.outcome.status = SolveStatus::kFeasible;
@@ -282,6 +272,21 @@ class OptionSearch {
     return times_of(plan).rating <= *settings_.rating_cap * (1 + kRatingSlack);
   }
 
+  // The cap that the caller wants, though it may be dropped by now.
+  bool keeps_wanted_cap(const PlanTimes& times) const {
+    const std::optional<double>& cap = options_.bridge.rating_cap;
+    return !cap || times.rating <= *cap * (1 + kRatingSlack);
+  }
+
+  void warn_of_rating() {
+    if (!has_plan() || !options_.bridge.rating_cap) return;
+    if (keeps_wanted_cap(times_of(*result_.outcome.plan))) return;
+    warn({"rating_cap_dropped", "",
+          fmt::format("no plan of as few hazards that keeps all rules was found that rates at most "
+                      "{:.6g} ms, as the reference's does",
+                      *options_.bridge.rating_cap)});
+  }
+
   // One barrier is easier than several, and a plan of small rating is seldom bad in time; under a
   // cap near the least rating there is, it may be the only plan that leaves room to move.
   Result<void> start_from_least(BalanceObjective objective) {
@@ -298,6 +303,7 @@ class OptionSearch {
     if (!is_bridged_) return {};
     if (bridge_.rating_tier < 0) return keep_rating_by_choice();
     result_.rating_cap = settings_.rating_cap;
+    if (!has_plan()) prefer_starts();
     if (has_plan()) return {};
     if (result_.outcome.status != SolveStatus::kInfeasible) {
       PLIMSOLL_RETURN_IF_ERROR(search_once(least(BalanceObjective::kRating)));
@@ -306,10 +312,6 @@ class OptionSearch {
         return search_once(settings_);
       }
     }
-    warn({"rating_cap_dropped", "",
-          fmt::format("no plan without hazards was found that rates at most {:.6g} ms, as the "
-                      "reference's does",
-                      *settings_.rating_cap)});
     settings_.rating_cap.reset();
     result_.rating_cap.reset();
     return search_once(settings_);
@@ -340,46 +342,220 @@ class OptionSearch {
       if (!keeps_cap(plan)) continue;
       if (best == nullptr || times_of(plan).time < times_of(*best).time) best = &plan;
     }
-    if (best != nullptr) {
-      result_.outcome.plan = *best;
-      return {};
-    }
-    warn({"rating_cap_dropped", "", "no plan was found that rates as well as the reference's"});
+    if (best != nullptr) result_.outcome.plan = *best;
     return {};
   }
 
-  bool has_rules() const {
-    return !settings_.allowed_ranks.empty() || !settings_.forbidden_ranks.empty() ||
-           !settings_.together.empty() || !settings_.apart.empty() || settings_.max_hbm ||
-           settings_.pools_ddr;
+  std::vector<TableHazard> hazards_of(const PlacedProposal& plan) const {
+    return find_plan_hazards(*input_.options, *input_.room, model(), plan.options);
   }
 
-  // Starts that hold no hazard, where there are no rules that they do not know.
-  std::vector<PlacedProposal> allowed_starts() const {
-    if (has_rules()) return {};
-    if (settings_.keeps_hazards) return starts_;
-    const OptionHazards hazards = find_option_hazards(
-        *input_.options, *input_.room, input_.model != nullptr ? *input_.model : Model{});
+  // What plans are compared by first.
+  std::int64_t num_hazards(const PlacedProposal& plan) const {
+    return options_.bridge.keeps_hazards ? 0 : std::ssize(hazards_of(plan));
+  }
+
+  // What plans are compared by.
+  struct Judged {
+    std::int64_t num_hazards = 0;
+    PlanTimes times;
+    bool is_legal = true;  // fits and keeps the rules
+  };
+
+  Judged judge(const PlacedProposal& plan) const { return {num_hazards(plan), times_of(plan)}; }
+
+  const Judged& judge_start(std::size_t s) {
+    while (judged_starts_.size() <= s) {
+      const PlacedProposal& plan = starts_[judged_starts_.size()];
+      judged_starts_.push_back(judge(plan));
+      judged_starts_.back().is_legal = !find_plan_fault(input_, settings_, plan);
+    }
+    return judged_starts_[s];
+  }
+
+  // Of the fewest hazards, unless all options are searched.
+  bool is_allowed_start(std::size_t s) {
+    const Judged& start = judge_start(s);
+    return start.is_legal && (settings_.keeps_hazards || start.num_hazards <= hazards_.least());
+  }
+
+  std::vector<PlacedProposal> allowed_starts() {
     std::vector<PlacedProposal> plans;
-    for (const PlacedProposal& plan : starts_) {
-      if (!holds_hazard(hazards, plan.options)) plans.push_back(plan);
+    for (std::size_t s = 0; s < starts_.size(); ++s) {
+      if (is_allowed_start(s)) plans.push_back(starts_[s]);
     }
     return plans;
   }
 
-  // The search did not see all plans: a start may be better.
-  void prefer_starts() {
-    if (!bridge_.is_tighter) return;
-    Outcome<PlacedProposal>& outcome = result_.outcome;
-    const auto value = [this](const PlacedProposal& plan) {
-      return value_of(times_of(plan), settings_.objective);
+  // Fewer hazards; then a rating that is to be kept, then the lesser objective.
+  bool is_better(const Judged& a, const Judged& b) const {
+    if (a.num_hazards != b.num_hazards) return a.num_hazards < b.num_hazards;
+    const bool keeps_a = keeps_wanted_cap(a.times), keeps_b = keeps_wanted_cap(b.times);
+    if (keeps_a != keeps_b) return keeps_a;
+    return value_of(a.times, settings_.objective) < value_of(b.times, settings_.objective);
+  }
+
+  // No plan of the fewest hazards is found. Of all options first any plan, then, as long as plans
+  // are found, the fewest tables that hold more hazards than they must.
+  Result<void> search_all_options() {
+    PLIMSOLL_ASSIGN(const bool is_unfit, is_proved_unfit());
+    settings_ = options_.bridge;
+    settings_.keeps_hazards = true;
+    settings_.rating_cap.reset();
+    PLIMSOLL_RETURN_IF_ERROR(search_all());
+    prefer_starts();
+    std::erase_if(result_.outcome.warnings,
+                  [](const Warning& w) { return w.code == "hazard_unavoidable"; });
+    if (!has_plan()) return {};
+    PLIMSOLL_RETURN_IF_ERROR(reduce_hazards());
+    if (num_hazards(*result_.outcome.plan) == hazards_.least()) {  // such plans fit after all
+      starts_.push_back(*result_.outcome.plan);
+      settings_ = options_.bridge;
+      PLIMSOLL_RETURN_IF_ERROR(search_all());
+      return prefer_starts(), Result<void>();
+    }
+    PLIMSOLL_RETURN_IF_ERROR(refine_reduced());
+    are_fewest_proved_ = is_unfit && num_hazards(*result_.outcome.plan) == hazards_.least() + 1;
+    warn_of_hazards(is_unfit);
+    return {};
+  }
+
+  // Is it proved that no plan of the fewest hazards fits?
+  Result<bool> is_proved_unfit() {
+    if (result_.outcome.status == SolveStatus::kInfeasible && !bridge_.is_tighter) return true;
+    BridgeOptions settings = settings_;
+    settings.rating_cap.reset();
+    PLIMSOLL_ASSIGN(const PlacementBridge bridge, make_bounded_bridge(input_, settings));
+    if (bridge.is_tighter) return false;
+    solve::BoundOptions cheap;
+    cheap.use_windows = cheap.use_patterns = false;
+    return solve::bound_placement(bridge.problem, cheap, RunContext{}).is_infeasible();
+  }
+
+  std::vector<std::int64_t> hazards_by_group(const PlacedProposal& plan) const {
+    std::vector<std::int64_t> counts(hazards_.least_of_group.size());
+    for (const TableHazard& hazard : hazards_of(plan)) {
+      ++counts[static_cast<std::size_t>(
+          hazards_.group_of_table[static_cast<std::size_t>(hazard.table)])];
+    }
+    return counts;
+  }
+
+  // Holds to their fewest hazards the groups where the plan has no more, and one other, unless that
+  // is -1; the rest to no option of more hazards than the plan has there. A collection that may be
+  // cut by rows as a whole is, or not, as in the plan.
+  std::vector<bool> leave_out(const PlacedProposal& plan, std::int32_t other) const {
+    const std::vector<std::int64_t> counts = hazards_by_group(plan);
+    const auto is_held = [&](std::int32_t group) {
+      const auto g = static_cast<std::size_t>(group);
+      return group == other || counts[g] <= hazards_.least_of_group[g];
     };
-    for (const PlacedProposal& plan : allowed_starts()) {
-      if (result_.rating_cap && !keeps_cap(plan)) continue;
-      if (!has_plan() || value(plan) < value(*outcome.plan)) {
-        outcome.plan = plan;
-        outcome.status = SolveStatus::kFeasible;
+    std::vector<bool> left_out(input_.options->options.size());
+    for (const Option& option : input_.options->options) {
+      const auto o = static_cast<std::size_t>(&option - input_.options->options.data());
+      const std::int32_t group = hazards_.group_of_table[static_cast<std::size_t>(option.table)];
+      left_out[o] = is_held(group)
+                        ? hazards_.is_left_out[o]
+                        : hazards_.num_hazards[o] > counts[static_cast<std::size_t>(group)];
+    }
+    for (const RowChoice& choice : hazards_.row_choices) {
+      if (!is_held(choice.group)) continue;
+      const bool by_rows =
+          std::any_of(plan.options.begin(), plan.options.end(), [&choice](std::int32_t o) {
+            return std::binary_search(choice.rows.begin(), choice.rows.end(), o);
+          });
+      for (const std::int32_t o : by_rows ? choice.others : choice.rows) {
+        left_out[static_cast<std::size_t>(o)] = true;
       }
+    }
+    return left_out;
+  }
+
+  // Group by group, those of most avoidable hazards first.
+  Result<void> reduce_hazards() {
+    PlacedProposal best = *result_.outcome.plan;
+    Judged judged = judge(best);
+    SearchOptions search = search_;
+    constexpr std::int64_t kMost = solve::kDefaultBalanceEffort;
+    search.effort = (search.effort < 0 ? kMost : std::min(search.effort, kMost)) / kStartShare;
+    std::set<std::int32_t> tried;
+    while (tried.size() < kMaxReductions && !is_out_of_time()) {
+      const std::vector<std::int64_t> counts = hazards_by_group(best);
+      std::int32_t group = -1;
+      std::int64_t most = 0;
+      for (std::size_t g = 0; g < counts.size(); ++g) {
+        const std::int64_t excess = counts[g] - hazards_.least_of_group[g];
+        if (excess <= most || tried.contains(static_cast<std::int32_t>(g))) continue;
+        most = excess;
+        group = static_cast<std::int32_t>(g);
+      }
+      if (group < 0) break;
+      tried.insert(group);
+      BridgeOptions settings = settings_;
+      settings.left_out = leave_out(best, group);
+      PLIMSOLL_RETURN_IF_ERROR(search_once(settings, search, context_));
+      if (!has_plan()) continue;
+      const Judged found = judge(*result_.outcome.plan);
+      if (!is_better(found, judged)) continue;
+      best = *result_.outcome.plan;
+      judged = found;
+    }
+    result_.outcome.plan = std::move(best);
+    result_.outcome.status = SolveStatus::kFeasible;
+    return {};
+  }
+
+  // The best plan whose hazards are where the reduced plan has them; under the rating's cap, if one
+  // is found.
+  Result<void> refine_reduced() {
+    const PlacedProposal reduced = *result_.outcome.plan;
+    starts_.push_back(reduced);
+    BridgeOptions settings = settings_;
+    settings.left_out = leave_out(reduced, -1);
+    for (const bool is_capped : {true, false}) {
+      if (is_capped && !options_.bridge.rating_cap) continue;
+      settings.rating_cap = is_capped ? options_.bridge.rating_cap : std::nullopt;
+      PLIMSOLL_RETURN_IF_ERROR(search_once(settings));
+      const bool is_kept = is_capped && bridge_.rating_tier >= 0;
+      if (is_kept) result_.rating_cap = settings_.rating_cap = settings.rating_cap;
+      prefer_starts();
+      if (has_plan() && num_hazards(*result_.outcome.plan) <= num_hazards(reduced)) break;
+      result_.rating_cap.reset();
+      settings_.rating_cap.reset();
+    }
+    if (!has_plan() || is_better(judge(reduced), judge(*result_.outcome.plan))) {
+      result_.outcome.plan = reduced;
+    }
+    result_.outcome.status = SolveStatus::kFeasible;
+    return {};
+  }
+
+  void warn_of_hazards(bool is_unfit) {
+    for (const TableHazard& hazard : hazards_of(*result_.outcome.plan)) {
+      warn({"hazard_unavoidable",
+            input_.options->tables[static_cast<std::size_t>(hazard.table)].fqn,
+            fmt::format("{}: no plan with fewer hazards {}", hazard.name,
+                        are_fewest_proved_ ? "fits"
+                        : is_unfit         ? "was found, and none without avoidable ones fits"
+                                           : "was found")});
+    }
+  }
+
+  // The search need not see all plans: a start may be better.
+  void prefer_starts() {
+    Outcome<PlacedProposal>& outcome = result_.outcome;
+    if (has_plan() && !bridge_.is_tighter && !has_lost_start_) return;
+    std::optional<Judged> best;
+    if (has_plan()) best = judge(*outcome.plan);
+    for (std::size_t s = 0; s < starts_.size(); ++s) {
+      if (!is_allowed_start(s)) continue;
+      const Judged& start = judged_starts_[s];
+      if (result_.rating_cap && !keeps_wanted_cap(start.times)) continue;
+      if (best && !is_better(start, *best)) continue;
+      best = start;
+      outcome.plan = starts_[s];
+      outcome.status = SolveStatus::kFeasible;
+      outcome.explanation = {};
     }
   }
 
@@ -400,8 +576,6 @@ class OptionSearch {
     bound_ = solve::bound_placement(bridge_.problem, options, RunContext{});
     if (bound_.is_infeasible() && !has_plan()) {
       outcome.status = SolveStatus::kInfeasible;
-      outcome.explanation = solve::explain_infeasible(bridge_.problem, bound_);
-      use_names(outcome.explanation);
     }
     return {};
   }
@@ -431,6 +605,9 @@ class OptionSearch {
       return {};
     }
     bound_.value = std::min(bound_.value, verdict.value);
+    for (std::size_t i = 0; i < bound_.cases.size(); ++i) {
+      bound_.cases[i].value = std::min(bound_.cases[i].value, verdict.case_values[i]);
+    }
     const double value = bound_.value * (1 - kBoundSlack);
     result_.bound = std::move(bound_);
     if (is_searched && value <= outcome.certificate.lower_bound.value_or(0)) return {};
@@ -450,12 +627,20 @@ class OptionSearch {
     }
     Certificate& certificate = outcome.certificate;
     certificate.objective = value_of(times_of(*outcome.plan), settings_.objective);
-    if (certificate.lower_bound) {  // sums in plan order may differ in the last digit
-      certificate.lower_bound = std::min(*certificate.lower_bound, certificate.objective);
+    const double bound = certificate.lower_bound.value_or(0);
+    if (bound > certificate.objective * (1 + kBoundSlack)) {
+      // A start outside the listed options: what is proved of them does not hold for it.
+      certificate.lower_bound.reset();
+      certificate.proof.clear();
+      result_.bound.reset();
+    } else if (certificate.lower_bound) {  // sums in plan order may differ in the last digit
+      certificate.lower_bound = std::min(bound, certificate.objective);
     }
     const std::optional<double> gap = certificate.gap();
-    outcome.status =
-        gap && *gap <= search_.tolerance ? SolveStatus::kOptimal : SolveStatus::kFeasible;
+    const bool is_first_met =  // of the fewest hazards, or of any number where all are kept
+        !settings_.keeps_hazards || options_.bridge.keeps_hazards || are_fewest_proved_;
+    outcome.status = is_first_met && gap && *gap <= search_.tolerance ? SolveStatus::kOptimal
+                                                                      : SolveStatus::kFeasible;
   }
 
   const BridgeInput& input_;
@@ -464,8 +649,12 @@ class OptionSearch {
   const SearchOptions& search_;
   const RunContext& context_;
   std::vector<PlacedProposal> starts_;
-  bool is_bridged_ = false;  // had the last search time to begin?
-  PlacementBridge bridge_;   // of the last search
+  std::vector<Judged> judged_starts_;  // of the first starts
+  bool has_lost_start_ = false;        // some bridge could not express one
+  const OptionHazards hazards_;
+  bool are_fewest_proved_ = false;  // of a plan with more hazards than hazards_.least()
+  bool is_bridged_ = false;         // had the last search time to begin?
+  PlacementBridge bridge_;          // of the last search
   solve::PlacementBound bound_;
   StopReason stop_ = StopReason::kFinished;
   OptionSearchResult result_;

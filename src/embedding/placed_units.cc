@@ -51,6 +51,13 @@ bool begins_there(const PlacementBridge& bridge, std::size_t unit, std::size_t c
          ranks.front() % bridge.problem.ranks_per_host == bridge.first_rank[unit][choice];
 }
 
+// Do several shards stand on one rank where the choice wants a rank for each?
+bool shares_rank(const UnitChoice& choice, std::span<const std::int32_t> ranks) {
+  std::vector<std::int32_t> sorted(ranks.begin(), ranks.end());
+  std::sort(sorted.begin(), sorted.end());
+  return choice.distinct_ranks && std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
+}
+
 // Slots that put the choice where the ranks say; nothing where it cannot stand there.
 std::optional<std::vector<int>> find_slots(const PlacementBridge& bridge, const UnitChoice& choice,
                                            std::span<const std::int32_t> ranks) {
@@ -127,6 +134,7 @@ std::optional<solve::UnitPlacements> find_placements(const PlacementBridge& brid
       const auto first = static_cast<std::size_t>(plan.first_rank[p]);
       const auto last = static_cast<std::size_t>(plan.first_rank[p + 1]);
       const auto ranks = std::span(plan.ranks).subspan(first, last - first);
+      if (shares_rank(bridge.problem.units[u].choices[c], ranks)) continue;
       const bool is_exact = begins_there(bridge, u, c, ranks);
       if (placement.choice >= 0 && !is_exact) continue;
       const auto slots = find_slots(bridge, bridge.problem.units[u].choices[c], ranks);

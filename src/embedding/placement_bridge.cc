@@ -55,23 +55,26 @@ class Builder {
   }
 
   void find_hazards() {
-    is_left_out_.assign(options_.options.size(), false);
+    is_left_out_ = settings_.left_out;
+    bridge_.is_tighter =
+        std::find(is_left_out_.begin(), is_left_out_.end(), true) != is_left_out_.end();
+    is_left_out_.resize(options_.options.size(), false);
     causes_of_option_.resize(options_.options.size());
-    if (!settings_.keeps_hazards) {
-      OptionHazards hazards = find_option_hazards(
-          options_, *input_.room, input_.model != nullptr ? *input_.model : Model{});
-      is_left_out_ = std::move(hazards.is_hazardous);
-      bridge_.leaves_hazards_out =
-          std::find(is_left_out_.begin(), is_left_out_.end(), true) != is_left_out_.end();
-      choose_rows(hazards.row_choices);
+    if (settings_.keeps_hazards) return;
+    const OptionHazards hazards = find_option_hazards(
+        options_, *input_.room, input_.model != nullptr ? *input_.model : Model{});
+    for (std::size_t o = 0; o < is_left_out_.size(); ++o) {
+      if (!hazards.is_left_out[o]) continue;
+      is_left_out_[o] = true;
+      bridge_.leaves_hazards_out = true;
     }
-    for (const TableOptions& table : options_.tables) {
-      const auto begin = is_left_out_.begin() + table.first_option;
-      const auto end = begin + table.num_options;
-      if (std::find(begin, end, false) != end) continue;
-      std::fill(begin, end, false);
+    choose_rows(hazards.row_choices);
+    for (const auto& [hazard, is_certain] : hazards.unavoidable) {
       bridge_.warnings.push_back(
-          {"hazard_unavoidable", table.fqn, "every option of the table is a hazard; all are kept"});
+          {"hazard_unavoidable", options_.tables[static_cast<std::size_t>(hazard.table)].fqn,
+           fmt::format("{}: no plan is free of hazards; those with the fewest are searched, and "
+                       "they {} this one",
+                       hazard.name, is_certain ? "have" : "may have")});
     }
   }
 
@@ -82,7 +85,7 @@ class Builder {
     bridge_.num_row_choices = static_cast<int>(choices.size());
     if (choices.empty()) return;
     bridge_.leaves_hazards_out = true;
-    bridge_.is_tighter = !settings_.is_for_bound;
+    bridge_.is_tighter |= !settings_.is_for_bound;
     for (std::size_t i = 0; i < choices.size(); ++i) {
       if (!settings_.is_for_bound) {
         const bool by_rows = i < settings_.cut_by_rows.size() && settings_.cut_by_rows[i];

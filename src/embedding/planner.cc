@@ -95,6 +95,7 @@ class Search {
       feedback.storage_constraint = &result_.reservation->topology;
       PLIMSOLL_RETURN_IF_ERROR(proposer.feedback(feedback));
     }
+    if (proposer.is_cut()) is_stopped();
     return {};
   }
 
@@ -219,9 +220,10 @@ void explain_failure(const PlanningProblem& problem, const Search& search, Plann
   result.failure = no_plan_error(problem, *result.reservation, failed);
   result.failure->place = place;
   const SimpleBound bound = simple_bound(result.enumeration.options, result.reservation->topology);
-  outcome.explanation = bound.explanation;
   outcome.status = bound.is_infeasible ? SolveStatus::kInfeasible : SolveStatus::kLimit;
-  if (bound.is_infeasible) outcome.certificate.proof = bound.proof;
+  if (!bound.is_infeasible) return;
+  outcome.certificate.proof = bound.proof;
+  outcome.explanation = explain_by_totals(result.enumeration.options, result.reservation->topology);
 }
 
 // A check after planning refuses the plan; the search does not go back.
@@ -240,10 +242,20 @@ void explain_reservation(const PlanningProblem& problem, Error error, PlanningRe
   outcome.certificate.objective = kNaN;
   outcome.certificate.proof = "reservations alone exceed the capacity of rank 0";
   outcome.explanation.binding = "hbm";
-  outcome.explanation.lines.push_back(
-      fmt::format("rank 0 has {} of HBM, less than what is reserved for dense parameters, ids and "
-                  "the margin",
-                  format_bytes(problem.topology.devices.front().hbm)));
+  const auto shortage = find_reservation_shortage(
+      problem.cost_model, problem.reservation, problem.topology, problem.model, problem.batch_size);
+  if (!shortage) {
+    outcome.explanation.lines.push_back(
+        "nothing is left of rank 0's HBM, however much it has: all of it is reserved");
+  } else {
+    outcome.explanation.missing = shortage->missing;
+    outcome.explanation.lines.push_back(fmt::format(
+        "rank 0 has {} of HBM, and before any table {} of margin, {} of dense parameters and {} of "
+        "input ids are reserved: every rank needs {} ({} bytes) more",
+        format_bytes(shortage->capacity), format_bytes(shortage->margin),
+        format_bytes(shortage->dense), format_bytes(shortage->ids), format_bytes(shortage->missing),
+        shortage->missing));
+  }
   result.rating = kNaN;
   result.failure = std::move(error);
 }
@@ -317,7 +329,7 @@ Result<PlanningResult> search_like_torchrec(const PlanningProblem& problem,
     }
   }
   if (!is_loaded) {
-    PLIMSOLL_RETURN_IF_ERROR(run.run({&space, estimator, result.enumeration.profiles}));
+    PLIMSOLL_RETURN_IF_ERROR(run.run({&space, estimator, result.enumeration.profiles, &context}));
     if (result.outcome.stop != StopReason::kFinished) {
       result.provenance.stopped_at = fmt::format("proposal {}", result.num_proposals);
     }

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "embedding/reference_text.h"
+#include "plimsoll/core/checked.h"
 #include "plimsoll/core/python_text.h"
 
 namespace plimsoll::embedding {
@@ -42,7 +43,7 @@ void subtract(Topology& topology, Bytes bytes, Storage& per_rank) {
 
 void take_percentage(Topology& topology, double percentage) {
   for (Storage& device : topology.devices) {
-    device.hbm = static_cast<Bytes>((1 - percentage) * static_cast<double>(device.hbm));
+    device.hbm = saturated_cast((1 - percentage) * static_cast<double>(device.hbm));
   }
 }
 
@@ -50,16 +51,61 @@ void take_absolute(Topology& topology, Bytes bytes) {
   for (Storage& device : topology.devices) device.hbm = std::max<Bytes>(0, device.hbm - bytes);
 }
 
-Bytes dense_size(const Model& model, double multiplier, std::optional<Bytes> estimate) {
-  if (estimate && *estimate != 0) return *estimate;
-  Bytes size = model_size(model, multiplier);
-  for (const Module& module : model.modules) size -= module_size(module, multiplier);
-  return size;
+double parameter_sum(const Module& module, double multiplier) {
+  double sum = 0;
+  for (const Table& table : module.tables) {
+    if (const auto shape = table_shape(module, table)) {
+      sum += multiplier * static_cast<double>(shape->bytes);
+    }
+  }
+  return sum + multiplier * static_cast<double>(module.dense_parameter_bytes);
+}
+
+// Before they are rounded to whole bytes.
+double exact_module_size(const Module& module, double multiplier) {
+  return parameter_sum(module, multiplier) + static_cast<double>(module.dense_buffer_bytes);
+}
+
+double exact_model_size(const Model& model, double multiplier) {
+  double parameters = 0;
+  double buffers = static_cast<double>(model.dense_buffer_bytes);
+  for (const Module& module : model.modules) {
+    parameters += parameter_sum(module, multiplier);
+    buffers += static_cast<double>(module.dense_buffer_bytes);
+  }
+  parameters += multiplier * static_cast<double>(model.dense_parameter_bytes);
+  return parameters + buffers;
+}
+
+tl::unexpected<Error> too_large(std::string_view what, std::string remedy) {
+  return fail(ErrorCode::kOverflow, "reservation",
+              fmt::format("{} take more than 2^63 - 1 bytes of a rank", what), std::move(remedy));
+}
+
+// What the model holds beyond its tables. Tables may add up to far more, so sums have 128 bits.
+Result<Bytes> dense_size(const Model& model, double multiplier, std::optional<Bytes> estimate) {
+  constexpr double kMaxModel = 0x1p100;  // and so of every module
+  Int128 size = estimate.value_or(0);
+  if (size == 0) {
+    const double whole = exact_model_size(model, multiplier);
+    if (!(std::abs(whole) < kMaxModel)) {
+      return too_large("the model's parameters", "give a smaller parameter_multiplier");
+    }
+    size = static_cast<Int128>(std::nearbyint(whole));
+    for (const Module& module : model.modules) {
+      size -= static_cast<Int128>(std::nearbyint(exact_module_size(module, multiplier)));
+    }
+  }
+  if (size > kSaturated || size < -Int128{kSaturated}) {
+    return too_large("dense parts",
+                     "correct the model's dense bytes, or give dense_tensor_estimate");
+  }
+  return static_cast<Bytes>(size);
 }
 
 // Ids of one batch, times the copies that are alive. Numbers of poolings are ignored (a quirk of
 // the reference).
-Bytes kjt_size(const Model& model, std::int64_t batch_size, Bytes multiplier) {
+Result<Bytes> kjt_size(const Model& model, std::int64_t batch_size, Bytes multiplier) {
   double ids = 0;
   for (const Module& module : model.modules) {
     for (const Table& table : module.tables) {
@@ -76,17 +122,18 @@ Bytes kjt_size(const Model& model, std::int64_t batch_size, Bytes multiplier) {
       }
     }
   }
-  return static_cast<Bytes>(std::ceil(ids * kIndexBytes)) * multiplier;
+  const double bytes = std::ceil(ids * kIndexBytes);
+  const Int128 all =
+      bytes < 0x1p63 ? static_cast<Int128>(bytes) * multiplier : kSaturated + Int128{1};
+  if (all <= kSaturated) return static_cast<Bytes>(all);
+  return too_large("the ids of a batch",
+                   "give smaller pooling_factors, batch_sizes or a smaller batch");
 }
 
-double parameter_sum(const Module& module, double multiplier) {
-  double sum = 0;
-  for (const Table& table : module.tables) {
-    if (const auto shape = table_shape(module, table)) {
-      sum += multiplier * static_cast<double>(shape->bytes);
-    }
-  }
-  return sum + multiplier * static_cast<double>(module.dense_parameter_bytes);
+// So that what they leave of a rank has 64 bits.
+Result<void> check_sum(Bytes dense, Bytes kjt) {
+  if (Int128{dense} + kjt <= kSaturated) return {};
+  return too_large("dense parts and the ids of a batch together", "give smaller ones");
 }
 
 tl::unexpected<Error> insufficient(std::string message) {
@@ -98,11 +145,14 @@ Result<Reservation> reserve_heuristical(const CostModel& cost_model, Reservation
                                         std::int64_t batch_size) {
   const ReservationOptions& options = result.options;
   take_percentage(result.topology, options.percentage);
+  PLIMSOLL_ASSIGN(const Bytes dense_bytes,
+                  dense_size(model, options.parameter_multiplier, options.dense_tensor_estimate));
+  PLIMSOLL_ASSIGN(const Bytes kjt_bytes, kjt_size(model, batch_size, kTrainingKjtMultiplier));
+  PLIMSOLL_RETURN_IF_ERROR(check_sum(dense_bytes, kjt_bytes));
   Storage dense;
   Storage kjt;
-  subtract(result.topology,
-           dense_size(model, options.parameter_multiplier, options.dense_tensor_estimate), dense);
-  subtract(result.topology, kjt_size(model, batch_size, kTrainingKjtMultiplier), kjt);
+  subtract(result.topology, dense_bytes, dense);
+  subtract(result.topology, kjt_bytes, kjt);
   result.dense = dense;
   result.kjt = kjt;
   // Quirk: rank 0's HBM alone is looked at.
@@ -136,16 +186,17 @@ Result<Reservation> reserve_sku_aware(Reservation result, const Topology& before
   take_absolute(result.topology, options.base_bytes.value_or(options.margin_bytes));
   take_absolute(result.topology, options.overhead_bytes);
   if (!options.base_bytes) {
-    Storage dense;
-    subtract(result.topology,
-             dense_size(model, options.parameter_multiplier, options.dense_tensor_estimate), dense);
-    result.dense = dense;
+    PLIMSOLL_ASSIGN(const Bytes bytes,
+                    dense_size(model, options.parameter_multiplier, options.dense_tensor_estimate));
+    subtract(result.topology, bytes, result.dense.emplace());
   }
+  PLIMSOLL_ASSIGN(const Bytes kjt_bytes, kjt_size(model, batch_size, kTrainingKjtMultiplier));
   Storage kjt;
-  subtract(result.topology, kjt_size(model, batch_size, kTrainingKjtMultiplier), kjt);
+  subtract(result.topology, kjt_bytes, kjt);
   result.kjt = kjt;
   const double hbm = static_cast<double>(before.devices.front().hbm);
-  const Bytes reserved = options.base_bytes.value_or(options.margin_bytes) + options.overhead_bytes;
+  const Bytes reserved =
+      saturated_add(options.base_bytes.value_or(options.margin_bytes), options.overhead_bytes);
   result.percentage = hbm > 0 ? static_cast<double>(reserved) / hbm : 0;
   if (result.topology.devices.front().hbm > 0) return result;
   const auto gib = [](Bytes bytes) {
@@ -189,19 +240,11 @@ std::optional<ReservationKind> find_enum<ReservationKind>(std::string_view name)
 }
 
 Bytes module_size(const Module& module, double multiplier) {
-  return python_round(parameter_sum(module, multiplier) +
-                      static_cast<double>(module.dense_buffer_bytes));
+  return python_round(exact_module_size(module, multiplier));
 }
 
 Bytes model_size(const Model& model, double multiplier) {
-  double parameters = 0;
-  double buffers = static_cast<double>(model.dense_buffer_bytes);
-  for (const Module& module : model.modules) {
-    parameters += parameter_sum(module, multiplier);
-    buffers += static_cast<double>(module.dense_buffer_bytes);
-  }
-  parameters += multiplier * static_cast<double>(model.dense_parameter_bytes);
-  return python_round(parameters + buffers);
+  return python_round(exact_model_size(model, multiplier));
 }
 
 Result<Reservation> reserve(const CostModel& cost_model, const ReservationOptions& options,
@@ -226,10 +269,13 @@ Result<Reservation> reserve(const CostModel& cost_model, const ReservationOption
       return reserve_sku_aware(std::move(result), topology, model, batch);
     case ReservationKind::kInference: {
       take_percentage(result.topology, options.percentage);
+      PLIMSOLL_ASSIGN(const Bytes dense_bytes, dense_size(model, 1, options.dense_tensor_estimate));
+      PLIMSOLL_ASSIGN(const Bytes kjt_bytes, kjt_size(model, batch, 1));
+      PLIMSOLL_RETURN_IF_ERROR(check_sum(dense_bytes, kjt_bytes));
       Storage dense;
       Storage kjt;
-      subtract(result.topology, dense_size(model, 1, options.dense_tensor_estimate), dense);
-      subtract(result.topology, kjt_size(model, batch, 1), kjt);
+      subtract(result.topology, dense_bytes, dense);
+      subtract(result.topology, kjt_bytes, kjt);
       result.dense = dense;
       result.kjt = kjt;
       return result;
@@ -249,7 +295,8 @@ Result<Reservation> reserve(const CostModel& cost_model, const ReservationOption
         // Computed for the report, not subtracted.
         Topology scratch = result.topology;
         Storage kjt;
-        subtract(scratch, kjt_size(model, batch, kTrainingKjtMultiplier), kjt);
+        PLIMSOLL_ASSIGN(const Bytes bytes, kjt_size(model, batch, kTrainingKjtMultiplier));
+        subtract(scratch, bytes, kjt);
         result.kjt = kjt;
       }
       return result;
@@ -258,6 +305,60 @@ Result<Reservation> reserve(const CostModel& cost_model, const ReservationOption
   return fail(ErrorCode::kUsage, "reservation/kind",
               fmt::format("{} has no {} reservation", cost_model.name, to_string(options.kind)),
               "choose heuristical, fixed_percentage or inference, or a newer cost model");
+}
+
+std::optional<Error> find_overdrawn_rank(const Topology& reserved) {
+  for (std::size_t rank = 0; rank < reserved.devices.size(); ++rank) {
+    const Storage& left = reserved.devices[rank];
+    const std::pair<const char*, Bytes> tiers[] = {
+        {"hbm", left.hbm}, {"ddr", left.ddr}, {"ssd", left.ssd}};
+    for (const auto& [tier, bytes] : tiers) {
+      if (bytes >= 0) continue;
+      return Error{ErrorCode::kPlanner, fmt::format("rank {}", rank),
+                   fmt::format("what is reserved takes {} ({} bytes) more of {} than rank {} has",
+                               format_bytes(-bytes), -bytes, tier, rank),
+                   "give the rank more memory, or reserve less", "insufficient_storage"};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<ReservationShortage> find_reservation_shortage(const CostModel& cost_model,
+                                                             const ReservationOptions& options,
+                                                             const Topology& topology,
+                                                             const Model& model,
+                                                             std::int64_t batch_size) {
+  Topology first = topology;  // rank 0 alone is looked at
+  first.devices.resize(1);
+  const Bytes capacity = first.devices.front().hbm;
+  const auto reserve_with = [&](Bytes added) {
+    first.devices.front().hbm = capacity + added;
+    return reserve(cost_model, options, first, model, batch_size);
+  };
+  const auto now = reserve_with(0);
+  if (now || now.error().kind != "insufficient_storage") return std::nullopt;
+  constexpr Bytes kMost = Bytes{1} << 60;
+  Bytes low = 0;
+  Bytes high = 1;
+  for (; !reserve_with(high); high *= 2) {
+    if (high >= kMost) return std::nullopt;
+    low = high;
+  }
+  while (high - low > 1) {
+    const Bytes middle = low + (high - low) / 2;
+    (reserve_with(middle) ? high : low) = middle;
+  }
+  const Result<Reservation> enough = reserve_with(high);
+  ReservationShortage shortage;
+  shortage.capacity = capacity;
+  shortage.dense = enough->dense.value_or(Storage{}).hbm;
+  shortage.ids = enough->kjt.value_or(Storage{}).hbm;
+  const bool is_share = options.kind != ReservationKind::kSkuAware;
+  shortage.margin =
+      is_share ? static_cast<Bytes>(options.percentage * static_cast<double>(capacity))
+               : options.base_bytes.value_or(options.margin_bytes) + options.overhead_bytes;
+  shortage.missing = high;
+  return shortage;
 }
 
 }  // namespace plimsoll::embedding

@@ -5,6 +5,7 @@
 // min_o largest(o). Only options that fit on empty ranks count, each on the fastest rank.
 // O(options). Infeasibility. A table none of whose options fits on empty ranks; or, for weights u
 // >= 0 of the tiers, sum_t min_o u.bytes(o) > u.room. Tried: each tier alone and HBM with DDR.
+// Explained by the fewest bytes with which neither is proved (solve/missing_bytes.h).
 // Promises. Exact integers for memory (128 bits). The rating's bound is lowered by 1e-12 relative,
 // more than its sums can be off.
 
@@ -15,6 +16,7 @@
 #include <limits>
 
 #include "plimsoll/embedding/planner.h"
+#include "plimsoll/solve/explain_infeasible.h"
 
 namespace plimsoll::embedding {
 namespace {
@@ -22,7 +24,6 @@ namespace {
 using topology::Topology;
 
 struct TierSet {
-  std::string_view name;
   bool hbm, ddr, ssd;
 
   Int128 bytes(const Storage& storage) const {
@@ -33,10 +34,8 @@ struct TierSet {
     return sum;
   }
 };
-constexpr std::array<TierSet, 4> kTierSets{{{"hbm", true, false, false},
-                                            {"ddr", false, true, false},
-                                            {"ssd", false, false, true},
-                                            {"hbm and ddr", true, true, false}}};
+constexpr std::array<TierSet, 4> kTierSets{
+    {{true, false, false}, {false, true, false}, {false, false, true}, {true, true, false}}};
 
 // Could the option be placed if it were the only one? Exact for uniform options, a relaxation for
 // the others: every shard fits on some rank.
@@ -63,23 +62,22 @@ bool fits_alone(const OptionSet& options, const Option& option, const Topology& 
   });
 }
 
-Bytes to_bytes(Int128 value) {
-  return static_cast<Bytes>(std::min<Int128>(value, std::numeric_limits<Bytes>::max()));
-}
+struct Totals {
+  int stuck_table = -1;  // none of whose options fits on empty ranks
+  double time = 0;       // of the tables' cheapest options that fit alone
+  double largest = 0;    // shard
+  std::array<Int128, kTierSets.size()> needed{};
+};
 
-}  // namespace
-
-SimpleBound simple_bound(const OptionSet& options, const Topology& room) {
-  SimpleBound bound;
-  double sum = 0;
-  double largest = 0;
+Totals total_up(const OptionSet& options, const Topology& room) {
+  Totals totals;
   const std::vector<double>& speeds = options.rank_speeds;
   const double speed = speeds.empty() ? 1 : *std::max_element(speeds.begin(), speeds.end());
-  std::array<Int128, kTierSets.size()> needed{};
   const bool has_equal_ranks =
       std::all_of(room.devices.begin(), room.devices.end(),
                   [&room](const Storage& device) { return device == room.devices.front(); });
-  for (const TableOptions& table : options.tables) {
+  for (std::size_t t = 0; t < options.tables.size(); ++t) {
+    const TableOptions& table = options.tables[t];
     double least_total = std::numeric_limits<double>::infinity();
     double least_shard = std::numeric_limits<double>::infinity();
     std::array<Int128, kTierSets.size()> least_bytes{};
@@ -105,40 +103,106 @@ SimpleBound simple_bound(const OptionSet& options, const Topology& room) {
       fits = true;
     }
     if (!fits) {
-      bound.is_infeasible = true;
-      bound.proof = "a table fits on no rank, whichever option it takes";
-      bound.explanation.binding = "table " + table.fqn;
-      bound.explanation.lines.push_back(
-          fmt::format("table {}: every one of its {} options has a shard that fits on no rank, "
-                      "even an empty one",
-                      table.fqn, table.num_options));
-      return bound;
+      totals.stuck_table = static_cast<int>(t);
+      return totals;
     }
-    sum += least_total;
-    largest = std::max(largest, least_shard);
-    for (std::size_t k = 0; k < kTierSets.size(); ++k) needed[k] += least_bytes[k];
+    totals.time += least_total;
+    totals.largest = std::max(totals.largest, least_shard);
+    for (std::size_t k = 0; k < kTierSets.size(); ++k) totals.needed[k] += least_bytes[k];
   }
+  return totals;
+}
+
+// Of a set of tiers in which all tables need more than all ranks have; 0 where there is none.
+Int128 find_excess(const Totals& totals, const Topology& room, const TierSet*& of) {
   for (std::size_t k = 0; k < kTierSets.size(); ++k) {
     Int128 available = 0;
     for (const Storage& device : room.devices) {
       available += std::max<Int128>(0, kTierSets[k].bytes(device));
     }
-    if (needed[k] <= available) continue;
+    if (totals.needed[k] <= available) continue;
+    of = &kTierSets[k];
+    return totals.needed[k] - available;
+  }
+  return 0;
+}
+
+std::optional<solve::Shortage> prove_shortage(const OptionSet& options, const Topology& room,
+                                              const solve::TierBytes& added) {
+  Topology larger = room;
+  for (Storage& device : larger.devices) device += {added[0], added[1], added[2]};
+  const Totals totals = total_up(options, larger);
+  if (totals.stuck_table >= 0) return solve::Shortage{{}, totals.stuck_table};
+  const TierSet* tiers = nullptr;
+  const Int128 excess = find_excess(totals, larger, tiers);
+  if (excess == 0) return std::nullopt;
+  const Int128 ranks = options.world_size;
+  const auto each = static_cast<Bytes>(
+      std::min<Int128>((excess + ranks - 1) / ranks, std::numeric_limits<Bytes>::max()));
+  return solve::Shortage{{tiers->hbm ? each : 0, tiers->ddr ? each : 0, tiers->ssd ? each : 0}, -1};
+}
+
+// The most that any plan may put of a tier on a rank, within what sums can hold.
+solve::TierBytes most_bytes(const OptionSet& options) {
+  std::array<Int128, solve::kNumTiers> most{};
+  for (const TableOptions& table : options.tables) {
+    std::array<Int128, solve::kNumTiers> largest{};
+    for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
+      const Storage storage =
+          options.shards(options.options[static_cast<std::size_t>(o)]).total_storage();
+      largest[0] = std::max<Int128>(largest[0], storage.hbm);
+      largest[1] = std::max<Int128>(largest[1], storage.ddr);
+      largest[2] = std::max<Int128>(largest[2], storage.ssd);
+    }
+    for (int tier = 0; tier < solve::kNumTiers; ++tier) most[tier] += largest[tier];
+  }
+  solve::TierBytes result{};
+  for (int tier = 0; tier < solve::kNumTiers; ++tier) {
+    result[tier] =
+        static_cast<Bytes>(std::min<Int128>(most[tier], (Bytes{1} << 62) / options.world_size));
+  }
+  return result;
+}
+
+}  // namespace
+
+SimpleBound simple_bound(const OptionSet& options, const Topology& room) {
+  SimpleBound bound;
+  const Totals totals = total_up(options, room);
+  const TierSet* tiers = nullptr;
+  if (totals.stuck_table >= 0) {
     bound.is_infeasible = true;
-    bound.proof = "the least that all tables need exceeds the room of all ranks";
-    bound.explanation.binding = kTierSets[k].name;
-    bound.explanation.missing = to_bytes(needed[k] - available);
-    bound.explanation.lines.push_back(fmt::format(
-        "{}: the least that all tables need is {}, the ranks have {} left together, {} too little",
-        kTierSets[k].name, format_bytes(to_bytes(needed[k])), format_bytes(to_bytes(available)),
-        format_bytes(bound.explanation.missing)));
+    bound.proof = "a table fits on no rank, whichever option it takes";
     return bound;
   }
-  const double mean = sum / static_cast<double>(options.world_size);
-  bound.lower_bound = std::max(mean, largest) * (1 - 1e-12);
-  bound.proof = mean >= largest ? "mean over ranks of the tables' cheapest options"
-                                : "largest shard of a table's cheapest option";
+  if (find_excess(totals, room, tiers) > 0) {
+    bound.is_infeasible = true;
+    bound.proof = "the least that all tables need exceeds the room of all ranks";
+    return bound;
+  }
+  const double mean = totals.time / static_cast<double>(options.world_size);
+  bound.lower_bound = std::max(mean, totals.largest) * (1 - 1e-12);
+  bound.proof = mean >= totals.largest ? "mean over ranks of the tables' cheapest options"
+                                       : "largest shard of a table's cheapest option";
   return bound;
+}
+
+Explanation explain_by_totals(const OptionSet& options, const Topology& room) {
+  solve::MissingBytesOptions search;
+  search.most = most_bytes(options);
+  search.max_proofs = solve::kMaxExplainingProofs;
+  const solve::MissingBytes missing = solve::find_missing_bytes(
+      [&](const solve::TierBytes& added) { return prove_shortage(options, room, added); }, search);
+  const auto name_of_table = [&options](int table) {
+    return options.tables[static_cast<std::size_t>(table)].fqn;
+  };
+  Explanation explanation = describe(missing, {options.world_size, name_of_table},
+                                     {{"hbm", "ddr", "ssd"}, "table", "tables"});
+  for (const int table : missing.unit) {
+    if (table >= 0) explanation.binding = "table " + name_of_table(table);
+  }
+  explanation.lines.front() = explanation.binding + ": " + explanation.lines.front();
+  return explanation;
 }
 
 }  // namespace plimsoll::embedding

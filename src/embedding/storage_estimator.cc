@@ -13,6 +13,7 @@
 
 #include "embedding/dynamic_embedding.h"
 #include "embedding/loads.h"
+#include "plimsoll/core/checked.h"
 #include "plimsoll/core/python_text.h"
 #include "plimsoll/embedding/estimator.h"
 #include "plimsoll/embedding/sharder.h"
@@ -217,7 +218,7 @@ Result<StorageParts> Estimator::shard_storage_parts(const TableProfile& table, S
         ceil_bytes(static_cast<double>(table.shape.rows) * cached * table.shape.element_size *
                        static_cast<double>(table.shape.columns),
                    "a key-value cache"));
-    hbm = {.weights = std::min(megabytes * kMiB, rows_cached)};
+    hbm = {.weights = std::min(saturated_multiply(megabytes, kMiB), rows_cached)};
     ddr = {};
   }
   if (is_dynamic_shard(table, kernel)) {

@@ -27,8 +27,10 @@ inline constexpr std::int64_t kMaxShardsPerTable = 1 << 24;
 
 inline constexpr Rule kCount{.min = 1, .max = kMaxTables};
 inline constexpr Rule kWorldSize{.min = 1, .max = kMaxRanks};
+inline constexpr Rule kHostSize{.min = 0, .max = kMaxRanks};
 inline constexpr Rule kRank{.min = 0, .max = kMaxRanks - 1};
 inline constexpr Rule kShardCount{.min = 1, .max = kMaxShardsPerTable};
+inline constexpr Rule kMegabytes{.min = 0, .max = 4398046511104};  // 2^42: in bytes, half of 2^63
 
 // ---------------------------------------------------------------- models
 
@@ -79,7 +81,7 @@ void describe(Fields& fields, T& cache) {
 
 template <class Fields, SameAs<embedding::KeyValueParams> T>
 void describe(Fields& fields, T& params) {
-  fields.optional("max_l1_cache_size", params.max_l1_cache_size, kNonNegative);
+  fields.optional("max_l1_cache_size", params.max_l1_cache_size, kMegabytes);
   fields.optional("l2_cache_size", params.l2_cache_size, kNonNegative);
   fields.optional("pass_through", params.pass_through, kJsonText);
 }
@@ -202,7 +204,7 @@ void describe(Fields& fields, T& document) {
   fields.stated("schema", document.schema);
   fields.optional("name", spec.name);
   fields.required("world_size", spec.world_size, kWorldSize);
-  fields.optional("local_world_size", spec.local_world_size, kNonNegative);
+  fields.optional("local_world_size", spec.local_world_size, kHostSize);
   fields.optional("pod_size", spec.pod_size, kNonNegative);
   fields.stated("compute_device", spec.compute_device);
   fields.optional("hbm_cap", spec.hbm_cap, kBytes);
@@ -288,7 +290,7 @@ void describe(Fields& fields, T& sharding) {
 template <class Fields, SameAs<embedding::ShardingPlan> T>
 void describe(Fields& fields, T& plan) {
   fields.required("world_size", plan.world_size, kWorldSize);
-  fields.required("local_world_size", plan.local_world_size, kPositive);
+  fields.required("local_world_size", plan.local_world_size, kWorldSize);
   fields.stated("compute_device", plan.compute_device);
   fields.required("tables", plan.tables);
 }

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <system_error>
@@ -32,6 +33,24 @@ class Descriptor {
 
  private:
   int fd_;
+};
+
+// Holds back what would end the process between two steps that belong together; it is delivered
+// when this goes out of scope.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    sigset_t held;
+    ::sigemptyset(&held);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&held, signal);
+    ::pthread_sigmask(SIG_BLOCK, &held, &before_);
+  }
+  ~HeldSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+ private:
+  sigset_t before_{};
 };
 
 tl::unexpected<Error> fail_with_errno(const std::string& path, std::string_view what, int code) {
@@ -113,6 +132,7 @@ Result<void> write_text_file(const std::string& path, std::string_view text) {
     if (file.fd() < 0) return fail_with_errno(path, "open", errno);
     return write_and_close(file, path, text);
   }
+  const HeldSignals held;  // else a temporary file might stay behind
   constexpr int kMaxAttempts = 100;
   constexpr mode_t kDefaultMode = 0666;
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {

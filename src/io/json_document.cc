@@ -3,15 +3,14 @@
 // Problem. The parser's own tree takes the last of two equal keys, rounds integers beyond 64 bits
 // and has no bound on nesting; a planner must not guess what its input meant. Method. The event
 // interface builds our tree and refuses such texts where they occur; the stack of open containers
-// is the JSON pointer of an error. O(text) time and memory. Promises. No exception and no recursion
-// deeper than kMaxDepth, whatever the bytes are.
+// is the JSON pointer of an error. O(text) time and memory. Promises. No exception but
+// std::bad_alloc and no recursion deeper than kMaxDepth, whatever the bytes are.
 #include "io/json_document.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 #include <utility>
@@ -281,11 +280,7 @@ Result<JsonValue> parse_json(std::string_view text, std::string_view file) {
                 fmt::format("{} bytes of text; the limit is {}", text.size(), kMaxFileBytes));
   }
   TreeBuilder builder(text, file);
-  try {
-    Json::sax_parse(text.begin(), text.end(), &builder);
-  } catch (const std::exception& error) {  // Out of memory; the parser reports all else.
-    builder.refuse(ErrorCode::kIo, error.what(), "");
-  }
+  Json::sax_parse(text.begin(), text.end(), &builder);  // throws for want of memory alone
   return std::move(builder).take();
 }
 

@@ -94,6 +94,11 @@ Json to_json(const topology::PlannerPreset& p) {
   return object;
 }
 
+void put_certificate(Json& document, const check::CertificateJudgement& certificate) {
+  document["certificate_status"] = std::string(check::to_string(certificate.status));
+  document["certificate_reason"] = certificate.reason;
+}
+
 }  // namespace
 
 std::string write_check_report(const check::CheckReport& report,
@@ -101,6 +106,8 @@ std::string write_check_report(const check::CheckReport& report,
   Json document{{"schema", "plimsoll.check_report/1"},
                 {"is_right", report.is_right()},
                 {"rating", number(report.rating)},
+                {"certificate_status", std::string(to_string(report.certificate.status))},
+                {"certificate_reason", report.certificate.reason},
                 {"violations", Json::array()},
                 {"hazards", Json::array()},
                 {"ranks", Json::array()}};
@@ -150,6 +157,7 @@ std::string write_checkpoint_report(const check::CheckpointReport& report) {
   put(document, "binding", report.binding);
   document["discarded_bytes"] = report.discarded;
   document["recompute_ms"] = number(report.recompute_ms);
+  put_certificate(document, report.certificate);
   document["violations"] = Json::array();
   document["hazards"] = Json::array();
   for (const check::CheckpointViolation& violation : report.violations) {
@@ -178,6 +186,7 @@ std::string write_placement_report(const check::PlacementReport& report,
                 {"is_line", report.is_line},
                 {"violations", Json::array()},
                 {"devices", Json::array()}};
+  put_certificate(document, report.certificate);
   for (const check::PlacementViolation& violation : report.violations) {
     Json entry{{"code", std::string(check::to_string(violation.code))}};
     if (violation.node) entry["node"] = names[*violation.node];
@@ -208,6 +217,7 @@ std::string write_partition_report(const check::CriticalPathReport& report,
                 {"critical_path_ms", nullptr},
                 {"violations", Json::array()},
                 {"devices", Json::array()}};
+  put_certificate(document, report.certificate);
   if (has_path) document["critical_path_ms"] = number(report.critical_path_sec * kMsPerSecond);
   for (const check::PartitionViolation& violation : report.violations) {
     document["violations"].push_back({{"code", std::string(check::to_string(violation.code))},
@@ -229,6 +239,7 @@ std::string write_pipeline_report(const check::PipelineReport& report) {
                 {"num_devices", report.num_devices},
                 {"violations", Json::array()},
                 {"stages", Json::array()}};
+  put_certificate(document, report.certificate);
   for (const check::PipelineViolation& violation : report.violations) {
     Json entry{{"code", std::string(check::to_string(violation.code))}};
     put(entry, "stage", violation.stage);

@@ -11,6 +11,8 @@ namespace plimsoll::io {
 
 inline constexpr std::string_view kTorchrecOptionsSchema = "plimsoll.torchrec_options/1";
 
+inline constexpr Rule kColumns{.min = 1, .max = 2147483647};  // as of a model's tables
+
 struct DumpedOption {
   std::string fqn;
   std::string group;  // co-location; the fqn or empty: alone
@@ -56,7 +58,7 @@ void describe(Fields& fields, T& option) {
   fields.required("shards", option.shards, kNonNegative);
   fields.required("sizes", option.sizes, kNonNegative);
   fields.required("rows", option.rows, kNonNegative);
-  fields.required("columns", option.columns, kPositive);
+  fields.required("columns", option.columns, kColumns);
   fields.optional("dtype", option.dtype);
   fields.optional("input_lengths", option.input_lengths, kNonNegative);
   fields.optional("num_poolings", option.num_poolings, kNullable);

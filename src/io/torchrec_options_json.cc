@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <map>
 
@@ -21,11 +23,22 @@ using topology::Storage;
 constexpr std::size_t kTotalOnly = 4;  // hbm, ddr, ssd, total
 constexpr std::size_t kWithComponents = 9;
 constexpr double kMaxExact = 9007199254740992;  // bytes of a class are read as doubles
+constexpr Bytes kMaxRoom = Bytes{1} << 62;      // of all ranks, so that differences have 64 bits
 
 struct ShardClass {
   Storage storage;
   Perf perf;
 };
+
+// TorchRec asks distinct ranks from release 1.5 on; "1.4.0" is older.
+bool is_before_distinct_ranks(std::string_view release) {
+  int major = 0, minor = 0;
+  const char* end = release.data() + release.size();
+  const auto [dot, fault] = std::from_chars(release.data(), end, major);
+  if (fault != std::errc{} || dot == end || *dot != '.') return false;
+  if (std::from_chars(dot + 1, end, minor).ec != std::errc{}) return false;
+  return major < 1 || (major == 1 && minor < 5);
+}
 
 class Reader {
  public:
@@ -37,6 +50,7 @@ class Reader {
     set.world_size = document_.world_size;
     set.local_world_size = document_.local_world_size;
     set.group_size = document_.group_size.value_or(document_.local_world_size);
+    set.key_value_columns_on_distinct_ranks = !is_before_distinct_ranks(document_.torchrec);
     PLIMSOLL_RETURN_IF_ERROR(read_machine());
     PLIMSOLL_RETURN_IF_ERROR(read_classes());
     PLIMSOLL_RETURN_IF_ERROR(read_tables());
@@ -60,10 +74,18 @@ class Reader {
                    "give one a rank");
     }
     std::vector<Storage> devices;
+    std::array<Int128, 3> total{};  // of magnitudes: what a reservation left may be negative
     for (std::size_t r = 0; r < rows.size(); ++r) {
-      if (rows[r].size() != 3) {
+      if (rows[r].size() != total.size()) {
         return wrong(ErrorCode::kSchema, fmt::format("/{}/{}", key, r),
                      "not a list of hbm, ddr and ssd");
+      }
+      for (std::size_t tier = 0; tier < total.size(); ++tier) {
+        const Int128 bytes = rows[r][tier];
+        total[tier] += bytes < 0 ? -bytes : bytes;
+        if (total[tier] <= kMaxRoom) continue;
+        return wrong(ErrorCode::kOverflow, fmt::format("/{}/{}/{}", key, r, tier),
+                     "all ranks together have more than 2^62 bytes", "give the bytes of one rank");
       }
       devices.push_back({rows[r][0], rows[r][1], rows[r][2]});
     }
@@ -241,11 +263,38 @@ class Reader {
                      "a column block unlike the first", "leave the option out");
       }
     }
-    append_option(dumped, height);
+    PLIMSOLL_RETURN_IF_ERROR(check_tiling(dumped, height, pointer));
+    return append_option(dumped, height, pointer);
+  }
+
+  // Do the shards hold every cell of the table once, cut as the type cuts? (Of data_parallel every
+  // shard holds all.) Column blocks are equal by now.
+  Result<void> check_tiling(const DumpedOption& dumped, std::int64_t height,
+                            const std::string& pointer) const {
+    const bool is_replica = dumped.sharding_type == ShardingType::kDataParallel;
+    const auto num_blocks = static_cast<Int128>(dumped.shards.size()) / height;
+    const auto refuse = [&](Int128 held, std::int64_t all, std::string_view what) {
+      return wrong(
+          ErrorCode::kValue, pointer + "/sizes",
+          fmt::format("the {} shards of table {} hold {} of {} {}", to_string(dumped.sharding_type),
+                      dumped.fqn, static_cast<std::int64_t>(std::min<Int128>(held, INT64_MAX)), all,
+                      what),
+          "give shards that hold every row and column once, or leave the option out");
+    };
+    Int128 rows = 0;
+    for (std::int64_t i = 0; i < height; ++i) {
+      const std::vector<std::int64_t>& size = dumped.sizes[static_cast<std::size_t>(i)];
+      const Int128 columns = num_blocks * size[1];
+      if (columns != dumped.columns) return refuse(columns, dumped.columns, "columns");
+      if (is_replica && size[0] != dumped.rows) return refuse(size[0], dumped.rows, "rows");
+      rows += size[0];
+    }
+    if (!is_replica && rows != dumped.rows) return refuse(rows, dumped.rows, "rows");
     return {};
   }
 
-  void append_option(const DumpedOption& dumped, std::int64_t height) {
+  Result<void> append_option(const DumpedOption& dumped, std::int64_t height,
+                             const std::string& pointer) {
     embedding::OptionSet& set = result_.options;
     Option option;
     option.table = static_cast<std::int32_t>(set.tables.size());
@@ -268,11 +317,16 @@ class Reader {
         set.runs.push_back({1, size[0], size[1], is_replica ? 0 : row, is_replica ? 0 : size[0],
                             costs.storage, costs.perf});
       }
-      row += size[0];
+      if (!is_replica && __builtin_add_overflow(row, size[0], &row)) {
+        return wrong(ErrorCode::kOverflow, fmt::format("{}/sizes/{}/0", pointer, i),
+                     "the shards have more than 2^63 - 1 rows together",
+                     "give the rows of one shard");
+      }
     }
     option.num_runs =
         static_cast<std::int32_t>(static_cast<std::int64_t>(set.runs.size()) - option.first_run);
     set.options.push_back(option);
+    return {};
   }
 
   const TorchrecOptionsDocument document_;

@@ -10,6 +10,7 @@
 #include "partition/downsets.h"
 #include "partition/group_absorption.h"
 #include "partition/multilevel.h"
+#include "partition/placement_tree.h"
 #include "partition/share_bound.h"
 #include "partition/stage_chain.h"
 #include "plimsoll/core/clock_share.h"
@@ -25,6 +26,9 @@ constexpr std::int64_t kDefaultMoves = 30'000'000;
 constexpr std::int64_t kStartPairs = 200'000'000;  // of the contiguous split
 constexpr std::int64_t kStartDownsets = 1 << 16;
 constexpr int kMovesPerGroup = 200;
+// Where everything may be tried: the refinement before takes at most one in so many of the moves
+// that are left, and as many stay for after it. By default that leaves kTreeSteps.
+constexpr std::int64_t kRefinementShare = 8;
 
 class Placer {
  public:
@@ -61,6 +65,7 @@ class Placer {
       take(plan_of(device));
       return is_done();
     };
+    if (!must_stop() && options_.rules.searches_tree) try_everything(refinement);
     for (std::size_t round = 0; !must_stop(); ++round) {
       const std::size_t turn = round % (starts.size() + 1);
       std::vector<int> device = turn < starts.size() ? starts[turn] : at_random();
@@ -79,7 +84,9 @@ class Placer {
   }
 
  private:
-  bool is_done() const { return plan_ && value_ <= lower_bound_ * (1 + options_.search.tolerance); }
+  bool is_done() const {
+    return is_infeasible_ || (plan_ && value_ <= lower_bound_ * (1 + options_.search.tolerance));
+  }
   bool must_stop() {
     if (is_done()) {
       stop_ = StopReason::kFinished;
@@ -181,8 +188,43 @@ class Placer {
     if (context_.progress) context_.progress({0, value_, lower_bound_});
   }
 
+  // A little refinement, then all placements that could be better.
+  void try_everything(const MultilevelOptions& refinement) {
+    const std::int64_t max_steps = default_tree_steps(groups_);
+    if (max_steps == 0) return;
+    std::vector<int> device = plan_ ? devices_of(*plan_) : slices();
+    std::int64_t first_moves = moves_left_ / kRefinementShare;
+    moves_left_ -= first_moves;
+    refine(groups_, graph_.pair_rates, refinement, random_, context_, first_moves, device);
+    moves_left_ += first_moves;
+    take(plan_of(device));
+    if (must_stop()) return;
+    PlacementTree tree;
+    tree.goal = lower_bound_ * (1 + options_.search.tolerance);
+    tree.max_steps = std::min(max_steps, moves_left_ - moves_left_ / kRefinementShare);
+    std::vector<int> best;
+    double value = value_;
+    const RunContext quiet{context_.deadline, context_.cancel, {}};
+    search_placement_tree(groups_, graph_.pair_rates, tree, best, value, quiet);
+    moves_left_ -= tree.num_steps;
+    if (!best.empty()) take(plan_of(best));
+    if (!tree.is_complete) return;
+    is_complete_ = true;
+    is_infeasible_ = !plan_;
+    if (plan_) lower_bound_ = value_;
+  }
+
   void report(Outcome<DeviceAssignment>& outcome) {
     outcome.stop = stop_;
+    if (is_complete_) outcome.certificate.proof = kTriedEverything;
+    if (is_infeasible_) {
+      outcome.status = SolveStatus::kInfeasible;
+      outcome.certificate.objective = std::numeric_limits<double>::quiet_NaN();
+      outcome.explanation.binding = "memory";
+      outcome.explanation.lines.emplace_back(
+          "no placement keeps every device within its memory cap");
+      return;
+    }
     outcome.certificate.objective = plan_ ? value_ : std::numeric_limits<double>::quiet_NaN();
     outcome.certificate.lower_bound = plan_ ? std::min(lower_bound_, value_) : lower_bound_;
     if (plan_) outcome.status = is_done() ? SolveStatus::kOptimal : SolveStatus::kFeasible;
@@ -192,7 +234,7 @@ class Placer {
   const CostGraph& graph_;
   const GeneralPlacementOptions& options_;
   const RunContext& context_;
-  const double lower_bound_;
+  double lower_bound_;
   std::int64_t moves_left_;
   SplitMix64 random_;
   GroupGraph groups_;
@@ -200,6 +242,8 @@ class Placer {
   std::optional<DeviceAssignment> plan_;
   double value_ = kUnlimited;
   StopReason stop_ = StopReason::kFinished;
+  bool is_complete_ = false;  // everything was tried
+  bool is_infeasible_ = false;
 };
 
 Result<void> check_options(const CostGraph& graph, const GeneralPlacementOptions& options) {
@@ -252,7 +296,8 @@ Result<GeneralPlacement> place_generally(const CostGraph& graph,
   const bool is_known_better = options.known_bound > bound.lower_bound;
   GeneralPlacement result =
       Placer(graph, options, context, std::max(bound.lower_bound, options.known_bound)).run();
-  result.outcome.certificate.proof = is_known_better ? "the caller's bound" : bound.proof;
+  std::string& proof = result.outcome.certificate.proof;
+  if (proof.empty()) proof = is_known_better ? "the caller's bound" : bound.proof;
   return result;
 }
 

@@ -107,11 +107,18 @@ double GroupCut::push_path(int source) {
 }
 
 double GroupCut::push_all(int source, double enough, const RunContext& context) {
+  constexpr int kClockPaths = 64;  // between two looks at the clock
+  const auto is_stopped = [&context] {
+    return context.is_cancelled() || context.is_past_deadline();
+  };
   double total = 0;
-  while (total <= enough && !context.is_cancelled() && !context.is_past_deadline() &&
-         find_levels(source)) {
+  int num_paths = 0;
+  while (total <= enough && !is_stopped() && find_levels(source)) {
     std::fill(next_.begin(), next_.end(), 0);
-    for (double flow = push_path(source); flow > 0; flow = push_path(source)) total += flow;
+    for (double flow = push_path(source); flow > 0; flow = push_path(source)) {
+      total += flow;
+      if (++num_paths % kClockPaths == 0 && is_stopped()) return total;
+    }
   }
   return total;
 }
@@ -121,12 +128,12 @@ double GroupCut::least_load_with(int group, double enough, const RunContext& con
   return push_all(group, enough, context);
 }
 
-double GroupCut::least_with(int group, double share) {
+double GroupCut::least_with(int group, double share, const RunContext& context) {
   const std::size_t num_drains = 2 * static_cast<std::size_t>(sink_);
   for (std::size_t a = 0; a < arcs_.size(); ++a) {
     arcs_[a].capacity = a < num_drains ? share * capacity_[a] : capacity_[a];
   }
-  return push_all(group, kUnlimited, {});
+  return push_all(group, kUnlimited, context);
 }
 
 std::vector<int> GroupCut::chosen() const {

@@ -27,8 +27,8 @@ class GroupCut {
   // A flow above `enough` may stop there.
   double least_load_with(int group, double enough, const RunContext& context);
 
-  // Least share * time(S) + cut(S); share >= 0.
-  double least_with(int group, double share);
+  // Least share * time(S) + cut(S); share >= 0. Less where the clock ends it.
+  double least_with(int group, double share, const RunContext& context);
   // The set S of the last of these, ascending.
   std::vector<int> chosen() const;
   // Arcs looked at so far.

@@ -67,7 +67,7 @@ int replica_limit(const CostGraph& graph, const PipelineTerms& terms) {
 
 int microbatches_in_flight(bool is_training, int num_microbatches, int replicas, int count) {
   if (!is_training) return 1;
-  const int of_batch = (num_microbatches + replicas - 1) / replicas;
+  const int of_batch = (num_microbatches - 1) / replicas + 1;  // at least one microbatch
   return std::min((count + replicas - 1) / replicas, of_batch);
 }
 

@@ -66,6 +66,7 @@ class Planner {
     }
     const GroupGraph groups = groups_of_.make(options_.rules.absorbs_groups);
     result_.num_groups = groups.num_groups();
+    if (find_no_device(groups)) return finish();
     if (num_device_states(groups) > kMaxStates) {
       known_.stop = ChainStop::kEffort;
       return finish();
@@ -96,6 +97,19 @@ class Planner {
   double proved() const { return std::max(batch_bound_, sum_bound_ + weight() * slowest_bound_); }
   bool is_closed() const {
     return known_.is_infeasible || known_.best <= proved() * (1 + kExactPipeline);
+  }
+
+  // The line unites more nodes than their colours do.
+  bool find_no_device(const GroupGraph& groups) {
+    const std::vector<double> work = work_of_groups(groups);
+    if (std::find(work.begin(), work.end(), kUnlimited) == work.end()) return false;
+    known_.is_infeasible = true;
+    known_.proof = "a group of nodes that no device may run";
+    known_.explanation = {
+        "permissions",
+        0,
+        {"no line of devices may run all groups of nodes that must share a device"}};
+    return true;
   }
 
   // All device time spread evenly; a group by itself; every stage at most on the devices that the

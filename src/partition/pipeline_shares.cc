@@ -137,7 +137,7 @@ BatchItems share_items(const GroupGraph& groups, const ReplicaTerms& terms) {
       for (int d = 1; d <= most; ++d) {
         if (n % d != 0) continue;
         const double agreed = terms.is_training ? 4.0 * (d - 1) * static_cast<double>(weights[g]) /
-                                                      (d * n * share.link_rate)
+                                                      (static_cast<double>(d) * n * share.link_rate)
                                                 : 0;
         items.options.push_back({kinds.number({place, d, d * share.bytes}), d * share.speed,
                                  time_ms / d + agreed, d * static_cast<double>(held[g])});

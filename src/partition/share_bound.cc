@@ -126,7 +126,7 @@ class ShareBound {
       if (point.share <= best * (1 + kCloseEnough)) break;
       const std::int64_t before = cut_.num_steps();
       const double theta = (point.price - point.share) / (1 + point.price);
-      const double least = cut_.least_with(g, theta);
+      const double least = cut_.least_with(g, theta, context_);
       steps_left_ -= num_parts_ + cut_.num_steps() - before;
       const double missing = point.price * limit - least * (1 - kRounding) * (1 + point.price);
       best = std::max(best, point.share - std::max(missing, 0.0) / time_[g]);

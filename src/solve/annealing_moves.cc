@@ -64,6 +64,16 @@ bool AnnealingMoves::can_move(int slot, int place) const {
   return state_.can_put(unit, state_.choice(unit), slot - items_.first_slot[unit], place);
 }
 
+bool AnnealingMoves::wants_rank(int slot) const {
+  return items_.choices[state_.choice(items_.unit_of_slot[slot])].distinct_ranks;
+}
+
+// Does the piece want the rank for itself where another one of its unit stands?
+bool AnnealingMoves::shares_rank(int slot, int rank) const {
+  const int unit = items_.unit_of_slot[slot];
+  return wants_rank(slot) && state_.holds_other(unit, slot - items_.first_slot[unit], rank);
+}
+
 bool AnnealingMoves::relocate(double temperature) {
   const int from = draw_rank(true);
   if (state_.slots_on_rank(from).empty()) return false;
@@ -104,7 +114,8 @@ bool AnnealingMoves::can_swap(int slot_a, int a, int slot_b, int b) {
   const int unit = items_.unit_of_slot[slot_b];
   if (items_.tiers.empty() && items_.problem->apart.empty() &&
       items_.problem->units[unit].allowed_ranks.empty() &&
-      items_.problem->units[items_.unit_of_slot[slot_a]].allowed_ranks.empty()) {
+      items_.problem->units[items_.unit_of_slot[slot_a]].allowed_ranks.empty() &&
+      !wants_rank(slot_a) && !wants_rank(slot_b)) {
     state_.move(slot_a, b);
     state_.move(slot_b, a);
     return true;
@@ -164,7 +175,9 @@ bool AnnealingMoves::trade(double temperature) {
   touched_.assign({from, to});
   for (const int slot : traded_) state_.move(slot, from);
   state_.move(one, to);
-  if (state_.is_within_caps(from) && state_.is_within_caps(to)) {
+  const auto is_second = [&](int slot) { return shares_rank(slot, from); };
+  if (state_.is_within_caps(from) && state_.is_within_caps(to) && !shares_rank(one, to) &&
+      std::none_of(traded_.begin(), traded_.end(), is_second)) {
     energy_.update(touched_);
     if (is_accepted(before, temperature)) return true;
   }

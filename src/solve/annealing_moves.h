@@ -30,6 +30,8 @@ class AnnealingMoves {
   int draw_rank(bool wants_loaded);
   int draw_slot(const std::vector<int>& slots);
   bool can_move(int slot, int place) const;
+  bool wants_rank(int slot) const;
+  bool shares_rank(int slot, int rank) const;
   bool relocate(double temperature);
   bool swap(double temperature);
   bool can_swap(int slot_a, int a, int slot_b, int b);

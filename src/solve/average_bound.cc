@@ -75,6 +75,13 @@ class Generation {
     return std::move(result_);
   }
 
+  std::optional<MemoryProof> prove_no_room() {
+    if (survivors_.is_dead()) return MemoryProof{{}, survivors_.dead_group, -1, 0};
+    result_.value = -kInfinity;
+    if (!fits(try_prices(equal_prices(groups_)))) find_fit();
+    return std::move(result_.infeasible);
+  }
+
  private:
   Bytes cap(int account) const { return groups_.ranks.accounts[account].cap; }
 
@@ -324,6 +331,11 @@ double priced_value(const PlacementGroups& groups, const Survivors& survivors,
 AverageBound average_bound(const PlacementGroups& groups, const Survivors& survivors,
                            const AverageOptions& options) {
   return Generation(groups, survivors, options).run();
+}
+
+std::optional<MemoryProof> prove_no_room(const PlacementGroups& groups, const Survivors& survivors,
+                                         const AverageOptions& options) {
+  return Generation(groups, survivors, options).prove_no_room();
 }
 
 }  // namespace plimsoll::solve

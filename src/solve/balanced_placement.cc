@@ -32,6 +32,29 @@ enum class Sharpness { kCheap, kCoarse, kFine };
 
 using Part = BalancePart;
 
+// Pieces that a choice places: what a move of its unit costs.
+std::int64_t count_placed(const UnitChoice& choice) {
+  if (choice.spread == Spread::kUniform) return 0;
+  if (choice.spread == Spread::kHost) return choice.num_blocks;
+  std::int64_t count = 0;
+  for (const PieceRun& run : choice.runs) count += run.count;
+  return count;
+}
+
+// Effort counts moves of units. Where these are of very many pieces, all their work grows with
+// them, and so much less effort is as much work.
+std::int64_t scale_effort(const PlacementProblem& problem, std::int64_t effort) {
+  constexpr double kOrdinaryPieces = 32;  // of a unit; up to these nothing is scaled
+  double pieces = 0;
+  for (const Unit& unit : problem.units) {
+    std::int64_t most = 0;
+    for (const UnitChoice& choice : unit.choices) most = std::max(most, count_placed(choice));
+    pieces += static_cast<double>(most);
+  }
+  const double share = kOrdinaryPieces * static_cast<double>(problem.num_units()) / pieces;
+  return share < 1 ? static_cast<std::int64_t>(share * static_cast<double>(effort)) : effort;
+}
+
 class Balancer {
  public:
   Balancer(const PlacementProblem& problem, const BalanceOptions& options,
@@ -40,7 +63,7 @@ class Balancer {
         options_(options),
         search_(search),
         clock_(context, options.stop_at < 0 ? EffortClock::kNever : options.stop_at),
-        effort_(search.effort < 0 ? kDefaultBalanceEffort : search.effort),
+        effort_(scale_effort(problem, search.effort < 0 ? kDefaultBalanceEffort : search.effort)),
         tolerance_(kToAim * search.tolerance) {
     best_.objective = kInfinity;
   }
@@ -447,7 +470,9 @@ class Balancer {
     result.bound = std::move(bound_);
     if (parts_.empty() && infeasible_ && !has_plan()) {
       outcome.status = SolveStatus::kInfeasible;
-      outcome.explanation = explain_infeasible(problem_, result.bound);
+      if (options_.explains) {
+        outcome.explanation = explain_infeasible(problem_, {}, clock_.context());
+      }
       outcome.certificate.proof =
           infeasible_->weight.empty()
               ? "a unit that fits nowhere"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plimsoll/solve/filtered_bound.h"
+#include "solve/first_cases.h"
 
 namespace plimsoll::solve {
 namespace {
@@ -71,18 +72,8 @@ class Bounder {
     return sum;
   }
 
-  // One, or of two causes that exclude each other one without each.
   void open_first_cases() {
-    std::vector<BoundCase> cases(1);
-    for (const auto& [first, second] : problem_.exclusive) {
-      if (second >= 64 || 4 * static_cast<int>(cases.size()) > options_.max_cases) continue;
-      for (std::size_t i = 0, end = cases.size(); i < end; ++i) {
-        cases.push_back(cases[i]);
-        cases[i].forbidden |= std::uint64_t{1} << first;
-        cases.back().forbidden |= std::uint64_t{1} << second;
-      }
-    }
-    for (BoundCase& c : cases) open_case(std::move(c));
+    for (BoundCase& c : make_first_cases(problem_, options_.max_cases)) open_case(std::move(c));
   }
 
   int find_open_cause(const BoundCase& c) const {

@@ -180,7 +180,11 @@ std::optional<ContentModel> make_content_model(const PlacementProblem& problem,
       !std::all_of(problem.apart.begin(), problem.apart.end(), is_alone)) {
     return std::nullopt;
   }
-  ContentModel model = Maker(problem, groups).make(survivors, price);
+  Survivors free = survivors;  // whose pieces may stand together
+  for (std::size_t c = 0; c < groups.choices.size(); ++c) {
+    if (groups.choices[c].distinct_ranks) free.choice[c] = 0;
+  }
+  ContentModel model = Maker(problem, groups).make(free, price);
   // A unit without any choice left.
   if (!(model.forced_load < kInfinity)) return std::nullopt;
   return model;

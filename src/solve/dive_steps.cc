@@ -101,7 +101,8 @@ bool DiveSteps::are_equal(int a, int b) const {
   if (x.size() != y.size()) return false;
   for (std::size_t i = 0; i < x.size(); ++i) {
     if (x[i].spread != y[i].spread || x[i].num_pieces != y[i].num_pieces ||
-        x[i].work != y[i].work || x[i].peak != y[i].peak) {
+        x[i].work != y[i].work || x[i].peak != y[i].peak ||
+        items_.choices[x[i].choice].distinct_ranks != items_.choices[y[i].choice].distinct_ranks) {
       return false;
     }
     for (int piece = 0; piece < std::max(x[i].num_pieces, 1); ++piece) {

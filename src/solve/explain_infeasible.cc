@@ -3,149 +3,195 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "plimsoll/core/units.h"
+#include "plimsoll/solve/average_bound.h"
+#include "plimsoll/solve/bound_placement.h"
+#include "plimsoll/solve/effort_clock.h"
+#include "solve/first_cases.h"
 
 namespace plimsoll::solve {
 namespace {
 
-constexpr Bytes kAll = std::numeric_limits<Bytes>::max();
+constexpr int kMaxExplainedUnits = 200000;  // times proofs, about two seconds
+constexpr int kMinExplainingProofs = 40;
+constexpr Int128 kMaxBytes = std::int64_t{1} << 62;  // of all ranks and a tier
 
-struct Lack {
-  int tier = -1;
-  Bytes bytes = kAll;
-};
-
-class StuckUnit {
- public:
-  StuckUnit(const PlacementProblem& problem, int unit) : problem_(problem), unit_(unit) {
-    make_room();
-  }
-
-  // What is missing where a choice comes nearest; nothing where bytes are not what keeps it off.
-  Lack nearest() const {
-    Lack least;
-    for (const UnitChoice& choice : problem_.units[unit_].choices) {
-      const Lack lack = choice.spread == Spread::kDevice ? of_pieces(choice) : of_rows(choice);
-      if (lack.bytes < least.bytes) least = lack;
-    }
-    return least;
-  }
-
- private:
-  // Room beside what other units with uniform choices alone put on every rank.
-  void make_room() {
-    room_ = problem_.caps;
-    for (int rank = 0; rank < problem_.num_hosts() * problem_.ranks_per_host; ++rank) {
-      for (int tier = 0; tier < kNumTiers; ++tier) {
-        if (!problem_.is_pooled[tier]) continue;
-        const int first = rank / problem_.ranks_per_host * problem_.ranks_per_host;
-        room_[rank][tier] = 0;
-        for (int r = first; r < first + problem_.ranks_per_host; ++r) {
-          room_[rank][tier] += problem_.caps[r][tier];
-        }
-      }
-    }
-    for (int unit = 0; unit < problem_.num_units(); ++unit) {
-      const std::vector<UnitChoice>& choices = problem_.units[unit].choices;
-      const bool is_forced =
-          std::all_of(choices.begin(), choices.end(),
-                      [](const UnitChoice& choice) { return choice.spread == Spread::kUniform; });
-      if (unit == unit_ || !is_forced) continue;
-      TierBytes least;
-      least.fill(kAll);
-      for (const UnitChoice& choice : choices) {
-        for (const PieceRun& run : choice.runs) {
-          for (int tier = 0; tier < kNumTiers; ++tier) {
-            least[tier] = std::min(least[tier], run.bytes[tier]);
-          }
-        }
-      }
-      for (TierBytes& room : room_) add_bytes(room, least, -1);
-    }
-  }
-
-  bool is_allowed(int rank) const {
-    const std::vector<int>& allowed = problem_.units[unit_].allowed_ranks;
-    return allowed.empty() || std::binary_search(allowed.begin(), allowed.end(), rank);
-  }
-
-  // The tier of a rank that lacks most.
-  Lack of_piece(const PieceRun& run, int rank) const {
-    Lack most{-1, 0};
+// What every rank would need of each tier alone so that the weighted bytes no longer exceed the
+// weighted caps.
+TierBytes hint_of(const RankKinds& ranks, const MemoryProof& proof) {
+  TierBytes hint{};
+  if (proof.weight.empty()) return hint;
+  std::array<double, kNumTiers> worth{};  // of a byte on every rank
+  for (const RankKind& kind : ranks.kinds) {
     for (int tier = 0; tier < kNumTiers; ++tier) {
-      const Bytes missing = run.bytes[tier] - room_[rank][tier];
-      if (missing > most.bytes) most = {tier, missing};
+      worth[tier] += static_cast<double>(kind.ranks.size()) *
+                     static_cast<double>(proof.weight[kind.account[tier]]);
     }
-    return most;
   }
+  const auto heaviest = *std::max_element(proof.weight.begin(), proof.weight.end());
+  for (int tier = 0; tier < kNumTiers; ++tier) {
+    if (!(worth[tier] > 0)) continue;
+    const double bytes =
+        static_cast<double>(proof.missing) * static_cast<double>(heaviest) / worth[tier];
+    hint[tier] = static_cast<Bytes>(std::min(std::ceil(bytes), 0x1p61));
+  }
+  return hint;
+}
 
-  Lack of_pieces(const UnitChoice& choice) const {
-    Lack most{-1, 0};
-    for (const PieceRun& run : choice.runs) {
-      Lack least;
-      for (int rank = 0; rank < problem_.num_ranks; ++rank) {
-        if (!is_allowed(rank)) continue;
-        const Lack lack = of_piece(run, rank);
-        if (lack.bytes < least.bytes) least = lack;
+// The most that any plan may put of a tier on a rank, within what sums can hold.
+TierBytes most_bytes(const PlacementProblem& problem) {
+  std::array<Int128, kNumTiers> most{};
+  for (const Unit& unit : problem.units) {
+    std::array<Int128, kNumTiers> largest{};
+    for (const UnitChoice& choice : unit.choices) {
+      for (int tier = 0; tier < kNumTiers; ++tier) {
+        Int128 sum = 0;
+        for (const PieceRun& run : choice.runs) sum += Int128{run.bytes[tier]} * run.count;
+        largest[tier] = std::max(largest[tier], sum * choice.num_blocks);
       }
-      if (least.bytes > most.bytes) most = least;
     }
-    return most.tier < 0 ? Lack{} : most;
+    for (int tier = 0; tier < kNumTiers; ++tier) most[tier] += largest[tier];
   }
-
-  // A piece on each rank of a host, or of all.
-  Lack of_rows(const UnitChoice& choice) const {
-    const bool is_host = choice.spread == Spread::kHost;
-    const int width = is_host ? problem_.ranks_per_host : problem_.num_ranks;
-    Lack least;
-    for (int first = 0; first + width <= problem_.num_ranks; first += width) {
-      Lack most{-1, 0};
-      bool may = true;
-      int rank = first;
-      for (const PieceRun& run : choice.runs) {
-        for (std::int64_t i = 0; i < run.count; ++i, ++rank) {
-          may = may && is_allowed(rank);
-          const Lack lack = of_piece(run, rank);
-          if (lack.bytes > most.bytes) most = lack;
-        }
-      }
-      if (may && most.tier >= 0 && most.bytes < least.bytes) least = most;
-    }
-    return least;
+  TierBytes result{};
+  for (int tier = 0; tier < kNumTiers; ++tier) {
+    Int128 caps = 0;
+    for (const TierBytes& cap : problem.caps) caps += cap[tier];
+    const Int128 room = (kMaxBytes - std::min(caps, kMaxBytes)) / problem.num_ranks;
+    result[tier] = static_cast<Bytes>(std::min(most[tier], room));
   }
+  return result;
+}
 
-  const PlacementProblem& problem_;
-  int unit_;
-  std::vector<TierBytes> room_;  // [ranks]
-};
+std::string describe_tier(const MissingBytes& missing, int tier, const ExplainedRanks& ranks,
+                          const ExplanationWords& words) {
+  const Bytes bytes = missing.per_rank[tier];
+  const std::string& name = words.tiers[tier];
+  if (missing.unit[tier] >= 0) {
+    return fmt::format(
+        "{} {} fits on no rank: {} ({} bytes) of {} are missing on a rank, beside what must be on "
+        "every rank",
+        words.unit, ranks.name_of_unit(missing.unit[tier]), format_bytes(bytes), bytes, name);
+  }
+  const Bytes sum = bytes * ranks.num_ranks;
+  if (ranks.num_ranks == 1) {
+    return fmt::format("all {} together need {} ({} bytes) more of {} than the rank has",
+                       words.units, format_bytes(sum), sum, name);
+  }
+  return fmt::format(
+      "all {} together need {} ({} bytes) more of {} than the {} ranks have: {} ({} bytes) on each",
+      words.units, format_bytes(sum), sum, name, ranks.num_ranks, format_bytes(bytes), bytes);
+}
+
+// The least number of pieces that want a rank each, of a choice that has more than the unit may
+// use; nothing where no choice has.
+std::optional<std::int64_t> find_crowded(const Unit& unit, std::int64_t num_allowed) {
+  std::optional<std::int64_t> least;
+  for (const UnitChoice& choice : unit.choices) {
+    std::int64_t count = 0;
+    for (const PieceRun& run : choice.runs) count += run.count;
+    if (choice.distinct_ranks && count > num_allowed)
+      least = std::min(least.value_or(count), count);
+  }
+  return least;
+}
+
+// No bytes help, or none were found to.
+void describe_rest(const MissingBytes& missing, const ExplainedRanks& ranks,
+                   const ExplanationWords& words, Explanation& explanation) {
+  if (!missing.beyond_bytes || missing.beyond_bytes->unit < 0) {
+    explanation.lines.push_back("what is missing was not found in time");
+    return;
+  }
+  explanation.binding = words.unit + " " + ranks.name_of_unit(missing.beyond_bytes->unit);
+  explanation.lines.push_back(
+      explanation.binding +
+      " may stand on no rank, whichever choice it takes and however much memory the ranks have");
+}
 
 }  // namespace
 
-Explanation explain_infeasible(const PlacementProblem& problem, const PlacementBound& bound) {
+std::optional<Shortage> prove_shortage(const PlacementProblem& problem, const TierBytes& added,
+                                       const RunContext& context) {
+  PlacementProblem larger = problem;
+  for (TierBytes& cap : larger.caps) add_bytes(cap, added, 1);
+  const BoundOptions bound;
+  const PlacementGroups all = make_placement_groups(larger, bound.groups);
+  AverageOptions options;
+  options.context = &context;
+  std::optional<Shortage> result;
+  for (const BoundCase& c : make_first_cases(larger, bound.max_cases)) {
+    const PlacementGroups groups = without_causes(all, c.forbidden);
+    const Survivors survivors = filter_by_target(groups, kInfinity, bound.filter);
+    const std::optional<MemoryProof> proof = prove_no_room(groups, survivors, options);
+    if (!proof) return std::nullopt;
+    if (result) continue;
+    const int unit = proof->weight.empty() ? groups.groups[proof->group].units.front() : -1;
+    result = Shortage{hint_of(groups.ranks, *proof), unit};
+  }
+  return result;
+}
+
+MissingBytes find_missing_bytes(const PlacementProblem& problem, const RunContext& context) {
+  MissingBytesOptions options;
+  options.most = most_bytes(problem);
+  options.max_proofs = std::clamp(kMaxExplainedUnits / std::max(problem.num_units(), 1),
+                                  kMinExplainingProofs, kMaxExplainingProofs);
+  options.has_time = [&context] { return !is_stopped(context); };
+  return find_missing_bytes(
+      [&](const TierBytes& added) { return prove_shortage(problem, added, context); }, options);
+}
+
+Explanation describe(const MissingBytes& missing, const ExplainedRanks& ranks,
+                     const ExplanationWords& words) {
   Explanation explanation;
-  if (bound.stuck_unit < 0) {
-    explanation.binding = fmt::format("tier {}", bound.binding_tier);
-    explanation.missing = bound.missing;
+  Int128 sum = 0;
+  for (int tier = 0; tier < kNumTiers; ++tier) {
+    const Bytes bytes = missing.per_rank[tier];
+    if (bytes == 0) continue;
+    explanation.binding += (explanation.binding.empty() ? "" : " and ") + words.tiers[tier];
+    sum += Int128{bytes} * (missing.unit[tier] < 0 ? ranks.num_ranks : 1);
+    explanation.lines.push_back(describe_tier(missing, tier, ranks, words));
+  }
+  explanation.missing =
+      static_cast<Bytes>(std::min<Int128>(sum, std::numeric_limits<Bytes>::max()));
+  if (!missing.is_found()) {
+    describe_rest(missing, ranks, words, explanation);
+  } else if (!missing.is_least) {
+    explanation.lines.push_back("the search for the smallest reason was cut: fewer bytes may do");
+  } else if (explanation.lines.size() > 1) {
     explanation.lines.push_back(
-        fmt::format("the least that all units need exceeds the caps of all ranks by {} of tier {}",
-                    format_bytes(bound.missing), bound.binding_tier));
+        "all of these are missing: with a byte a rank less of any it is proved that nothing fits, "
+        "with all of them no longer");
+  } else {
+    explanation.lines.push_back(
+        "with a byte a rank less it is proved that nothing fits, with all of them no longer");
+  }
+  return explanation;
+}
+
+Explanation explain_infeasible(const PlacementProblem& problem, const ExplanationWords& words,
+                               const RunContext& context) {
+  const auto name_of_unit = [&problem](int unit) {
+    const std::string& name = problem.units[unit].name;
+    return name.empty() ? std::to_string(unit) : name;
+  };
+  const MissingBytes missing = find_missing_bytes(problem, context);
+  Explanation explanation = describe(missing, {problem.num_ranks, name_of_unit}, words);
+  if (missing.is_found() || !missing.beyond_bytes || missing.beyond_bytes->unit < 0) {
     return explanation;
   }
-  const std::string unit = place_of(problem, bound.stuck_unit);
-  const Lack lack = StuckUnit(problem, bound.stuck_unit).nearest();
-  if (lack.tier < 0) {
-    explanation.binding = unit;
-    explanation.lines.push_back(unit + " fits on no rank, whichever choice it takes");
-    return explanation;
+  const Unit& unit = problem.units[missing.beyond_bytes->unit];
+  const auto num_allowed =
+      unit.allowed_ranks.empty() ? problem.num_ranks : std::ssize(unit.allowed_ranks);
+  if (const auto crowded = find_crowded(unit, num_allowed)) {
+    explanation.lines.push_back(fmt::format("{} pieces need a rank each, and it may use {}{}",
+                                            *crowded, num_allowed, words.distinct_ranks));
   }
-  explanation.binding = fmt::format("tier {}", lack.tier);
-  explanation.missing = lack.bytes;
-  explanation.lines.push_back(
-      fmt::format("{} fits on no rank: the choice that comes nearest lacks {} of tier {} on a rank",
-                  unit, format_bytes(lack.bytes), lack.tier));
   return explanation;
 }
 

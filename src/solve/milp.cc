@@ -2,14 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <CbcEventHandler.hpp>
 #include <CbcModel.hpp>
 #include <CbcSolver.hpp>
 #include <CbcStrategy.hpp>
+#include <ClpEventHandler.hpp>
+#include <ClpSimplex.hpp>
 #include <CoinHelperFunctions.hpp>
 #include <CoinPackedMatrix.hpp>
 #include <OsiClpSolverInterface.hpp>
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -17,6 +23,7 @@ namespace plimsoll::solve {
 namespace {
 
 constexpr int kSeed = 20240229;
+constexpr double kLeastSeconds = 1e-3;  // Cbc takes 0 for none
 
 Result<void> check_bounds(double lower, double upper, const std::string& place) {
   if (!std::isnan(lower) && !std::isnan(upper) && lower <= upper && lower < kInfinity &&
@@ -137,9 +144,67 @@ void read_solution(const MilpProblem& problem, const double* values, MilpOutcome
   }
 }
 
-// The relaxation's own end, where it decides the matter. Clp solves it from scratch.
-std::optional<Result<MilpOutcome>> solve_relaxation(OsiClpSolverInterface& solver) {
+// What is left of the limits; absent: there is none.
+std::optional<double> seconds_left(const MilpOptions& options) {
+  std::optional<double> left = options.time_limit_s;
+  if (options.context.deadline) {
+    const std::chrono::duration<double> to_deadline =
+        *options.context.deadline - std::chrono::steady_clock::now();
+    left = std::max(std::min(left.value_or(kInfinity), to_deadline.count()), kLeastSeconds);
+  }
+  return left;
+}
+
+// Why a program may not begin, or go on.
+std::optional<StopReason> find_stop(const RunContext& context) {
+  if (context.is_cancelled()) return StopReason::kCancelled;
+  if (context.is_past_deadline()) return StopReason::kDeadline;
+  return std::nullopt;
+}
+
+// Ends a linear program at the next iteration once the caller's context says so, and notes that it
+// did: Cbc may take such a program for infeasible, so that nothing it proves counts any more.
+class LinearWatch : public ClpEventHandler {
+ public:
+  LinearWatch(const RunContext& context, std::atomic<bool>& has_ended)
+      : context_(context), has_ended_(has_ended) {}
+  ClpEventHandler* clone() const override { return new LinearWatch(*this); }
+  int event(Event) override {
+    constexpr int kGoOn = -1, kEnd = 0;
+    if (!find_stop(context_)) return kGoOn;
+    has_ended_ = true;
+    return kEnd;
+  }
+
+ private:
+  RunContext context_;
+  std::atomic<bool>& has_ended_;
+};
+
+// Does the point keep all rows?
+bool is_within_rows(const MilpProblem& problem, const std::vector<double>& values) {
+  constexpr double kSlack = 1e-6;  // Cbc's own
+  return std::all_of(problem.rows.begin(), problem.rows.end(), [&values](const MilpRow& row) {
+    double sum = 0, largest = 1;
+    for (const MilpTerm& term : row.terms) {
+      const double part = term.coefficient * values[static_cast<std::size_t>(term.column)];
+      sum += part;
+      largest = std::max(largest, std::abs(part));
+    }
+    return sum >= row.lower - kSlack * largest && sum <= row.upper + kSlack * largest;
+  });
+}
+
+// The relaxation's own end, where it decides the matter or the time is over. Clp solves it from
+// scratch.
+std::optional<Result<MilpOutcome>> solve_relaxation(const MilpOptions& options,
+                                                    OsiClpSolverInterface& solver) {
   solver.initialSolve();
+  if (const auto stop = find_stop(options.context)) {
+    MilpOutcome outcome;
+    outcome.stop = *stop;
+    return outcome;
+  }
   if (solver.isProvenPrimalInfeasible()) {
     MilpOutcome outcome;
     outcome.status = SolveStatus::kInfeasible;
@@ -152,8 +217,19 @@ std::optional<Result<MilpOutcome>> solve_relaxation(OsiClpSolverInterface& solve
   return std::nullopt;
 }
 
+// Ends Cbc's search at the next node once the caller's context says so.
+class Watch : public CbcEventHandler {
+ public:
+  explicit Watch(const RunContext& context) : context_(context) {}
+  CbcEventHandler* clone() const override { return new Watch(*this); }
+  CbcAction event(CbcEvent) override { return find_stop(context_) ? stop : noAction; }
+
+ private:
+  RunContext context_;
+};
+
 // What `cbc` does when it is given a file and these settings, which is how PuLP runs it.
-void run_program(const MilpOptions& options, CbcModel& model) {
+void run_program(const MilpOptions& options, std::optional<double> seconds, CbcModel& model) {
   CbcSolverUsefulData data;
   data.noPrinting_ = true;
   data.useSignalHandler_ = false;
@@ -161,9 +237,8 @@ void run_program(const MilpOptions& options, CbcModel& model) {
   model.setLogLevel(0);
   std::vector<std::string> words{"cbc", "-log", "0", "-ratio",
                                  fmt::format("{}", options.relative_gap)};
-  if (options.time_limit_s) {
-    words.insert(words.end(),
-                 {"-timeMode", "elapsed", "-sec", fmt::format("{}", options.time_limit_s.value())});
+  if (seconds) {
+    words.insert(words.end(), {"-timeMode", "elapsed", "-sec", fmt::format("{}", *seconds)});
   }
   if (options.max_nodes) {
     words.insert(words.end(), {"-maxNodes", fmt::format("{}", options.max_nodes.value())});
@@ -176,7 +251,8 @@ void run_program(const MilpOptions& options, CbcModel& model) {
       data);
 }
 
-MilpOutcome read_outcome(const CbcModel& model, const MilpProblem& problem) {
+MilpOutcome read_outcome(const CbcModel& model, const MilpProblem& problem,
+                         const RunContext& context) {
   MilpOutcome outcome;
   if (const double* best = model.bestSolution(); best != nullptr) {
     read_solution(problem, best, outcome);
@@ -185,13 +261,81 @@ MilpOutcome read_outcome(const CbcModel& model, const MilpProblem& problem) {
   } else if (model.isProvenInfeasible()) {
     outcome.status = SolveStatus::kInfeasible;
   }
+  const bool is_decided =
+      outcome.status == SolveStatus::kOptimal || outcome.status == SolveStatus::kInfeasible;
+  if (is_decided) return outcome;
   if (model.isSecondsLimitReached()) {
     outcome.stop = StopReason::kDeadline;
   } else if (model.isNodeLimitReached()) {
     outcome.stop = StopReason::kEffort;
+  } else if (const auto stop = find_stop(context)) {
+    outcome.stop = *stop;
   }
   return outcome;
 }
+
+// One program's solvers.
+class Search {
+ public:
+  Result<MilpOutcome> run(const MilpProblem& problem, const MilpOptions& options) {
+    CoinSeedRandom(kSeed);
+    solver_.messageHandler()->setLogLevel(0);
+    solver_.getModelPtr()->setLogLevel(0);
+    solver_.setHintParam(OsiDoReducePrint, true, OsiHintTry);
+    load(problem, solver_);
+    if (options.context.deadline || options.context.cancel != nullptr) {
+      LinearWatch watch(options.context, has_ended_);
+      solver_.getModelPtr()->passInEventHandler(&watch);
+    }
+    if (auto end = solve_relaxation(options, solver_)) return *std::move(end);
+    relaxed_ = solver_.getObjValue();
+
+    CbcModel& model = model_.emplace(solver_);
+    model.setLogLevel(0);
+    model.solver()->messageHandler()->setLogLevel(0);
+    model.setRandomSeed(kSeed);
+    model.setUseElapsedTime(true);
+    model.setAllowableGap(0);
+    model.setAllowableFractionGap(options.relative_gap);
+    const std::optional<double> seconds = seconds_left(options);
+    if (seconds) model.setMaximumSeconds(*seconds);
+    if (options.max_nodes) {
+      model.setMaximumNodes(static_cast<int>(
+          std::min<std::int64_t>(*options.max_nodes, std::numeric_limits<int>::max())));
+    }
+    Watch watch(options.context);
+    model.passInEventHandler(&watch);
+    if (options.as_program) {
+      run_program(options, seconds, model);
+      return outcome_of(model, problem, options.context);
+    }
+    // Without preprocessing: with Cgl's, Cbc 2.10 lost the optimum of 14 of 3,000 small random
+    // binary programs, and with the strategy's own it returned points that break rows; without, of
+    // none.
+    CbcStrategyDefault strategy(/*cutsOnlyAtRoot=*/0, /*numberStrong=*/5, /*numberBeforeTrust=*/5);
+    model.setStrategy(strategy);
+    model.branchAndBound();
+    return outcome_of(model, problem, options.context);
+  }
+
+ private:
+  MilpOutcome outcome_of(const CbcModel& model, const MilpProblem& problem,
+                         const RunContext& context) const {
+    MilpOutcome outcome = read_outcome(model, problem, context);
+    if (!has_ended_) return outcome;
+    const bool has_point = !outcome.values.empty() && is_within_rows(problem, outcome.values);
+    if (!has_point) outcome = {};
+    outcome.status = has_point ? SolveStatus::kFeasible : SolveStatus::kLimit;
+    if (has_point) outcome.lower_bound = std::min(relaxed_, outcome.objective);
+    outcome.stop = find_stop(context).value_or(StopReason::kDeadline);
+    return outcome;
+  }
+
+  std::atomic<bool> has_ended_ = false;  // a linear program was, before its end
+  double relaxed_ = -kInfinity;          // objective of the relaxation
+  OsiClpSolverInterface solver_;
+  std::optional<CbcModel> model_;
+};
 
 }  // namespace
 
@@ -226,36 +370,18 @@ Result<MilpOutcome> solve_milp(const MilpProblem& problem, const MilpOptions& op
     return outcome;
   }
 
-  CoinSeedRandom(kSeed);
-  OsiClpSolverInterface solver;
-  solver.messageHandler()->setLogLevel(0);
-  solver.getModelPtr()->setLogLevel(0);
-  solver.setHintParam(OsiDoReducePrint, true, OsiHintTry);
-  load(tightened, solver);
-  if (auto end = solve_relaxation(solver)) return *std::move(end);
-
-  CbcModel model(solver);
-  model.setLogLevel(0);
-  model.solver()->messageHandler()->setLogLevel(0);
-  model.setRandomSeed(kSeed);
-  model.setUseElapsedTime(true);
-  model.setAllowableGap(0);
-  model.setAllowableFractionGap(options.relative_gap);
-  if (options.time_limit_s) model.setMaximumSeconds(*options.time_limit_s);
-  if (options.max_nodes) {
-    model.setMaximumNodes(static_cast<int>(
-        std::min<std::int64_t>(*options.max_nodes, std::numeric_limits<int>::max())));
+  if (const auto stop = find_stop(options.context)) {
+    outcome.stop = *stop;
+    return outcome;
   }
-  if (options.as_program) {
-    run_program(options, model);
-    return read_outcome(model, tightened);
+  // Where memory runs out within them they may not be destroyed: COIN's destructors abort then.
+  auto search = std::make_unique<Search>();
+  try {
+    return search->run(tightened, options);
+  } catch (...) {
+    static_cast<void>(search.release());
+    throw;
   }
-  // Without preprocessing: with Cgl's, Cbc 2.10 lost the optimum of 14 of 3,000 small random binary
-  // programs, and with the strategy's own it returned points that break rows; without, of none.
-  CbcStrategyDefault strategy(/*cutsOnlyAtRoot=*/0, /*numberStrong=*/5, /*numberBeforeTrust=*/5);
-  model.setStrategy(strategy);
-  model.branchAndBound();
-  return read_outcome(model, tightened);
 }
 
 }  // namespace plimsoll::solve

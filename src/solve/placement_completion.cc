@@ -19,8 +19,9 @@ struct Piece {
 
 class Completion {
  public:
-  Completion(const PlacementItems& items, const CompletionOptions& options)
-      : items_(items), options_(options), state_(items), lightest_(state_) {}
+  Completion(const PlacementItems& items, const CompletionOptions& options,
+             const RunContext& context)
+      : items_(items), options_(options), context_(context), state_(items), lightest_(state_) {}
 
   std::optional<UnitPlacements> run() {
     choose();
@@ -38,7 +39,7 @@ class Completion {
       if (!lightest_.place(unit, chosen_[unit])) return std::nullopt;
     }
     find_pieces();
-    fill();
+    if (!fill()) return std::nullopt;
     for (const Piece& piece : pieces_) {
       if (piece.unit >= 0 && !put_lightest(piece)) return std::nullopt;
     }
@@ -97,7 +98,8 @@ class Completion {
                      [](const Piece& a, const Piece& b) { return a.load > b.load; });
   }
 
-  void fill() {
+  // False: the context ended it.
+  bool fill() {
     std::vector<int> ranks;
     double room = 0;
     for (int rank = 0; rank < items_.num_ranks; ++rank) {
@@ -110,13 +112,15 @@ class Completion {
     const bool tries_triples =
         static_cast<double>(pieces_.size()) * items_.num_ranks < kMaxTripleWork;
     for (const int rank : ranks) {
+      if (is_stopped(context_)) return false;
       alive_.clear();
       for (int i = 0; i < static_cast<int>(pieces_.size()); ++i) {
         if (pieces_[i].unit >= 0) alive_.push_back(i);
       }
-      if (alive_.empty()) return;
+      if (alive_.empty()) break;
       fill_rank(rank, enough, tries_triples);
     }
+    return true;
   }
 
   double load(std::size_t at) const { return pieces_[alive_[at]].load; }
@@ -202,6 +206,7 @@ class Completion {
 
   const PlacementItems& items_;
   const CompletionOptions& options_;
+  const RunContext& context_;
   PlacementState state_;
   LightestPlace lightest_;
   std::vector<int> chosen_;  // [units]
@@ -214,8 +219,9 @@ class Completion {
 }  // namespace
 
 std::optional<UnitPlacements> complete_bins(const PlacementItems& items,
-                                            const CompletionOptions& options) {
-  return Completion(items, options).run();
+                                            const CompletionOptions& options,
+                                            const RunContext& context) {
+  return Completion(items, options, context).run();
 }
 
 std::optional<Start> complete_best(const PlacementItems& items, const StartOptions& options,
@@ -230,8 +236,9 @@ std::optional<Start> complete_best(const PlacementItems& items, const StartOptio
     one.target = options.lower_bound * factor;
     one.forced_uniform = options.forced_uniform;
     one.byte_price = options.byte_price;
-    clock.spend(items.num_units);
-    std::optional<UnitPlacements> placements = complete_bins(items, one);
+    if (clock.spend(items.num_units)) break;
+    std::optional<UnitPlacements> placements = complete_bins(items, one, clock.context());
+    if (clock.spend(0)) break;  // a replay stops before the completion
     if (!placements) continue;
     const PlacementValue value = evaluate(*items.problem, *placements);
     if (!value.is_allowed()) continue;

@@ -26,6 +26,7 @@ class Dive {
     }
     load_.assign(kind_.size(), 0);
     bytes_.assign(kind_.size(), {});
+    holder_.assign(kind_.size(), steps_.size());
     num_host_ranks_ = items.num_hosts * items.width;
     chosen_.assign(steps_.size(), 0);
     places_.resize(steps_.size());
@@ -111,12 +112,14 @@ class Dive {
     const int end = is_block ? items_.num_hosts : items_.num_ranks;
     const std::int64_t load = steps_.piece_load(step, piece);
     const TierBytes& bytes = steps_.piece_bytes(step, piece);
+    const bool is_distinct = items_.choices[step.choice].distinct_ranks;
     // Least loaded first: what is tried first balances.
     std::vector<std::pair<std::int64_t, int>> tried;
     for (int place = 0; place < end; ++place) {
       const std::int64_t height = is_block ? host_height(place) : load_[place];
       if (uniform_ + height + load > kScale) continue;
       if (is_block ? !host_fits(place, bytes) : !fits(place, bytes)) continue;
+      if (is_distinct && holder_[place] == d) continue;
       if (options_.uses_rank_symmetry && is_repeated(d, place, is_block)) continue;
       tried.emplace_back(height, place);
     }
@@ -127,7 +130,10 @@ class Dive {
       const std::int64_t largest = largest_;
       change(first, num_ranks, load, bytes, 1);
       places_[d].push_back(place);
+      const std::size_t holder = holder_[first];
+      if (is_distinct) holder_[first] = d;
       const bool is_done = place_piece(d, step, piece + 1);
+      holder_[first] = holder;
       places_[d].pop_back();
       change(first, num_ranks, load, bytes, -1);
       largest_ = largest;
@@ -167,13 +173,15 @@ class Dive {
     return *std::max_element(first, first + items_.width);
   }
 
-  bool are_alike(int a, int b) const {
+  // For unit d, whose pieces may want ranks without one of them.
+  bool are_alike(std::size_t d, int a, int b) const {
     return load_[a] == load_[b] && kind_[a] == kind_[b] &&
-           (options_.relaxes_memory || bytes_[a] == bytes_[b]);
+           (options_.relaxes_memory || bytes_[a] == bytes_[b]) &&
+           (holder_[a] == d) == (holder_[b] == d);
   }
 
   // Hosts hold the same ranks in some order.
-  bool are_hosts_alike(int a, int b) const {
+  bool are_hosts_alike(std::size_t d, int a, int b) const {
     const int first_a = a * items_.width;
     const int first_b = b * items_.width;
     std::uint64_t used = 0;
@@ -181,7 +189,7 @@ class Dive {
     for (int i = 0; i < items_.width; ++i) {
       bool is_matched = false;
       for (int j = 0; j < items_.width && !is_matched; ++j) {
-        if ((used >> j & 1) != 0 || !are_alike(first_a + i, first_b + j)) continue;
+        if ((used >> j & 1) != 0 || !are_alike(d, first_a + i, first_b + j)) continue;
         used |= std::uint64_t{1} << j;
         is_matched = true;
       }
@@ -192,9 +200,9 @@ class Dive {
 
   // Has an earlier place been tried that a permutation turns this one into?
   bool is_repeated(std::size_t d, int place, bool is_block) const {
-    const auto is_host_repeated = [this](int host) {
+    const auto is_host_repeated = [this, d](int host) {
       for (int other = 0; other < host; ++other) {
-        if (are_hosts_alike(other, host)) return true;
+        if (are_hosts_alike(d, other, host)) return true;
       }
       return false;
     };
@@ -204,7 +212,7 @@ class Dive {
     const int host = place < num_host_ranks_ ? place / items_.width : -1;
     const int first = are_hosts_apart && host >= 0 ? host * items_.width : 0;
     for (int other = first; other < place; ++other) {
-      if (are_alike(other, place)) return true;
+      if (are_alike(d, other, place)) return true;
     }
     return are_hosts_apart && host > 0 && is_host_repeated(host);
   }
@@ -230,6 +238,7 @@ class Dive {
   std::vector<std::vector<int>> places_;  // [depth]
   std::vector<std::int64_t> load_;        // [num_ranks] without uniform loads
   std::vector<TierBytes> bytes_;          // likewise
+  std::vector<std::size_t> holder_;       // [num_ranks] depth of the last unit that wants the rank
   TierBytes uniform_bytes_{};
   std::int64_t uniform_ = 0, sum_ = 0, largest_ = 0;
   std::int64_t num_nodes_ = 0;

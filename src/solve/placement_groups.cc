@@ -71,6 +71,7 @@ class Maker {
     const bool is_row = by.spread != Spread::kDevice && choice.spread != Spread::kDevice;
     if (by.spread != choice.spread && !(is_one_host_ && is_row)) return false;
     if (num_pieces(by) != num_pieces(choice)) return false;
+    if (by.distinct_ranks && !choice.distinct_ranks) return false;
     if (!is_one_host_ && by.num_blocks != choice.num_blocks && by.spread == Spread::kHost) {
       return false;
     }
@@ -134,6 +135,7 @@ class Maker {
       put(c);
       put(choice.spread);
       put(choice.num_blocks);
+      put(choice.distinct_ranks);
       put_list(choice.causes);
       put(choice.runs.size());
       for (const PieceRun& run : choice.runs) {
@@ -218,6 +220,23 @@ class Maker {
                                   end - first;
   }
 
+  // Are there as many ranks as pieces, and as many that each run's pieces fit?
+  bool has_distinct_ranks(const UnitChoice& choice, const std::vector<int>& allowed) const {
+    const auto num_ranks = [&](const PieceRun* run) {
+      std::int64_t count = 0;
+      for (int kind = 0; kind < result_.ranks.num_kinds(); ++kind) {
+        if (run != nullptr && !fits_piece(*run, kind)) continue;
+        const std::vector<int>& ranks = result_.ranks.kinds[kind].ranks;
+        count += std::count_if(ranks.begin(), ranks.end(),
+                               [&](int rank) { return is_allowed(allowed, rank, rank + 1); });
+      }
+      return count;
+    };
+    return num_pieces(choice) <= num_ranks(nullptr) &&
+           std::all_of(choice.runs.begin(), choice.runs.end(),
+                       [&](const PieceRun& run) { return run.count <= num_ranks(&run); });
+  }
+
   void add_place(const UnitChoice& choice, int first_rank, int host_kind, ChoicePart& part) {
     ChoicePlace place;
     place.host_kind = host_kind;
@@ -238,7 +257,7 @@ class Maker {
     const UnitChoice& choice = choice_of(unit, index);
     const std::vector<int>& allowed = problem_.units[unit].allowed_ranks;
     const auto first_part = static_cast<std::int32_t>(result_.parts.size());
-    GroupChoice added{index, choice.spread, 1, first_part, 0, 0, false};
+    GroupChoice added{index, choice.spread, 1, first_part, 0, 0, false, choice.distinct_ranks};
     for (const int cause : choice.causes) {
       if (cause < 64) added.causes |= std::uint64_t{1} << cause;
     }
@@ -302,7 +321,8 @@ class Maker {
     }
     added.num_part_runs = static_cast<std::int32_t>(result_.parts.size()) - first_part;
     const bool stands = std::all_of(result_.parts.begin() + first_part, result_.parts.end(),
-                                    [](const ChoicePart& part) { return part.num_places > 0; });
+                                    [](const ChoicePart& part) { return part.num_places > 0; }) &&
+                        (!choice.distinct_ranks || has_distinct_ranks(choice, allowed));
     if (stands) {
       result_.choices.push_back(added);
     } else {

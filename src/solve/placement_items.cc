@@ -19,6 +19,7 @@ Draft draft_choice(const PlacementProblem& problem, const UnitChoice& given, int
   PlacementItems::Choice& choice = draft.choice;
   choice.index = index;
   choice.spread = given.spread;
+  choice.distinct_ranks = given.distinct_ranks;
   const auto append = [&](const PieceRun& run) {
     draft.load.insert(draft.load.end(), run.load.begin(), run.load.end());
     draft.bytes.push_back(run.bytes);
@@ -160,12 +161,13 @@ class Builder {
 
   bool can_stand(int unit, const Draft& draft) const {
     const Spread spread = draft.choice.spread;
+    const std::vector<int>& allowed = problem_.units[unit].allowed_ranks;
+    const int num_allowed = allowed.empty() ? items_.num_ranks : static_cast<int>(allowed.size());
     if (spread == Spread::kHost && items_.num_hosts == 0) return false;
-    if (spread == Spread::kUniform) {
-      const std::size_t num_allowed = problem_.units[unit].allowed_ranks.size();
-      if (is_apart_[unit]) return false;
-      if (num_allowed > 0 && num_allowed < static_cast<std::size_t>(items_.num_ranks)) return false;
+    if (spread == Spread::kUniform && (is_apart_[unit] || num_allowed < items_.num_ranks)) {
+      return false;
     }
+    if (draft.choice.distinct_ranks && draft.choice.num_pieces > num_allowed) return false;
     for (const TierBytes& bytes : draft.bytes) {
       for (int t = 0; t < kNumTiers; ++t) {
         if (!problem_.is_pooled[t] && bytes[t] > largest_cap_[t]) return false;
@@ -176,7 +178,8 @@ class Builder {
 
   static bool dominates(const Unit& unit, const Draft& a, const Draft& b) {
     if (a.choice.spread != b.choice.spread || a.choice.num_pieces != b.choice.num_pieces ||
-        a.choice.num_records != b.choice.num_records) {
+        a.choice.num_records != b.choice.num_records ||
+        (a.choice.distinct_ranks && !b.choice.distinct_ranks)) {
       return false;
     }
     for (std::size_t i = 0; i < a.load.size(); ++i) {

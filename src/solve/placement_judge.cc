@@ -124,6 +124,7 @@ class Judge {
         for (const PieceRun& run : choice.runs) {
           for (std::int64_t i = 0; i < run.count; ++i) put(unit, run, *slot++);
         }
+        if (choice.distinct_ranks) judge_distinct(unit, placement.slots);
         break;
       }
       case Spread::kHost:
@@ -134,6 +135,14 @@ class Judge {
         put_everywhere(unit, choice);
         break;
     }
+  }
+
+  void judge_distinct(int unit, std::vector<int> ranks) {
+    std::sort(ranks.begin(), ranks.end());
+    const auto twin = std::adjacent_find(ranks.begin(), ranks.end());
+    if (twin == ranks.end()) return;
+    find(place_of(problem_, unit) + " wants a rank for each piece and puts several on rank " +
+         std::to_string(*twin));
   }
 
   void judge_apart() {

@@ -96,6 +96,10 @@ Result<void> check_choice(const PlacementProblem& problem, const UnitChoice& cho
                 std::to_string(num_pieces) + " pieces where " + std::to_string(wanted) + " belong",
                 "give one piece for each rank");
   }
+  if (choice.distinct_ranks && choice.spread != Spread::kDevice) {
+    return fail(ErrorCode::kConflict, place, "distinct ranks of a choice that is no device choice",
+                "ask them of device choices alone");
+  }
   if (!is_ascending(choice.causes, static_cast<int>(problem.charges.size()))) {
     return fail(ErrorCode::kConflict, place, "causes that are not ascending or have no charge",
                 "name each charge once, in order");

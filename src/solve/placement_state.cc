@@ -189,7 +189,14 @@ bool PlacementState::can_put(int unit, int choice_index, int piece, int place) c
       if (!std::binary_search(allowed.begin(), allowed.end(), rank)) return false;
     }
   }
+  if (choice.distinct_ranks && holds_other(unit, piece, place)) return false;
   return sets_of_[unit].empty() || is_apart_from_all(unit, first, num_ranks);
+}
+
+bool PlacementState::holds_other(int unit, int piece, int rank) const {
+  return std::any_of(on_rank_[rank].begin(), on_rank_[rank].end(), [&](int slot) {
+    return items_->unit_of_slot[slot] == unit && slot != items_->first_slot[unit] + piece;
+  });
 }
 
 bool PlacementState::is_within_caps(int rank) const {

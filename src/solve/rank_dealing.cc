@@ -1,5 +1,6 @@
 #include "solve/rank_dealing.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <numeric>
@@ -73,6 +74,24 @@ void RankDealing::find_pieces(int a, int b) {
   num_on_a_ = state_.slots_on_rank(a).size();
   is_on_a_.assign(slots_.size(), 0);
   std::fill_n(is_on_a_.begin(), num_on_a_, 1);
+  find_twins();
+}
+
+void RankDealing::find_twins() {
+  twins_.clear();
+  for (std::size_t i = 0; i < num_on_a_; ++i) {
+    const int unit = items_.unit_of_slot[slots_[i]];
+    if (!items_.choices[state_.choice(unit)].distinct_ranks) continue;
+    for (std::size_t j = num_on_a_; j < slots_.size(); ++j) {
+      if (items_.unit_of_slot[slots_[j]] == unit) twins_.emplace_back(i, j);
+    }
+  }
+}
+
+bool RankDealing::parts_twins() const {
+  return std::all_of(twins_.begin(), twins_.end(), [this](const auto& twins) {
+    return is_on_a_[twins.first] != is_on_a_[twins.second];
+  });
 }
 
 std::size_t RankDealing::record_of(int slot) const {
@@ -151,6 +170,7 @@ void RankDealing::keep(const Deal& deal, int a, int b) {
 
 // Would what is_on_a_ says fit?
 bool RankDealing::has_room(int a, int b) const {
+  if (!parts_twins()) return false;
   for (std::size_t t = 0; t < items_.tiers.size(); ++t) {
     const int tier = items_.tiers[t];
     Bytes to_a = 0;  // more than now

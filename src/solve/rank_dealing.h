@@ -45,6 +45,8 @@ class RankDealing {
   bool is_better(const Deal& deal, const Deal& than) const;
   std::int64_t work_of_deal();
   void find_pieces(int a, int b);
+  void find_twins();
+  bool parts_twins() const;
   void find_different();
   std::size_t record_of(int slot) const;
   void try_subsets(int a, int b);
@@ -64,6 +66,8 @@ class RankDealing {
   std::vector<char> is_on_a_;
   std::size_t num_on_a_ = 0;
   std::vector<std::size_t> different_;  // of pieces that may change sides
+  // One on each rank, of a unit that wants distinct ranks.
+  std::vector<std::pair<std::size_t, std::size_t>> twins_;
   Deal best_;
   std::vector<std::pair<int, int>> wanted_;  // slot, rank
 };

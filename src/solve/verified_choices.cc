@@ -33,6 +33,7 @@ bool is_no_heavier(const PieceRun& a, const PieceRun& b) {
 // Could `by` stand wherever the choice stands, piece by piece no heavier, for no further cause?
 bool can_replace(const UnitChoice& by, const UnitChoice& choice) {
   if (by.spread != choice.spread || by.num_blocks != choice.num_blocks ||
+      (by.distinct_ranks && !choice.distinct_ranks) ||
       !std::includes(choice.causes.begin(), choice.causes.end(), by.causes.begin(),
                      by.causes.end())) {
     return false;
@@ -159,6 +160,10 @@ bool VerifiedChoices::fits(int unit, const PieceRun& run, int rank) const {
   return true;
 }
 
+double VerifiedChoices::count_of(int unit, int rank) const {
+  return problem_.units[unit].allowed_ranks.empty() ? profiles_[profile_of_[rank]].count : 1;
+}
+
 bool VerifiedChoices::fits_row(int unit, const UnitChoice& choice, int first) const {
   bool is_open = true;
   TierBytes sum{};
@@ -195,13 +200,21 @@ bool VerifiedChoices::stands(int unit, const UnitChoice& choice) const {
       });
       return has_host;
     }
-    case Spread::kDevice:
+    case Spread::kDevice: {
+      double num_pieces = 0;
+      double num_ranks = 0;
+      for_ranks(unit, [&](int rank) { num_ranks += count_of(unit, rank); });
       for (const PieceRun& run : choice.runs) {
-        bool has_rank = false;
-        for_ranks(unit, [&](int rank) { has_rank = has_rank || fits(unit, run, rank); });
-        is_open &= has_rank;
+        const auto count = static_cast<double>(run.count);
+        double num_open = 0;
+        for_ranks(unit, [&](int rank) {
+          if (fits(unit, run, rank)) num_open += count_of(unit, rank);
+        });
+        is_open &= num_open >= (choice.distinct_ranks ? count : 1);
+        num_pieces += count;
       }
-      return is_open;
+      return is_open && (!choice.distinct_ranks || num_pieces <= num_ranks);
+    }
   }
   return false;
 }

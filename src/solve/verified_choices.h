@@ -212,6 +212,8 @@ class VerifiedChoices {
   Bytes room_of(int rank, int tier) const;
   void find_profiles();
   bool is_allowed(int unit, int rank) const;
+  // Ranks that one visited by for_ranks stands for.
+  double count_of(int unit, int rank) const;
   bool stands(int unit, const UnitChoice& choice) const;
   void raise_floors();
 

@@ -19,7 +19,8 @@ class Verifier {
     if (bound_.cases.size() > kMaxCases) return refuse("more cases than a search makes");
     if (!covers(0, 0)) return refuse("the cases leave placements out, or overlap past checking");
     for (const BoundCase& c : bound_.cases) {
-      verdict_.value = lesser(verdict_.value, base(c) + value_of(c));
+      verdict_.case_values.push_back(base(c) + value_of(c));
+      verdict_.value = lesser(verdict_.value, verdict_.case_values.back());
       if (!verdict_.fault.empty()) return refuse(verdict_.fault);
     }
     if (std::isnan(verdict_.value)) return refuse("the witness holds numbers that are none");
@@ -32,7 +33,9 @@ class Verifier {
   static constexpr std::size_t kMaxCases = 4096;
   static constexpr int kMaxQuestions = 1 << 20;  // of what the cases cover
 
-  static BoundVerdict refuse(std::string fault) { return {false, -kInfinity, std::move(fault)}; }
+  static BoundVerdict refuse(std::string fault) {
+    return {false, -kInfinity, std::move(fault), {}};
+  }
   const PlacementProblem& problem() const { return choices_.problem(); }
   void find(std::string fault) {
     if (verdict_.fault.empty()) verdict_.fault = std::move(fault);
@@ -160,7 +163,7 @@ BoundVerdict verify_bound(const PlacementProblem& problem, const PlacementBound&
   const auto is_kind = [&](int kind) { return kind >= 0 && kind < problem.num_ranks; };
   if (kinds.size() != static_cast<std::size_t>(problem.num_ranks) ||
       !std::all_of(kinds.begin(), kinds.end(), is_kind)) {
-    return {false, -kInfinity, "the kinds of ranks do not fit the problem"};
+    return {false, -kInfinity, "the kinds of ranks do not fit the problem", {}};
   }
   return Verifier(problem, bound, max_steps).verify();
 }

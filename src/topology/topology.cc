@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "plimsoll/core/digest.h"
@@ -72,9 +71,11 @@ Result<void> check_sizes(const TopologySpec& spec) {
                 fmt::format("{} ranks are not between 1 and {}", spec.world_size, kMaxWorldSize),
                 "give the number of ranks");
   }
-  if (spec.local_world_size && *spec.local_world_size < 0) {
+  if (spec.local_world_size &&
+      (*spec.local_world_size < 0 || *spec.local_world_size > kMaxWorldSize)) {
     return fail(ErrorCode::kValue, "local_world_size",
-                fmt::format("{} ranks per host is negative", *spec.local_world_size),
+                fmt::format("{} ranks per host is not between 0 and {}", *spec.local_world_size,
+                            kMaxWorldSize),
                 "give the ranks per host, or leave it out for one host");
   }
   if (spec.pod_size && (*spec.pod_size < 0 || *spec.pod_size > spec.world_size)) {
@@ -236,10 +237,10 @@ Result<Topology> make_topology(const TopologySpec& spec, bool zero_cap_is_defaul
   if (topology.local_world_size == 0) topology.local_world_size = spec.world_size;
   topology.pod_size = spec.pod_size.value_or(0);
   const auto group_size = std::int64_t{topology.pod_size} * topology.local_world_size;
-  if (group_size > std::numeric_limits<int>::max()) {
+  if (group_size > kMaxGroupSize) {
     return fail(ErrorCode::kOverflow, "pod_size",
-                fmt::format("{} hosts of {} ranks are too many for one pod", topology.pod_size,
-                            topology.local_world_size),
+                fmt::format("{} hosts of {} ranks are too many for one pod, which has at most {}",
+                            topology.pod_size, topology.local_world_size, kMaxGroupSize),
                 "give the hosts that share one fast domain, and the ranks of one host");
   }
   topology.compute_device = spec.compute_device;

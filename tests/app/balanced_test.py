@@ -1,15 +1,17 @@
 """plimsoll shard's own search: objectives, certificates, limits, rules, dumps; and check of what it makes."""
 
 import json
+import math
 import os
 import pty
 import re
 import signal
 import subprocess
 import time
+import typing
 
 import program
-from program import ProgramTest, table
+from program import ProgramTest, constrained, table
 
 ON = ("--on", "4x8GiB", "--local-world-size", "2")
 QUICK = ("--effort", "20000")
@@ -125,6 +127,28 @@ class Answers(Balanced):
         broken = [v for v in self.check("--json", code=5).document["violations"] if v["code"] == "rule_broken"]
         self.assertEqual([v["rank"] for v in broken], [here, here])
 
+    def test_a_plan_worse_than_the_reference_says_why_first(self):
+        tables = [
+            table(
+                name,
+                1000000,
+                128,
+                pooling="mean",
+                constraints={"compute_kernels": ["fused"], "sharding_types": types, "pooling_factors": [1]},
+            )
+            for name, types in (("a", ["row_wise", "table_wise"]), ("b", ["grid_shard", "row_wise"]))
+        ]
+        self.write("model.json", {"modules": [{"path": "m", "tables": tables}]})
+        slow = ("--inter-host-bw", "1GiB/s", "--local-world-size", "2")
+        lines = self.shard(*slow, on=("--on", "4x40GiB")).out.splitlines()
+        self.assertRegex(
+            lines[2], r"worse than the reference's plan: rating .* step .* time .*mean_pooling_grid of m\.b"
+        )
+        warnings = self.answer()["warnings"]
+        self.assertEqual(warnings[0]["code"], "worse_than_reference")
+        self.assertIn(warnings[0]["message"], lines[2])
+        self.check("--strict", *slow, on=("--on", "4x40GiB"))
+
     def test_slow_ranks_get_less(self):
         for speeds in ([1, 1, 1, 0.25], [0.25, 1, 1, 1]):
             self.write(
@@ -226,7 +250,250 @@ class Certificates(Balanced):
         self.assertIn(document["explanation"]["binding"], ("hbm", "ddr"))
         self.assertIn("no plan exists", self.check(on=on).out)
         report = self.check("--json", on=("--on", "2x8GiB"), code=5).document  # more room: the proof falls
-        self.assertEqual([v["code"] for v in report["violations"]], ["bound_not_proved"])
+        self.assertEqual([v["code"] for v in report["violations"]], ["inputs_mismatch", "bound_not_proved"])
+
+
+class Reasons(Balanced):
+    """What is said where nothing fits, tried."""
+
+    DLRM = ("shard", "mlperf-dlrm-dcnv2", "--on", "8x28GiB", "--ddr-cap", "1GiB", "--effort", "20000")
+    CAP = 28 << 30
+    LEFT = 0.85  # of HBM, after what is reserved
+
+    def test_the_smallest_reason_is_named(self):
+        # One table alone lacks 3.8 GiB of DDR on a rank; of HBM all together lack 0.6 GiB.
+        answer = self.run_program(*self.DLRM, "--json", code=2).document
+        explanation = answer["explanation"]
+        self.assertEqual(explanation["binding"], "hbm")
+        self.assertLess(explanation["missing"], 1 << 30)
+        reference = self.run_program(*self.DLRM, "--search", "torchrec", "--json", code=2).document
+        self.assertLess(abs(explanation["missing"] - reference["explanation"]["missing"]), 64)
+
+        def status(share):
+            cap = self.CAP + math.ceil(share * explanation["missing"] / 8 / self.LEFT)
+            done = subprocess.run(
+                [program.PROGRAM, *self.DLRM, "--hbm-cap", str(cap), "--json"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                check=False,
+            )
+            return program.parse(done.stdout)["status"]
+
+        self.assertEqual(status(0.5), "infeasible")
+        self.assertEqual(status(0.999), "infeasible")
+        self.assertNotEqual(status(1.0001), "infeasible")
+
+    def test_the_first_lines_say_what_to_type_and_that_is_right(self):
+        answer = self.run_program(*self.DLRM, code=2)
+        lines = answer.out.splitlines()
+        self.assertRegex(lines[1], "^does not fit: all tables together need .* more of hbm than the 8 ranks have")
+        tried = [line.removeprefix("try ") for line in lines if line.startswith("try ")]
+        flags = {line.split(" ")[0] for line in tried}
+        self.assertLessEqual({"--hbm-cap", "--on", "--reservation"}, flags)
+        for line in tried:
+            flag, value = line.removesuffix(": a plan fits").split(" ")
+            arguments = [*self.DLRM, flag, value]
+            if flag == "--on":
+                arguments = [value if word == "8x28GiB" else word for word in self.DLRM]
+            self.run_program(*arguments)
+
+    def test_constraints_and_rules_are_named_where_they_are_the_cause(self):
+        tables = [table(name="a", rows=4000000, columns=64), table(name="b", rows=4000000, columns=64)]
+        constraints = {"a": {"sharding_types": ["table_wise"]}, "b": {"sharding_types": ["table_wise"]}}
+        self.write("model.json", {"tables": tables})
+        self.write("constraints.json", {"schema": "plimsoll.constraints/1", "constraints": constraints})
+        on = ("--on", "4x1GiB", "--ddr-cap", "0", "--reservation", "fixed_percentage:0.1")
+        self.run_program("shard", "model.json", *on)
+        answer = self.run_program("shard", "model.json", *on, "--constraints", "constraints.json", code=2)
+        self.assertIn("constraints are the cause (sharding_types of a; sharding_types of b)", answer.out)
+        self.assertIn("without them a plan fits", answer.out)
+        self.assertIn("try loosen the constraints of --constraints constraints.json", answer.out)
+        self.write("rules.json", {"schema": "plimsoll.placement_rules/1", "allowed_ranks": {".a": [0], ".b": [0]}})
+        on = ("--on", "2x1.2GiB", "--ddr-cap", "0", "--reservation", "fixed_percentage:0.1")
+        self.run_program("shard", "model.json", *on)
+        answer = self.run_program("shard", "model.json", *on, "--rules", "rules.json", code=2)
+        self.assertIn("placement rules are the cause", answer.out)
+
+    def test_a_reservation_names_flags(self):
+        answer = self.run_program(
+            "shard", "nv-synthetic-medium", "--on", "2x1GiB", "--dense-tensor-estimate", "2GiB", code=2
+        )
+        self.assertIn("2.000 GiB of dense parameters", answer.out)
+        self.assertIn("--dense-tensor-estimate", answer.out)
+        for word in ("FixedPercentageStorageReservation", "HeuristicalStorageReservation"):
+            self.assertNotIn(word, answer.out + answer.err)
+        missing = self.run_program(
+            "shard", "nv-synthetic-medium", "--on", "2x1GiB", "--dense-tensor-estimate", "2GiB", "--json", code=2
+        ).document["explanation"]["missing"]
+        self.assertGreater(missing, 1 << 30)
+
+    def test_a_rank_that_lacks_what_is_reserved_is_named(self):
+        # The reference looks at the HBM of rank 0 alone.
+        caps = {"world_size": 3, "local_world_size": 3, "compute_device": "cpu", "ddr_caps": ["1 GiB", 0, "1 GiB"]}
+        on = ("--on", self.write("caps.json", caps))
+        self.run_program("shard", "movielens-two-tower", *on, "--search", "torchrec")
+        answer = self.run_program("shard", "movielens-two-tower", *on, "-o", "plan.json", code=2)
+        self.assertRegex(
+            answer.out.splitlines()[1], "^does not fit: what is reserved takes .* more of ddr than rank 1 has"
+        )
+        judged = self.run_program("check", "movielens-two-tower", "plan.json", *on, "--json").document
+        self.assertEqual(judged["certificate_status"], "proved")
+
+    def test_what_is_not_proved_was_not_found(self):
+        # Three tables of 2 units on two ranks of 3: totals fit, whole tables do not.
+        tables = [constrained(name, "table_wise", rows=8388608, columns=64) for name in ("a", "b", "c")]
+        self.write("model.json", {"tables": tables})
+        on = ("--on", "2x3.5GiB", "--ddr-cap", "0", "--reservation", "fixed_percentage:0")
+        answer = self.run_program("shard", "model.json", *on, code=4)
+        self.assertIn("no plan was found", answer.out)
+        for word in ("infeasible", "does not fit"):
+            self.assertNotIn(word, answer.out + answer.err)
+
+
+class Judgements(Balanced):
+    """What the check says of certificates, in words and as a status."""
+
+    # The bound of this model rests on a search to its end.
+    SEARCHED: typing.ClassVar = {
+        "modules": [
+            {
+                "path": "m0",
+                "kind": "embedding_bag_collection",
+                "tables": [
+                    table(
+                        "t0",
+                        5000000,
+                        512,
+                        feature_names=["f0_0", "f0_1"],
+                        constraints={
+                            "pooling_factors": [1, 100.5],
+                            "num_poolings": [2.0, 1],
+                            "sharding_types": ["row_wise", "column_wise", "table_row_wise"],
+                            "compute_kernels": ["fused_uvm"],
+                        },
+                    ),
+                    table(
+                        "t3",
+                        1000,
+                        192,
+                        feature_names=["f3_0"],
+                        data_type="bf16",
+                        constraints={
+                            "pooling_factors": [20],
+                            "sharding_types": ["row_wise", "table_wise"],
+                            "compute_kernels": ["fused"],
+                        },
+                    ),
+                ],
+            },
+        ],
+        "optimizer": "adam",
+    }
+    TWO: typing.ClassVar = {
+        "world_size": 2,
+        "local_world_size": 2,
+        "hbm_cap": 10565218304,
+        "inter_host_bw": 100000000.0,
+    }
+
+    def status(self, *arguments, code=0, on=ON):
+        report = self.check("--json", *arguments, code=code, on=on).document
+        self.assertTrue(report["certificate_reason"])
+        return report["certificate_status"]
+
+    def test_a_certificate_is_proved_or_absent(self):
+        for arguments in ((), ("--objective", "step"), ("--search", "torchrec")):
+            self.shard(*arguments)
+            self.assertEqual(self.status("--strict"), "proved")
+        self.assertIn("certificate proved: ", self.check().out)
+        self.write("plan.json", self.answer()["plan"])
+        self.assertEqual(self.status("--strict"), "absent")
+
+    def test_a_bound_above_the_plan_is_refuted_whatever_search_is_named(self):
+        for search in ("balanced", "torchrec", "other"):
+            for proof in ("search to the end", "", "prices of 1 case(s), filtered"):
+
+                def forge(answer, search=search, proof=proof):
+                    del answer["objective"]
+                    answer["provenance"]["options"]["search"] = search
+                    certificate = answer["certificate"]
+                    certificate.update(lower_bound=certificate["objective"] * 1.5, proof=proof)
+                    for key in ("bound", "gap"):
+                        certificate.pop(key, None)
+
+                self.shard()
+                self.change(forge)
+                self.assertEqual(self.status(code=5), "refuted")
+
+    def test_a_recorded_tolerance_is_no_licence(self):
+        self.shard("--objective", "rating", "--tolerance", "0.5")
+        answer = self.answer()
+        gap = answer["certificate"]["gap"]
+        self.assertEqual(answer["status"], "optimal")
+        self.assertGreater(gap, 1e-6)
+        self.assertEqual(self.status(code=5), "refuted")
+        self.assertEqual(self.status("--tolerance", str(gap)), "proved")
+
+    def test_words_prove_nothing(self):
+        self.write("model.json", self.SEARCHED)
+        on = ("--on", self.write("two.json", self.TWO))
+        self.run_program("shard", "model.json", *on, "--objective", "rating", "-o", "plan.json")
+        answer = self.answer()
+        least = answer["certificate"]["objective"]
+        self.assertEqual(answer["status"], "optimal")
+        bound = answer["certificate"].pop("bound")
+        for value, status, code in ((least * (1 - 1e-6), "proved", 0), (least * 1.5, "refuted", 5)):
+            answer["certificate"].update(
+                lower_bound=value, gap=least / value - 1, proof="search to the end for a plan of 1 ms, 1 nodes"
+            )
+            answer["status"] = "optimal" if code else answer["status"]
+            self.write("plan.json", answer)
+            self.assertEqual(self.status("--tolerance", "1e-5", on=on, code=code), status)
+        # A plan that is worse by a tenth is not the best because its bound says so: the judge finds a better one.
+        self.assertTrue(bound["cases"])
+
+    def test_what_cannot_be_repeated_is_named(self):
+        many = [table(f"t{i}", 100000 + 977 * i, 64, constraints={"pooling_factors": [1 + i % 13]}) for i in range(70)]
+        self.write("model.json", {"modules": [{"path": "ebc", "tables": many}]})
+        self.shard("--objective", "rating")
+
+        def forge(answer):
+            certificate = answer["certificate"]
+            value = certificate["objective"] * (1 - 1e-7)
+            certificate.update(lower_bound=value, gap=certificate["objective"] / value - 1)
+            certificate.update(proof="search to the end for a plan of 1 ms, 1 nodes")
+            answer["status"] = "optimal"
+
+        self.change(forge)
+        self.assertEqual(self.status(), "not_repeated")
+        report = self.check("--json", "--strict", code=5).document
+        self.assertEqual([v["code"] for v in report["violations"]], ["not_repeated"])
+
+    def test_inputs_bill_reference_and_curve_are_judged(self):
+        self.shard("--frontier", "--objective", "rating")
+        self.assertEqual(self.status(), "not_repeated")
+
+        def curve(answer):
+            answer["frontier"][0]["ms"] *= 0.01
+
+        for code, change in (
+            ("inputs_mismatch", lambda a: a["provenance"]["inputs"].update(model="00")),
+            ("inputs_mismatch", lambda a: a["provenance"]["inputs"].update(context="00")),
+            ("inputs_mismatch", lambda a: a["provenance"]["options"].update(batch_size="513")),
+            ("bill_mismatch", lambda a: a["bill"]["bytes"]["hbm_weights"].__setitem__(0, 1)),
+            ("bill_mismatch", lambda a: a["bill"]["ms"].pop("fwd_comms")),
+            ("reference_mismatch", lambda a: a["reference"].update(step=1e9)),
+            ("frontier_mismatch", curve),
+            ("frontier_mismatch", lambda a: a["frontier_bound"][-1].update(ms=0)),
+            ("status_mismatch", lambda a: a["provenance"]["options"].update(objective="step")),
+        ):
+            self.shard("--frontier", "--objective", "rating")
+            self.change(change)
+            report = self.check("--json", code=5).document
+            codes = [v["code"] for v in report["violations"]]
+            self.assertIn(code, codes)
+            self.assertEqual(report["certificate_status"], "refuted")
 
 
 class Limits(Balanced):
@@ -413,6 +680,105 @@ class Dumps(ProgramTest):
             self.write("changed.json", changed)
             report = self.run_program("check", "dump.json", "changed.json", "--json", code=5).document
             self.assertIn(code, [v["code"] for v in report["violations"]])
+
+    def test_columns_of_a_key_value_table_stand_on_distinct_ranks(self):
+        whole, half = {**self.dump["options"][0]}, {**self.dump["options"][0]}
+        whole.update(sharding_type="table_wise", compute_kernel="key_value", shards=[0], sizes=[[1000, 64]])
+        half.update(sharding_type="column_wise", compute_kernel="key_value", shards=[1] * 2, sizes=[[1000, 32]] * 2)
+        self.dump.update(
+            shard_classes=[[2**20, 0, 0, 12.0], [2**19, 0, 0, 5.0], [2**19, 0, 0, 10.0]],
+            options=[whole, half, {**whole, "fqn": "m.t1", "shards": [2]}],
+            **{"world_size": 2, "room": [[2**29, 0, 0]] * 2},
+        )
+        self.write("dump.json", self.dump)
+        self.write("older.json", {**self.dump, "torchrec": "1.4.0"})
+        # Beside t1 on the other rank: both columns on one rank, 10 ms, or the whole table.
+        for name, ms in ("dump", 12.0), ("older", 10.0):
+            answer = self.run_program("shard", f"{name}.json", "-o", "plan.json", "--json").document
+            self.assertEqual((answer["status"], answer["rating"]), ("optimal", ms))
+            self.run_program("check", f"{name}.json", "plan.json")
+        report = self.run_program("check", "dump.json", "plan.json", "--json", code=5).document
+        self.assertIn("columns_share_rank", [v["code"] for v in report["violations"]])
+
+    def test_shards_of_a_dump_tile_the_table(self):
+        for at, sizes, message in (
+            (2, [[250, 64]] * 3 + [[200, 64]], "the row_wise shards of table m.t0 hold 950 of 1000 rows"),
+            (1, [[1000, 16]] * 2, "the column_wise shards of table m.t0 hold 32 of 64 columns"),
+            (0, [[1000, 128]], "the table_wise shards of table m.t0 hold 128 of 64 columns"),
+        ):
+            dump = json.loads(json.dumps(self.dump))
+            dump["options"][at]["sizes"] = sizes
+            self.write("dump.json", dump)
+            error = self.run_program("shard", "dump.json", "--json", code=1).error
+            self.assertEqual((error["place"], error["message"]), (f"dump.json#/options/{at}/sizes", message))
+
+    def test_hazards_of_a_dump_are_those_of_a_model(self):
+        classes = [[10, 0, 0, 5, 1, 1, 1, 1, 1], [5, 0, 0, 2.5, 0.5, 0.5, 0.5, 0.5, 0.5]]
+        options = [
+            ("m.a", "column_wise", "key_value", [[100, 32]] * 2, "sum"),
+            ("m.b", "grid_shard", "fused", [[50, 64]] * 2, "mean"),
+            ("m.c", "row_wise", "fused", [[90, 64], [10, 64]], "mean"),
+        ]
+        keys = ("fqn", "sharding_type", "compute_kernel", "sizes", "pooling")
+        dump = {
+            "schema": "plimsoll.torchrec_options/1",
+            "torchrec": "1.9.2",
+            "world_size": 2,
+            "local_world_size": 2,
+            "room": [[100, 100, 100]] * 2,
+            "shard_classes": classes,
+            "options": [dict(zip(keys, option)) | {"shards": [1, 1], "rows": 100, "columns": 64} for option in options],
+        }
+        self.write("dump.json", dump)
+        self.run_program("shard", "dump.json", "--search", "torchrec", "-o", "plan.json")
+        report = self.run_program("check", "dump.json", "plan.json", "--json", code=None).document
+        found = {(h["code"], h["table"]) for h in report["hazards"]}
+        expected = {("mean_pooling_grid", "m.b"), ("uneven_rows", "m.c"), ("mean_pooling_mixed_rows", "m.c")}
+        self.assertEqual(found, expected)
+        answer = program.parse(self.read("plan.json"))
+        answer["options"][0]["ranks"] = [0, 0]
+        answer["plan"]["tables"][0]["ranks"] = [{"first": 0, "count": 1}] * 2
+        self.write("plan.json", answer)
+        report = self.run_program("check", "dump.json", "plan.json", "--json", code=5).document
+        self.assertIn("columns_share_rank", [v["code"] for v in report["violations"]])
+
+    def test_a_plan_says_what_its_options_say(self):
+        self.run_program("shard", "dump.json", "-o", "plan.json")
+        for change in (
+            lambda a: a["plan"]["tables"][0].update(compute_kernel="fused_uvm"),
+            lambda a: a["plan"]["tables"][0]["ranks"][0].update(first=3, count=1),
+            lambda a: a["options"][0].update(storage_hash=7),
+            lambda a: a["options"][0]["shards"][0].update(hbm=7),
+        ):
+            answer = program.parse(self.read("plan.json"))
+            change(answer)
+            self.write("changed.json", answer)
+            done = self.run_program("check", "dump.json", "changed.json", "--json", code=None)
+            self.assertIn(done.code, (1, 5))
+            if done.code == 5:
+                self.assertIn("options_mismatch", [v["code"] for v in done.document["violations"]])
+
+    def test_a_single_column_stands_beside_a_forbidden_rank(self):
+        # Two hosts of two, the first rank of each forbidden: the column of 1 ms still has ranks 1 and 3.
+        self.dump["shard_classes"] = [[1024, 0, 0, 2], [1024, 0, 0, 1]]
+        self.dump["options"] = [
+            {
+                "fqn": "m.t0",
+                "sharding_type": kind,
+                "compute_kernel": "fused",
+                "rows": 4,
+                "columns": 64,
+                "shards": [shard],
+                "sizes": [[4, 64]],
+            }
+            for shard, kind in enumerate(("table_wise", "table_column_wise"))
+        ]
+        self.write("dump.json", self.dump)
+        self.write("rules.json", {"forbidden_ranks": {"m.t0": [0, 2]}})
+        answer = self.run_program("shard", "dump.json", "--rules", "rules.json", "-o", "plan.json", "--json").document
+        self.assertEqual((answer["status"], answer["rating"]), ("optimal", 1))
+        self.assertIn(answer["options"][0]["ranks"], ([1], [3]))
+        self.run_program("check", "dump.json", "plan.json")
 
     def test_the_frontier_of_a_dump(self):
         for i, rows in enumerate((1000, 64, 4096)):  # replicas are fast, and take the most

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 import program
 from program import ProgramTest
@@ -209,6 +210,9 @@ class Checkpoint(ProgramTest):
     def test_2_where_nothing_fits(self):
         answer = self.run_program("checkpoint", "tiny.json", "--budget", "1.5GiB", code=2)
         self.assertIn("the smallest feasible budget is", answer.err)
+        named = int(re.search(r"^does not fit: .*; try --budget (\d+)$", answer.out, re.MULTILINE)[1])
+        self.plan("tiny.json", "--budget", str(named))
+        self.plan("tiny.json", "--budget", str(named - 1), code=2)
         document = self.plan("tiny.json", "--budget", "0", code=2)
         self.assertEqual(document["status"], "infeasible")
         self.assertNotIn("units", document)
@@ -286,8 +290,8 @@ class Checkpoint(ProgramTest):
         self.plan("odd.json", "--budget", str(GIB + stage["missing"] - 4096), "--in-flight", "3", code=2)
         cut = self.plan("odd.json", "--frontier", "--time-limit", "0.000001s", code=3)
         self.assertEqual((cut["status"], cut["stop"]), ("feasible", "deadline"))
-        self.assertIn("frontier_unproved", [warning["code"] for warning in cut["warnings"]])
-        self.assertEqual(cut["frontier_bound"][-1]["ms"], 0)
+        self.assertIn("smallest_budget_unproved", [warning["code"] for warning in cut["warnings"]])
+        self.assertEqual(cut["frontier"][-1]["ms"], 0)
         for flags, place in (
             (("--segments", "2"), "--segments"),
             (("--nested",), "--nested"),

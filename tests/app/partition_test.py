@@ -190,7 +190,7 @@ class Placements(ProgramTest):
         self.assertEqual(codes(lambda p: p["stages"][3].update(transfer_ms=1)), {"time_mismatch"})
         self.assertEqual(codes(lambda p: p["classes"][0].update(memory_cap=1)), {"wrong_devices"})
         self.assertIn("unknown_device", codes(lambda p: p["stages"][0].update(devices=[9])))
-        self.assertEqual(codes(lambda p: None, "--memory", "1MiB"), {"over_memory", "wrong_devices"})
+        self.assertEqual(codes(lambda p: None, "--memory", "1MiB"), {"over_memory", "stated_mismatch", "wrong_devices"})
         self.assertEqual(codes(lambda p: None, "--pin", "1=5"), {"pin_broken"})
         self.assertEqual(codes(lambda p: None, "--forbid", "1=0"), {"forbidden_device"})
         self.assertIn(
@@ -205,7 +205,7 @@ class Placements(ProgramTest):
         other["nodes"][0]["size"] = 8.0
         self.write("g.json", other)
         answer = self.run_program("check", "g.json", "p.json", code=5)
-        self.assertIn("another graph", answer.err)
+        self.assertIn("another graph", answer.out)
         self.assertIn("memory_mismatch", answer.out)
 
     def test_splits_of_the_benchmark(self):
@@ -974,11 +974,19 @@ class Advice(ProgramTest):
                 self.run_program("partition", "g.json", "--memory", "30", *more)
 
     def test_what_is_not_proved_is_a_note(self):
-        # Nobody packs eight pieces of 10 bytes into three devices of 29, but no bound says so.
+        # Nobody packs 35 pieces of 10 bytes into three devices of 119, but no bound says so.
+        self.write("g.json", chain(length=35, accelerators=3))
+        answer = self.run_program("partition", "g.json", "--memory", "119", "--general", "--effort", "300000", code=4)
+        self.assertIn("note: 120 bytes", answer.err)
+        self.run_program("partition", "g.json", "--memory", "120", "--general", "--effort", "300000")
+
+    def test_small_placements_are_searched_to_the_end(self):
         self.write("g.json", chain(length=8, accelerators=3))
-        answer = self.run_program("partition", "g.json", "--memory", "29", "--general", code=4)
-        self.assertIn("note: 30 bytes", answer.err)
-        self.run_program("partition", "g.json", "--memory", "30", "--general")
+        explanation, line = self.lines("g.json", "--memory", "29", "--general")
+        self.assertEqual((explanation["binding"], explanation["missing"]), ("memory", 1))
+        self.assertIn("1 more than now; one byte less would not, proved", line)
+        answer = self.run_program("partition", "g.json", "--memory", "30", "--general", "--json").document
+        self.assertEqual(answer["status"], "optimal")
 
     def test_one_byte_of_one_node(self):
         self.write("g.json", chain(length=1, size=100, accelerators=1))
@@ -1030,6 +1038,57 @@ class Advice(ProgramTest):
         self.assertEqual((explanation["binding"], explanation["missing"]), ("memory", 1))
         self.assertIn("30 bytes", line)
         self.run_program("partition", "g.json", "--memory", "30")
+
+    def classes(self, caps, *arguments, code=2):
+        """Two nodes that run on one class each, of 100 and 50 bytes."""
+        graph = {
+            "schema": "plimsoll.cost_graph/1",
+            "classes": [
+                {"name": "big", "count": 1, "memory_cap": caps[0]},
+                {"name": "small", "count": 1, "memory_cap": caps[1]},
+            ],
+            "nodes": [
+                {"name": "a", "time_ms": {"big": 1}, "memory_bytes": 100},
+                {"name": "b", "time_ms": {"small": 1}, "memory_bytes": 50},
+            ],
+            "nets": [{"producer": "a", "consumers": ["b"], "amount": 1}],
+        }
+        self.write("g.json", graph)
+        return self.run_program("partition", "g.json", *arguments, "--json", code=code).document
+
+    def test_the_class_that_lacks_memory_is_named_and_several_are(self):
+        answer = self.classes((100, 43))
+        self.assertEqual(answer["explanation"]["missing"], 7)
+        self.assertIn("try --memory small=50", answer["explanation"]["lines"][-1])
+        self.classes((100, 43), "--memory", "small=50", code=0)
+        # Neither class alone is enough: the first lacks 30, the second 7.
+        answer = self.classes((70, 43))
+        self.assertEqual(answer["explanation"]["missing"], 30)
+        self.assertIn("30 bytes", answer["explanation"]["lines"][-1])
+        self.assertIn("one class alone would not", answer["explanation"]["lines"][-1])
+        self.classes((100, 73), code=0)
+        self.classes((99, 72), code=2)
+
+    def test_pins_are_named_where_they_are_the_cause(self):
+        self.write("g.json", chain(length=4, accelerators=2))
+        pins = ("--memory", "20", "--pin", "0=0", "--pin", "1=0", "--pin", "2=0")
+        lines = self.run_program("partition", "g.json", *pins, "--json", code=2).document["explanation"]["lines"]
+        named = [line for line in lines if "pinned or forbidden devices are the cause" in line]
+        self.assertEqual(len(named), 1)
+        self.assertEqual(named[0].count(","), 0)  # one of the three may go
+        self.run_program("partition", "g.json", *pins[:-2])
+        self.write("g.json", chain(length=5, accelerators=2))
+        lines = self.run_program("partition", "g.json", *pins, "--json", code=2).document["explanation"]["lines"]
+        self.assertFalse([line for line in lines if "the cause" in line])
+
+    def test_what_is_missing_is_what_every_device_needs(self):
+        # Five nodes of 10 on four devices of 12: together they lack 2, but one must hold two nodes.
+        self.write("g.json", chain(length=5, accelerators=4))
+        explanation, line = self.lines("g.json", "--memory", "12")
+        self.assertEqual(explanation["missing"], 8)
+        self.assertIn("try --memory accelerator=20", line)
+        self.run_program("partition", "g.json", "--memory", "accelerator=20")
+        self.run_program("partition", "g.json", "--memory", "19", code=2)
 
     def test_torchs_graphs_say_it_too(self):
         self.write(

@@ -1,6 +1,7 @@
 """plimsoll shard: exit codes, streams, files, limits."""
 
 import json
+import math
 import os
 import pty
 import resource
@@ -44,7 +45,8 @@ class ExitCodes(ProgramTest):
         self.assertEqual((answer["status"], answer["stop"]), ("feasible", "effort"))
 
     def test_2_for_what_is_proved_infeasible_with_the_explanation(self):
-        # Three tables of 4.8 GiB; two ranks of 6.8 GiB after reservation lack 0.7 GiB in all, ranks of 4.2 hold none.
+        # Three tables of 4.8 GiB; two ranks of 6.8 GiB after reservation lack 0.7 GiB in all. Ranks of 4.2 hold none,
+        # and still lack more in all; but of one table alone they lack 0.5 GiB on a rank.
         tables = [constrained("t", "table_wise", rows=10**7, columns=128) | {"count": 3}]
         self.write("model.json", {"tables": tables})
         answer = self.run_program("shard", "model.json", "--search", "torchrec", "--on", "2x8GiB", code=2)
@@ -59,10 +61,16 @@ class ExitCodes(ProgramTest):
         self.assertIsNone(document["rating"])
         self.assertEqual(document["explanation"]["binding"], "hbm")
         self.assertGreater(document["explanation"]["missing"], 0)
-        document = self.run_program(
-            "shard", "model.json", "--search", "torchrec", "--on", "2x5GiB", "--json", code=2
-        ).document
-        self.assertEqual(document["explanation"]["binding"], "table .t_0")
+        small = ("shard", "model.json", "--search", "torchrec", "--on", "2x5GiB", "--json")
+        explanation = self.run_program(*small, code=2).document["explanation"]
+        self.assertEqual(explanation["binding"], "hbm")
+        self.assertGreater(explanation["missing"], 5 << 30)
+        self.write("model.json", {"tables": [constrained("t", "table_wise", rows=10**7, columns=128)]})
+        explanation = self.run_program(*small, code=2).document["explanation"]
+        self.assertEqual(explanation["binding"], "table .t")
+        cap = (5 << 30) + math.ceil(explanation["missing"] / 0.85)
+        self.run_program(*small, "--hbm-cap", str(cap + 64))
+        self.run_program(*small, "--hbm-cap", str(cap - 64), code=2)
 
     def test_3_when_the_clock_cuts_the_search_and_the_effort_it_names_gives_the_same_plan(self):
         cut = self.run_cut("shard", *LARGE, limits=("300ms", "2s", "10s"))

@@ -217,6 +217,37 @@ const std::vector<Mutation>& mutations() {
        },
        Code::kOverBudget},
       {"another total", [](P&, O& o, S&) { *o.recompute_ms += 1e-6; }, Code::kTotalRecompute},
+      {"a peak too high by a byte", [](P&, O& o, S&) { ++*o.predicted_peak; }, Code::kPeakTooHigh},
+      {"another baseline", [](P&, O& o, S&) { o.stated.baseline_peak = 1373; }, Code::kBaseline},
+      {"another binding module", [](P&, O& o, S&) { o.stated.binding = "Net.a"; }, Code::kBinding},
+      {"another byte in the profile", [](P&, O& o, S&) { ++o.stated.profile[3].second; },
+       Code::kProfile},
+      {"another module in the profile", [](P&, O& o, S&) { o.stated.profile[3].first = "Net"; },
+       Code::kProfile},
+      {"a shorter profile", [](P&, O& o, S&) { o.stated.profile.pop_back(); }, Code::kProfile},
+      {"another objective", [](P&, O& o, S&) { o.stated.claims.certificate->objective *= 1.001; },
+       Code::kObjective},
+      {"another model", [](P&, O& o, S&) { o.stated.contradictions = {"another hash"}; },
+       Code::kWrongInput},
+      {"a bound above the plan",
+       [](P&, O& o, S&) { o.stated.claims.certificate->lower_bound = 7.2e-4; },
+       Code::kBoundNotProved},
+      {"a bound above another plan",
+       [](P&, O& o, S&) { o.stated.claims.certificate->lower_bound = 6.7e-4; },
+       Code::kBoundNotProved},
+      {"optimal without a bound",
+       [](P&, O& o, S&) {
+         o.stated.claims.status = SolveStatus::kOptimal;
+         o.stated.claims.certificate->lower_bound.reset();
+       },
+       Code::kBoundNotProved},
+      {"optimal with a gap", [](P&, O& o, S&) { o.stated.claims.status = SolveStatus::kOptimal; },
+       Code::kBoundNotProved},
+      {"infeasible beside a plan",
+       [](P&, O& o, S&) { o.stated.claims.status = SolveStatus::kInfeasible; },
+       Code::kBoundNotProved},
+      {"a budget where nothing need be run again", [](P&, O& o, S&) { o.stated.budget = 1 << 20; },
+       Code::kBoundNotProved},
   };
   return kMutations;
 }
@@ -225,6 +256,14 @@ CheckpointCheckOptions promises_of(const CheckpointReport& report) {
   CheckpointCheckOptions options;
   options.budget = options.predicted_peak = report.peak;
   options.recompute_ms = report.recompute_ms;
+  options.stated.baseline_peak = 1374;
+  options.stated.binding = report.binding;
+  const ModuleStats stats = toy_stats();
+  for (std::size_t p = 0; p < report.profile.size(); ++p) {
+    options.stated.profile.emplace_back(stats.mod_order.fw_post_order[p], report.profile[p]);
+  }
+  options.stated.claims = {true, true, SolveStatus::kFeasible,
+                           Certificate{report.recompute_ms, 6.6e-4, "told"}, ""};
   return options;
 }
 
@@ -232,7 +271,9 @@ TEST(CheckpointCheck, CatchesEveryMutation) {
   const ModuleStats stats = toy_stats();
   const CheckpointPolicy policy = toy_policy(stats);
   const CheckpointCheckOptions options = promises_of(check(stats, policy));
-  ASSERT_TRUE(check(stats, policy, options).is_right());
+  const CheckpointReport right = check(stats, policy, options);
+  ASSERT_TRUE(right.is_right()) << right.violations[0].message;
+  EXPECT_EQ(right.certificate.status, CertificateStatus::kProved) << right.certificate.reason;
   for (const Mutation& mutation : mutations()) {
     SCOPED_TRACE(mutation.what);
     CheckpointPolicy changed = policy;

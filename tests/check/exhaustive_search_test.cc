@@ -48,39 +48,68 @@ TEST(ExhaustiveSearch, CountsBytesWhereLoadsDoNotDecide) {
   EXPECT_EQ(end_at(problem, 100), ExhaustiveEnd::kRefuted);
 }
 
+//   rank 0  |aaaaa|bbbbbbbbbb|        together  |aaaaa|aaaaa|
+//   rank 1  |aaaaa|                             |bbbbbbbbbb|
+TEST(ExhaustiveSearch, KeepsPiecesOnDistinctRanks) {
+  PlacementProblem problem = pieces(2, {5, 10});
+  problem.units[0].choices[0].runs[0].count = 2;
+  EXPECT_EQ(end_at(problem, 10), ExhaustiveEnd::kFound);
+  problem.units[0].choices[0].distinct_ranks = true;
+  EXPECT_EQ(end_at(problem, 14.9), ExhaustiveEnd::kRefuted);
+  EXPECT_EQ(end_at(problem, 15), ExhaustiveEnd::kFound);
+  problem.units[0].choices[0].runs[0].count = 3;
+  EXPECT_EQ(end_at(problem, 100), ExhaustiveEnd::kRefuted);
+}
+
 TEST(ExhaustiveSearch, SaysWhenStatesRunOut) {
   EXPECT_EQ(search_to_the_end(pieces(2, {3, 3, 3, 3, 3}), 8.9, 3).end, ExhaustiveEnd::kLimit);
 }
 
 TEST(ExhaustiveSearch, KnowsItsScope) {
+  EXPECT_EQ(end_at(pieces(2, std::vector<double>(65, 1)), 100), ExhaustiveEnd::kOutsideScope);
   PlacementProblem problem = pieces(2, {1});
-  problem.charges = {1};
+  problem.charges.assign(65, 0);
   EXPECT_EQ(end_at(problem, 9), ExhaustiveEnd::kOutsideScope);
-  problem = pieces(2, std::vector<double>(65, 1));
-  EXPECT_EQ(end_at(problem, 9), ExhaustiveEnd::kOutsideScope);
+  problem = pieces(2, {1});
+  EXPECT_EQ(end_at(problem, problem.floor_ms), ExhaustiveEnd::kOutsideScope);
 }
 
-// No optimum is ever refuted; just below it, all are, but for what the search leaves aside.
-TEST(ExhaustiveSearch, RefutesWhatEnumerationRefutes) {
-  int num_refuted = 0, num_left_aside = 0;
-  for (std::uint64_t seed = 0; seed < 600; ++seed) {
+// At every optimum it finds an allowed placement, just below it refutes all: barriers, classes of
+// ranks, charges, pools, rules and uneven pieces included.
+TEST(ExhaustiveSearch, AnswersAsEnumerationDoes) {
+  int num_of_rules = 0;
+  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
     SCOPED_TRACE(seed);
-    InstanceKind kind = kind_of_seed(seed);
-    kind.barriers = kind.charges = kind.classes = false;
+    const InstanceKind kind = kind_of_seed(seed);
     const PlacementProblem problem = random_problem(seed, kind);
-    const double optimum = Enumerator(problem).find();
-    if (optimum == kInfinity) continue;
-    EXPECT_EQ(end_at(problem, optimum * (1 + 1e-9)), ExhaustiveEnd::kFound);
-    const bool is_refuted = end_at(problem, optimum * (1 - 1e-6)) == ExhaustiveEnd::kRefuted;
-    num_refuted += is_refuted ? 1 : 0;
-    if (kind.allowed || kind.apart || kind.pools || kind.uneven_pieces) {
-      num_left_aside += is_refuted ? 0 : 1;
-    } else {
-      EXPECT_TRUE(is_refuted);
+    Enumerator enumerator(problem);
+    const double optimum = enumerator.find();
+    if (optimum == kInfinity) {
+      EXPECT_EQ(end_at(problem, 1e6), ExhaustiveEnd::kRefuted);
+      continue;
     }
+    const ExhaustiveResult found = search_to_the_end(problem, optimum * (1 + 1e-9), 100000);
+    ASSERT_EQ(found.end, ExhaustiveEnd::kFound);
+    const solve::PlacementValue value = solve::evaluate(problem, found.placements);
+    EXPECT_TRUE(value.is_allowed());
+    EXPECT_LE(value.objective, optimum * (1 + 1e-9));
+    EXPECT_EQ(end_at(problem, optimum * (1 - 1e-6)), ExhaustiveEnd::kRefuted);
+    const bool has_rules = kind.barriers || kind.charges || kind.classes || kind.allowed ||
+                           kind.apart || kind.pools || kind.uneven_pieces;
+    num_of_rules += has_rules ? 1 : 0;
   }
-  EXPECT_GT(num_refuted, 300);
-  EXPECT_GT(num_left_aside, 0);
+  EXPECT_GT(num_of_rules, 500);
+}
+
+TEST(ExhaustiveSearch, KnowsCausesThatExcludeEachOther) {
+  PlacementProblem problem = pieces(2, {1, 1});
+  problem.charges = {0, 0};
+  for (int u = 0; u < 2; ++u) {
+    problem.units[static_cast<std::size_t>(u)].choices[0].causes = {u};
+  }
+  EXPECT_EQ(end_at(problem, 9), ExhaustiveEnd::kFound);
+  problem.exclusive = {{0, 1}};
+  EXPECT_EQ(end_at(problem, 9), ExhaustiveEnd::kRefuted);
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ TEST(MilpFrontier, EndsWithTheClockAndWithACancel) {
   const Outcome<Frontier> cancelled = frontier(problem, {}, context);
   EXPECT_EQ(cancelled.stop, StopReason::kCancelled);
   ASSERT_EQ(cancelled.status, SolveStatus::kFeasible);
-  EXPECT_THAT(cancelled.warnings, kIsUnproved);
+  EXPECT_THAT(cancelled.warnings, Contains(Field(&Warning::code, "smallest_budget_unproved")));
   context.cancel = nullptr;
   context.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1);
   EXPECT_EQ(frontier(problem, {}, context).stop, StopReason::kDeadline);

@@ -176,6 +176,33 @@ TEST(MilpSearch, EqualsTheExactSearchOnNestedTrees) {
   EXPECT_GT(num_infeasible, 120);
 }
 
+// Bytes are few, so that a plan of whole ones costs more than the program's relaxation, and other
+// units may be best: a status says what the bound proves.
+TEST(MilpSearch, CallsOptimalWhatItsBoundProves) {
+  int num_proved = 0, num_plans = 0;
+  for (int seed = 0; seed < 120; ++seed) {
+    SCOPED_TRACE(seed);
+    const CheckpointProblem problem = mixed_problem(seed);
+    const int in_flight = 1 + seed % 4;
+    const Bytes least = smallest_stage_budget(problem, {in_flight, 10'000, {}})->bytes;
+    for (const Bytes budget : {least, least + 3, least + 17, least + 40 * in_flight}) {
+      SCOPED_TRACE(budget);
+      const auto found = plan_stage_by_milp(problem, budget, in_flight);
+      const auto exact = plan_pipeline_stage(problem, budget, {in_flight, 10'000, {}});
+      ASSERT_TRUE(found && found->plan && exact && exact->plan);
+      const double right = exact->plan->recompute_ms;
+      EXPECT_NEAR(found->plan->recompute_ms, right, 1e-5 * (1 + right));
+      const double bound = found->certificate.lower_bound.value_or(-1);
+      EXPECT_LE(bound, right * (1 + 1e-6) + 1e-9);
+      const auto gap = found->certificate.gap();
+      EXPECT_EQ(found->status == SolveStatus::kOptimal, gap && *gap <= 1e-6);
+      num_proved += found->status == SolveStatus::kOptimal ? 1 : 0;
+      ++num_plans;
+    }
+  }
+  EXPECT_GT(num_proved, num_plans * 9 / 10);
+}
+
 TEST(MilpSearch, FindsTheSmallestBudgetOfAnyOrderToTheByte) {
   int num_helped = 0;
   for (int seed = 0; seed < 200; ++seed) {

@@ -82,6 +82,30 @@ TEST(OperatorChoices, TreatsAlikeWhatMustBe) {
   EXPECT_EQ(operator_options(SACStats{}).options.size(), 1u);
 }
 
+// 3 makes the output and never runs again; 1 changes what 0 made, and must.
+TEST(OperatorChoices, StoreRandomOperatorsWhereThatGivesThemTheirNumbersBack) {
+  SACStats stats = table({1, 1, 1, 1}, {1, 1, 1, 1});
+  stats.force_store_random = true;
+  stats.rand_ops = {2, 3};
+  for (const OperatorOption& option : operator_options(stats).options) {
+    EXPECT_EQ(option.save[2], 1);
+    EXPECT_EQ(option.save[3], 0);
+  }
+  stats.rand_ops = {1, 2};
+  stats.inplace_ops = {{1, 0}};
+  for (const OperatorOption& option : operator_options(stats).options) {
+    EXPECT_THAT(option.save, ElementsAre(0, 0, 0, 0));
+  }
+}
+
+TEST(OperatorChoices, EndAnEarlyStopWithTheLastSavedOperatorWhereverItIsListed) {
+  SACStats stats = table({1, 2, 4, 8}, {1, 1, 1, 0});
+  stats.saved_autograd_ops = {2, 0};
+  OperatorRules rules;
+  rules.early_stop = true;
+  EXPECT_EQ(operator_options(stats, rules).options[0].recompute_ms, 1 + 2 + 4);
+}
+
 TEST(OperatorChoices, EqualTryingEverySetOfOperators) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(seed);
@@ -110,22 +134,25 @@ TEST(OperatorChoices, EqualTryingEverySetOfOperators) {
       return std::find(stats.rand_ops.begin(), stats.rand_ops.end(), op) != stats.rand_ops.end();
     };
     bool random_is_discarded = false;  // one of them cannot be saved
-    for (int op : stats.rand_ops) random_is_discarded |= size[head[op]] > 1 || op == output;
+    bool stores_random = stats.force_store_random;
+    for (int op : stats.rand_ops) {
+      random_is_discarded |= size[head[op]] > 1 || op == output;
+      stores_random &= size[head[op]] == 1 || op == output;
+    }
     const auto is_legal = [&](unsigned set) {
       bool has_saved = false, has_discarded = false;
       for (int op = 0; op < n; ++op) {
         const bool is_saved = (set >> op & 1) != 0;
         bool is_bound = size[head[op]] > 1 || op == output;
         // In-place operators tie random ones that they share a class with to all random ones.
-        if (is_random(op) && !stats.force_store_random) is_bound |= random_is_discarded;
+        if (is_random(op) && !stores_random) is_bound |= random_is_discarded;
         if (is_bound && is_saved) return false;
         const bool is_own_parent = std::find(stats.inplace_ops.begin(), stats.inplace_ops.end(),
                                              std::pair(op, op)) != stats.inplace_ops.end();
-        if (!is_bound && !is_saved &&
-            (is_own_parent || (stats.force_store_random && is_random(op)))) {
+        if (!is_bound && !is_saved && (is_own_parent || (stores_random && is_random(op)))) {
           return false;
         }
-        if (is_random(op) && !stats.force_store_random) {
+        if (is_random(op) && !stores_random) {
           (is_saved ? has_saved : has_discarded) = true;
         }
       }

@@ -50,6 +50,7 @@ TEST(ErrorCode, TravelsByName) {
   EXPECT_EQ(to_string(ErrorCode::kZeroDivision), "zero_division");
   EXPECT_EQ(to_string(ErrorCode::kPlanner), "planner");
   EXPECT_EQ(to_string(ErrorCode::kInternal), "internal");
+  EXPECT_EQ(to_string(ErrorCode::kOutOfMemory), "out_of_memory");
 }
 
 TEST(Result, MovesValuesThroughTheMacros) { EXPECT_EQ(add_positives(1, 2).value(), 3); }

@@ -117,7 +117,8 @@ class Names(unittest.TestCase):
             source = (ROOT / "src" / "check" / name).read_text(encoding="utf-8")
             codes = re.findall(r'return "(\w+)";', source)
             self.assertGreaterEqual(len(codes), least)
-            cells = re.findall(r"^\| (`[`\w, ]+`) \|", text, re.MULTILINE)
+            tables = re.findall(r"^\| (?:code|hazard) \|.*\n(?:\|.*\n)+", text, re.MULTILINE)
+            cells = re.findall(r"^\| (`[`\w, ]+`) \|", "".join(tables), re.MULTILINE)
             rows = [code for cell in cells for code in re.findall(r"`(\w+)`", cell)]
             self.assertEqual(sorted(rows), sorted(codes))
 

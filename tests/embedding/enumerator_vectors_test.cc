@@ -327,6 +327,33 @@ TEST(EnumeratorVectors, ColumnWidths) {
   }
 }
 
+TEST(EnumeratorVectors, ColumnWidthsAreWhatAScanFinds) {
+  const auto scan = [](std::int64_t columns, std::int64_t smallest) {
+    for (std::int64_t width = smallest; width < columns; ++width) {
+      if (columns % width == 0 && width % 4 == 0) return width;
+    }
+    return columns;
+  };
+  for (std::int64_t columns = 1; columns <= 720; ++columns) {
+    for (std::int64_t smallest = 1; smallest <= columns + 1; ++smallest) {
+      EXPECT_EQ(column_width(columns, smallest), scan(columns, smallest))
+          << columns << " " << smallest;
+    }
+  }
+}
+
+// A scan would take hours.
+TEST(EnumeratorVectors, HugeColumnWidths) {
+  constexpr std::int64_t kPrime = 1000000000039;
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;
+  EXPECT_EQ(column_width(kPrime, {}), kPrime);
+  EXPECT_EQ(column_width(4 * kPrime, {}), 4 * kPrime);
+  EXPECT_EQ(column_width(12 * kPrime, {}), 4 * kPrime);
+  EXPECT_EQ(column_width(12 * kPrime, 4 * kPrime + 1), 12 * kPrime);
+  EXPECT_EQ(column_width(kMost, kMost / 2), kMost / 2);
+  EXPECT_EQ(column_width(kMost, kMost / 2 + 1), kMost);
+}
+
 TEST(EnumeratorVectors, RowCuts) {
   const CostModel cost_model = cost_model_named("torchrec-ref");
   const auto rows = [&](const TopologySpec& spec, std::int64_t height,

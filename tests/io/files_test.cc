@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -51,6 +54,28 @@ TEST_F(Files, ReplaceAndLeaveNothingElseBehind) {
   struct stat status {};
   ASSERT_EQ(::stat(path("f").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
+}
+
+// A child that does nothing but write is ended at some moment; what it wrote last is whole.
+TEST_F(Files, AreWholeAndAloneWhereASignalEndsTheWriter) {
+  const std::string texts[] = {std::string(4 << 20, 'a'), std::string(4 << 20, 'b')};
+  ASSERT_TRUE(write_text_file(path("f"), texts[0]).has_value());
+  for (int i = 0; i < 30; ++i) {
+    SCOPED_TRACE(i);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      for (std::size_t n = 0;; ++n) (void)write_text_file(path("f"), texts[n % 2]);
+    }
+    ::usleep(static_cast<useconds_t>(2000 + 501 * i));
+    ASSERT_EQ(::kill(child, i % 2 == 0 ? SIGTERM : SIGINT), 0);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status));
+    EXPECT_EQ(num_files(), 1u);
+    const std::string left = read_text_file(path("f")).value();
+    EXPECT_TRUE(left == texts[0] || left == texts[1]);
+  }
 }
 
 TEST_F(Files, AreNotFoundWhereThereIsNone) {

@@ -283,6 +283,7 @@ TEST(ContiguousSplit, AnswersWithABoundWhereDownsetsAreTooMany) {
     options.max_downsets = 1;
     options.num_orders = 1;
     options.rules.starts_from_orders = seed % 2 == 0;
+    options.rules.tries_everything = false;
     const ContiguousSplit result = split(graph, options);
     ASSERT_TRUE(result.outcome.plan.has_value());
     EXPECT_GE(result.outcome.certificate.objective, expected * (1 - 1e-9));
@@ -305,6 +306,7 @@ TEST(ContiguousSplit, FindsAPlanWithinCapsWhereTheBoundWasCutShort) {
   graph.nets = {{0, {1}, 1}, {1, {2}, 1}, {2, {3}, 1}};
   ContiguousSplitOptions options;
   options.max_downsets = 1;
+  options.rules.tries_everything = false;
   const ContiguousSplit result = split(graph, options);
   EXPECT_EQ(result.outcome.status, SolveStatus::kFeasible);
   EXPECT_EQ(result.outcome.certificate.objective, 12);

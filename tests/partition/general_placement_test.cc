@@ -80,8 +80,27 @@ TEST(GeneralPlacement, TakesAGraphWithoutNodesAndASingleNode) {
   EXPECT_EQ(place(graph).outcome.certificate.objective, 1);
 }
 
-// With every kind of limit, weights and pair rates by turns.
+// With every kind of limit, weights and pair rates by turns: to the end, by default.
 TEST(GeneralPlacement, EqualsBruteForce) {
+  int num_plans = 0;
+  for (std::uint64_t seed = 0; seed < 1200; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    const CostGraph graph = random_cost_graph(
+        random, {.max_nodes = 6, .has_weights = seed % 3 != 0, .has_pair_rates = seed % 4 == 0});
+    const double expected = BruteForce(graph, false).best();
+    const GeneralPlacement result = place(graph);
+    expect_near(proved_optimum(result.outcome), expected);
+    num_plans += result.outcome.plan ? 1 : 0;
+    if (result.outcome.plan) continue;
+    EXPECT_EQ(result.outcome.explanation.binding.empty(), false);
+    EXPECT_FALSE(result.outcome.certificate.lower_bound.has_value());
+  }
+  EXPECT_GT(num_plans, 700);
+}
+
+// The refinement alone: its bound is none of a search to the end.
+TEST(GeneralPlacement, FindsNearlyAllOptimaByRefinementAlone) {
   int num_plans = 0;
   int num_optimal = 0;
   for (std::uint64_t seed = 0; seed < 1200; ++seed) {
@@ -90,7 +109,9 @@ TEST(GeneralPlacement, EqualsBruteForce) {
     const CostGraph graph = random_cost_graph(
         random, {.max_nodes = 6, .has_weights = seed % 3 != 0, .has_pair_rates = seed % 4 == 0});
     const double expected = BruteForce(graph, false).best();
-    const GeneralPlacement result = place(graph, with_moves(kFewMoves));
+    GeneralPlacementOptions options = with_moves(kFewMoves);
+    options.rules.searches_tree = false;
+    const GeneralPlacement result = place(graph, options);
     const Certificate& certificate = result.outcome.certificate;
     if (result.outcome.status == SolveStatus::kInfeasible) {
       EXPECT_TRUE(std::isinf(expected));
@@ -138,10 +159,11 @@ TEST(GeneralPlacement, KeepsToTheOptimumWithoutAnyRule) {
     std::mt19937_64 random(seed);
     const CostGraph graph = random_cost_graph(random, {.max_nodes = 6, .has_limits = false});
     const double expected = BruteForce(graph, false).best();
-    for (unsigned rules = 0; rules < 16; ++rules) {
+    for (unsigned rules = 0; rules < 32; ++rules) {
       SCOPED_TRACE(rules);
       GeneralPlacementOptions options = with_moves(20'000);
-      options.rules = {(rules & 1) != 0, (rules & 2) != 0, (rules & 4) != 0, (rules & 8) != 0};
+      options.rules = {(rules & 1) != 0, (rules & 2) != 0, (rules & 4) != 0, (rules & 8) != 0,
+                       (rules & 16) != 0};
       EXPECT_NEAR(place(graph, options).outcome.certificate.objective, expected, 1e-9);
     }
   }
@@ -185,7 +207,9 @@ TEST(GeneralPlacement, IsDeterministic) {
 
 TEST(GeneralPlacement, StopsAtItsEffortTheClockAndWhenCancelled) {
   const CostGraph graph = blocks(9);
-  EXPECT_EQ(place(graph, with_moves(500)).outcome.stop, StopReason::kEffort);
+  GeneralPlacementOptions options = with_moves(500);
+  options.rules.searches_tree = false;
+  EXPECT_EQ(place(graph, options).outcome.stop, StopReason::kEffort);
   RunContext late;
   late.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1);
   const GeneralPlacement cut = place(graph, {}, late);

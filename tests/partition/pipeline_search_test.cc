@@ -249,6 +249,24 @@ CostGraph both_passes(Bytes cap) {
   return graph;
 }
 
+// x → y → z, x and z of one colour: y stands between them, so that all three share a stage; x runs
+// on one class, y on the other.
+TEST(PipelineSearch, ProvesThatNoDeviceMayRunWhatTheLineUnites) {
+  CostGraph graph;
+  graph.classes = accelerators_and_cpus(2, 1);
+  graph.nodes = {cost_node("x", {1, kUnlimited}), cost_node("y", {kUnlimited, 1}),
+                 cost_node("z", {1, 1})};
+  graph.nodes[0].colour = graph.nodes[2].colour = 1;
+  graph.nets = {{0, {1}, 1}, {1, {2}, 1}};
+  PipelineTerms terms;
+  terms.num_microbatches = 2;
+  const auto outcome = place(graph, terms).outcome;
+  EXPECT_EQ(outcome.status, SolveStatus::kInfeasible);
+  EXPECT_EQ(outcome.explanation.binding, "permissions");
+  graph.nodes[0].time_ms[1] = 1;
+  EXPECT_EQ(optimum(graph, terms), 6);
+}
+
 TEST(PipelineSearch, CountsTheMicrobatchesInFlight) {
   const PipelineTerms terms{.num_microbatches = 8, .per_microbatch = {3, 3, 0, 0}};
   const PipelinePlacementSearch two = place(both_passes(7), terms);

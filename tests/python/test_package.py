@@ -466,6 +466,24 @@ def test_the_first_interrupt_returns_the_best_so_far():
     assert plan.stop == "cancelled" and plan.tables
 
 
+def test_sigterm_is_an_interrupt_while_a_search_runs():
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGTERM)).start()
+    plan = plimsoll.shard("mlperf-dlrm-dcnv2", on="16x40GiB", search="balanced", effort=10**12, time_limit="60s")
+    assert plan.stop == "cancelled" and plan.tables
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_handler_of_sigterm_is_left_alone():
+    heard = []
+    before = signal.signal(signal.SIGTERM, lambda *_: heard.append(True))
+    try:
+        call = _interrupt.interruptible(lambda _: signal.raise_signal(signal.SIGTERM))
+        assert call is None and heard == [True]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 @pytest.mark.usefixtures("hears_interrupts")
 def test_an_interrupt_is_heard_from_the_first_moment_on():
     cancelled = threading.Event()

@@ -105,6 +105,7 @@ class PlacementProgram {
         }
         program_.add_row(0, all, 0);
       } else {
+        std::vector<std::vector<MilpTerm>> on_rank(static_cast<std::size_t>(problem_.num_ranks));
         for (const PieceRun& run : choice.runs) {
           const auto count = static_cast<double>(run.count);
           std::vector<MilpTerm> all = {{taken, -count}};
@@ -112,9 +113,13 @@ class PlacementProgram {
             if (!is_allowed(unit, rank, rank + 1)) continue;
             const int pieces = program_.add_column(0, count, 0, true);
             all.push_back({pieces, 1});
+            on_rank[static_cast<std::size_t>(rank)].push_back({pieces, 1});
             put(unit, run, rank, pieces, count);
           }
           program_.add_row(0, all, 0);
+        }
+        for (const auto& pieces : on_rank) {
+          if (choice.distinct_ranks && !pieces.empty()) program_.add_row(-kInfinity, pieces, 1);
         }
       }
     }

@@ -41,6 +41,7 @@ struct InstanceKind {
   bool repeated = false;
   bool uneven_hosts = false;
   bool uneven_pieces = false;
+  bool distinct = false;  // of most choices of several pieces
 };
 
 inline InstanceKind kind_of_seed(std::uint64_t seed) {
@@ -59,7 +60,19 @@ inline InstanceKind kind_of_seed(std::uint64_t seed) {
   kind.apart = random.chance(25);
   kind.uneven_hosts = random.chance(20);
   kind.uneven_pieces = random.chance(30);
+  kind.distinct = random.chance(40);
   return kind;
+}
+
+// Draws of its own: the instances are those without it.
+inline void want_distinct_ranks(std::uint64_t seed, PlacementProblem& problem) {
+  Random random(seed + 104729);
+  for (Unit& unit : problem.units) {
+    for (UnitChoice& choice : unit.choices) {
+      const bool is_drawn = random.chance(70);
+      choice.distinct_ranks = choice.spread == Spread::kDevice && is_drawn;
+    }
+  }
 }
 
 // Three or four units on 2 to 5 ranks in one or two hosts.
@@ -148,6 +161,7 @@ inline PlacementProblem random_problem(std::uint64_t seed, const InstanceKind& k
     }
     problem.units.push_back(std::move(unit));
   }
+  if (kind.distinct) want_distinct_ranks(seed, problem);
   for (int r = 0; r < problem.num_ranks; ++r) {
     Bytes cap = kind.tight_memory ? (total * (80 + random.below(60))) / 100 / problem.num_ranks
                                   : 10 * total;

@@ -26,5 +26,15 @@ TEST(Storage, FitsOnlyWhereEveryTierFits) {
   EXPECT_FALSE((Storage{0, 0, 31}).fits_in(room));
 }
 
+TEST(Storage, SumsThatLeave64BitsStopThereAndFitNowhere) {
+  const Storage half{Bytes{1} << 62, 1, 1};
+  const Storage whole = half + half;
+  EXPECT_EQ(whole, (Storage{kSaturated, 2, 2}));
+  EXPECT_EQ(half.times(3), (Storage{kSaturated, 3, 3}));
+  EXPECT_EQ((Storage{} - whole - half).hbm, std::numeric_limits<Bytes>::min());
+  EXPECT_FALSE(whole.fits_in({kSaturated, kSaturated, kSaturated}));
+  EXPECT_TRUE(half.fits_in({kSaturated, kSaturated, kSaturated}));
+}
+
 }  // namespace
 }  // namespace plimsoll::topology

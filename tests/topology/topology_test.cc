@@ -229,12 +229,13 @@ TEST(MakeTopology, RefusesBadValuesAndNamesTheirPlace) {
       {"world_size", [](TopologySpec& spec) { spec.world_size = -1; }},
       {"world_size", [](TopologySpec& spec) { spec.world_size = kMaxWorldSize + 1; }},
       {"local_world_size", [](TopologySpec& spec) { spec.local_world_size = -1; }},
+      {"local_world_size", [](TopologySpec& spec) { spec.local_world_size = kMaxWorldSize + 1; }},
       {"pod_size", [](TopologySpec& spec) { spec.pod_size = -1; }},
       {"pod_size", [](TopologySpec& spec) { spec.pod_size = 5; }},
       {"pod_size",
        [](TopologySpec& spec) {
-         spec.pod_size = 2;
-         spec.local_world_size = std::numeric_limits<int>::max();
+         spec.world_size = spec.local_world_size.emplace(kMaxWorldSize);
+         spec.pod_size = kMaxGroupSize / kMaxWorldSize + 1;
        },
        ErrorCode::kOverflow},
       {"hbm_cap", [](TopologySpec& spec) { spec.hbm_cap = -1; }},

@@ -1,10 +1,14 @@
-// What makes a balanced plan's claims right: the times it states, the rating it keeps, the bound it
-// proves.
+// What makes the claims beside a plan right: its status, the times it states, the rating it keeps,
+// the bound it proves, the reference's figures and the curve of memory against time.
 //
 // Times are added up anew from what check_sharding found on every rank. The bound is computed from
 // the prices in the certificate (solve::verify_bound) on the problem that model, machine and
 // options give; of the search nothing is used but the way from options to that problem
-// (placement_bridge.h). Source: notes on balanced sharding, part 2, section 7.
+// (placement_bridge.h). Whatever search is said to have made the plan, every claim that is there is
+// judged; what is missing counts as its default. A bound that its prices do not prove is proved by
+// prices of the judge's own or by its own search to the end (exhaustive_search.h), refuted by a
+// real plan below it, or not repeated. The reference's figures are those of its search, which runs
+// again. Source: notes on balanced sharding, part 2, section 7.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "plimsoll/check/frontier_check.h"
 #include "plimsoll/check/sharding_check.h"
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/embedding/balanced_search.h"
@@ -19,16 +24,31 @@
 
 namespace plimsoll::check {
 
+// States of a search that is repeated, and ranks of all its states together: some seconds.
 inline constexpr std::int64_t kMaxRepeatedNodes = 1 << 20;
+inline constexpr std::int64_t kMaxRepeatedRanks = 1 << 24;
 
 // What a plan states, and the options that it was made with.
 struct StatedBalance {
   embedding::BalancedOptions options;  // `bridge.rating_cap` is that of plan and bound
+  // The objective that the options name, where they do; that of the answer stands in `options`.
+  std::optional<embedding::BalanceObjective> recorded_objective;
   std::optional<SolveStatus> status;
-  double tolerance = SearchOptions{}.tolerance;  // >= 0; a gap that counts as `optimal`
+  // Gaps that count as `optimal`: what the plan says of itself, and what the judge accepts. Both >=
+  // 0; a plan is optimal within the smaller one.
+  double tolerance = SearchOptions{}.tolerance;
+  double accepted_tolerance = SearchOptions{}.tolerance;
+  std::optional<double> rating;  // judged here where it counts bytes, or where there is no plan
   std::optional<embedding::PlanTimes> times;
   std::optional<Certificate> certificate;
   std::optional<solve::PlacementBound> bound;
+  std::optional<embedding::PlanTimes> reference;  // the reference plan's
+  // Is the plan judged on what it was made from? Else the reference's figures cannot be repeated.
+  bool are_inputs_given = true;
+  StatedFrontier frontier;
+  // The objective of the search is the largest sum of HBM bytes, and there are no bounds.
+  bool rates_storage = false;
+  std::vector<std::string> warnings;  // codes
 };
 
 struct BalanceReport {
@@ -40,19 +60,28 @@ struct BalanceReport {
   bool is_bound_searched = false;
   bool is_search_repeated = false;  // to its end: the stated bound holds
   std::int64_t num_repeated_nodes = 0;
+  bool is_anything_claimed = false;
+  std::string proof;                      // one sentence: what proves bound or status; may be empty
+  std::vector<std::string> not_repeated;  // one sentence a claim
 };
 
 // `plan` and `sharding` (check_sharding's report of it) are null where the answer has no plan; the
-// times are those of a plan without violations there. A search that finds a placement below a
-// stated bound is no violation where the search relaxes the problem. Errors: those of
-// make_bounded_problem.
+// times are those of a plan without violations there. Errors: those of make_bounded_problem, but
+// where the reservation leaves nothing or a table has no option.
 Result<BalanceReport> check_balance(const embedding::PlanningProblem& problem,
                                     const embedding::ShardingPlan* plan,
                                     const CheckReport* sharding, const StatedBalance& stated);
 
-// The same of options that are given; `input` without estimator.
-Result<BalanceReport> check_balance(const embedding::BridgeInput& input,
+// The same of options that are given; `problem` tells what reports and hazards need, as in
+// plan_balanced.
+Result<BalanceReport> check_balance(const embedding::PlanningProblem& problem,
+                                    const embedding::GivenOptions& given,
                                     const embedding::ShardingPlan* plan,
                                     const CheckReport* sharding, const StatedBalance& stated);
+
+// Puts the violations into the report and says what they make of the certificate: refuted by any of
+// a plan that claims something, hazards under `strict` left aside. Under `strict` what is not
+// repeated is a violation, too.
+void conclude(BalanceReport balance, bool is_strict, CheckReport& report);
 
 }  // namespace plimsoll::check

@@ -18,11 +18,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "plimsoll/check/certificate_judgement.h"
 #include "plimsoll/checkpoint/checkpoint_policy.h"
 #include "plimsoll/checkpoint/module_stats.h"
 #include "plimsoll/core/result.h"
+#include "plimsoll/solve/frontier.h"
 
 namespace plimsoll::check {
 
@@ -51,6 +54,13 @@ enum class CheckpointViolationCode {
   kOverBudget,         // the peak computed here is above the budget
   kPeakTooLow,         // the stated peak is below the one computed here
   kTotalRecompute,     // the stated recompute time is not the sum over the units
+  kPeakTooHigh,        // the stated peak is above the one computed here
+  kBaseline,           // the stated peak without checkpointing is not the one computed here
+  kBinding,            // the stated binding module does not need the peak
+  kProfile,            // the stated bytes of a module's backward are not those computed here
+  kObjective,          // the certificate's objective is not the recompute time
+  kWrongInput,         // the plan says that it was made from another model, or by other rules
+  kBoundNotProved,     // the certificate is refuted; under `strict` also where it is not repeated
   kHazard,             // a hazard under `strict`
 };
 std::string_view to_string(CheckpointViolationCode code);
@@ -79,6 +89,13 @@ struct CheckpointHazard {
   bool operator==(const CheckpointHazard&) const = default;
 };
 
+// A plan's peak and its recompute time.
+struct PeakAndTime {
+  Bytes peak = 0;
+  double ms = 0;
+  bool operator==(const PeakAndTime&) const = default;
+};
+
 // How much memory a position of the backward needs before anything is discarded.
 enum class PeakRule {
   kTorch,  // act_total + act_grad + (parameters + grad_total) / world_size
@@ -95,24 +112,49 @@ enum class PriceRule {
   kFit,           // the discard ratio and the piecewise-linear fit
 };
 
+// What a plan's document says besides. Empty fields say nothing.
+struct StatedCheckpointing {
+  CertificateClaims claims;
+  std::optional<Bytes> budget;  // that the plan was made for; absent: its own peak
+  Bytes peak_slack = 0;         // the stated peak may be so much above the one computed here
+  std::optional<Bytes> baseline_peak;
+  bool is_upstream_baseline = false;   // whole parameters, on one rank (upstream's formula)
+  std::optional<std::string> binding;  // "": the end of the step
+  std::vector<std::pair<std::string, Bytes>> profile;          // by position in forward post-order
+  std::vector<solve::FrontierPoint> frontier, frontier_bound;  // by bytes
+  std::optional<Bytes> missing;             // beyond the budget, where nothing fits
+  std::vector<std::string> contradictions;  // what it says of its making and is not so
+  bool is_for_other_rules = false;          // judged by other rules than it was made by
+  bool is_of_upstream = false;              // planned by sac_milp, whose rules are its own
+};
+
 struct CheckpointCheckOptions {
   bool strict = false;  // hazards are violations too
   PeakRule peak = PeakRule::kStep;
   PriceRule price = PriceRule::kOperators;
   bool forward_peak = false;  // the forward's own peaks bind too (needs total_peak_fw)
-  // A unit must find room for what it keeps and autograd would not, as long as its backward lasts,
-  // and for its forward running again, all that it keeps still there (needs total_pre_bw,
+  // A unit must find room: for all of it made again, before its own backward (needs total_pre_bw);
+  bool unit_own_backward = false;
+  // for what it keeps and autograd would not, as long as its backward lasts;
+  bool saved_copies = false;
+  // for its forward running again, all that it keeps still there (needs total_pre_bw,
   // total_peak_fw and total_post_fw).
-  bool unit_room = false;
+  bool recompute_working_set = false;
+  bool unit_room = false;             // the last two
   int world_size = 1;                 // >= 1
   double unit_overhead_ms = 0;        // >= 0; in the recompute time of each unit
   Bytes constant_bytes = 0;           // >= 0; resident beside: optimizer state, buffers of FSDP
+  int in_flight = 1;                  // >= 1; all but one microbatch hold what they keep
   std::vector<std::string> ac_units;  // empty: every module may be a unit
   std::vector<std::string> fsdp_units;
+  // What plans there are besides; the bound is of all of them.
+  bool keep_stored_operators = false;  // what must be stored cannot be discarded (kFit)
+  bool has_runs_or_nested = false;     // runs of modules, or units within units, may be units
   // What the plan promises; compared where given.
   std::optional<Bytes> budget;
   std::optional<Bytes> predicted_peak;
   std::optional<double> recompute_ms;
+  StatedCheckpointing stated;
 };
 
 struct CheckpointReport {
@@ -121,8 +163,11 @@ struct CheckpointReport {
   Bytes peak = 0;       // the largest of `profile` and the end of the step
   std::string binding;  // the first module in forward post-order that needs it; empty: the step
   std::vector<Bytes> profile;  // [modules] bytes needed, by position in forward post-order
-  Bytes discarded = 0;         // of all outer units
-  double recompute_ms = 0;     // of all units, by the rule
+  // The same with what a unit keeps in copies at its last position alone, as planners record it.
+  std::vector<Bytes> profile_at_ends;
+  Bytes discarded = 0;      // of all outer units
+  double recompute_ms = 0;  // of all units, by the rule
+  CertificateJudgement certificate;
   bool is_right() const { return violations.empty(); }
 };
 
@@ -132,5 +177,9 @@ struct CheckpointReport {
 Result<CheckpointReport> check_checkpointing(const checkpoint::ModuleStats& stats,
                                              const checkpoint::CheckpointPolicy& policy,
                                              const CheckpointCheckOptions& options = {});
+
+// An answer without a plan: that nothing fits the budget, or a frontier. Errors likewise.
+Result<CheckpointReport> check_checkpoint_claims(const checkpoint::ModuleStats& stats,
+                                                 const CheckpointCheckOptions& options);
 
 }  // namespace plimsoll::check

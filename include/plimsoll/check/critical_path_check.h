@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "plimsoll/check/certificate_status.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/core/units.h"
 #include "plimsoll/partition/graph.h"
@@ -31,6 +32,9 @@ enum class PartitionViolationCode {
   kOverMemory,       // bytes above a device's
   kPartitionsWait,   // partitions that wait for each other in a circle
   kPathMismatch,     // the stated critical path is not the one computed here
+  kWrongInput,       // it says that it was made from another graph, or by other rules
+  kStatedMismatch,   // a partition's stated time, bytes or cap is not the one computed here
+  kBoundNotProved,   // the certificate is refuted; under --strict also where it is not repeated
 };
 std::string_view to_string(PartitionViolationCode code);
 
@@ -45,6 +49,9 @@ struct CriticalPathReport {
   std::vector<PartitionViolation> violations;
   std::vector<Bytes> memory;     // [num_devices] as the configuration lists them
   double critical_path_sec = 0;  // infinite where partitions wait for each other
+  std::vector<double> own_sec;   // [num_partitions] of each alone; 0 without latencies
+  std::vector<Bytes> own_bytes;  // [num_partitions] of its nodes, and of what it reads
+  CertificateJudgement certificate;
   bool is_right() const { return violations.empty(); }
 };
 

@@ -1,8 +1,11 @@
 // Is a placement of given options right? The judge of plans that were made from a dump of another
 // planner's options, where there is no model to compute them from.
 //
-// Sizes and times of shards are the dump's; that every table takes one of its own options, ranks
-// suit the type, bytes fit and the rating is the stated one, is computed here, shard by shard.
+// Sizes and times of shards are the dump's; that every table takes one of its own options, shards
+// tile the table, ranks suit the type, bytes fit, the rating is the stated one and the plan beside
+// the options says the same as they do, is computed here, shard by shard. Hazards and the rules of
+// shards are those of plans of a model (sharding_check.h), as far as the dump tells: what a sharder
+// allows and which optimizer a table has is not known.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +24,20 @@ struct StatedOption {
   std::string fqn;
   std::int64_t option = -1;  // into OptionSet::options; anything may stand here
   std::vector<std::int32_t> ranks;
+  std::optional<std::string> fault;  // what else it says of the option that the dump does not
 };
 
-// `room` after reservation. O(shards).
-CheckReport check_options(const embedding::OptionSet& options, const topology::Topology& room,
-                          const std::vector<StatedOption>& plan, bool pools_ddr,
+// What a dump tells.
+struct GivenSpace {
+  const embedding::OptionSet& options;
+  const embedding::Model& model;           // modules and tables that the options name
+  const topology::Topology& room;          // after reservation
+  const embedding::CostModel& cost_model;  // the release's
+};
+
+// `plan` may be null; under `strict` hazards are violations. O(shards).
+CheckReport check_options(const GivenSpace& space, const std::vector<StatedOption>& options,
+                          const embedding::ShardingPlan* plan, bool pools_ddr, bool strict,
                           std::optional<double> stated_rating);
 
 }  // namespace plimsoll::check

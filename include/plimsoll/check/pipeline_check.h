@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "plimsoll/check/certificate_judgement.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/partition/pipeline_model.h"
 #include "plimsoll/partition/pipeline_plan.h"
@@ -32,6 +33,10 @@ enum class PipelineViolationCode {
   kTooManyMicrobatches,  // more replicas in all than microbatches in a batch
   kOverMemory,           // bytes above the cap; one for each stage
   kValueMismatch,        // the stated slowest stage is not the one computed here
+  kStageMismatch,        // a stage's stated time, bytes or microbatches are not those computed here
+  kObjectiveMismatch,    // the certificate's objective is not the one computed here
+  kWrongInput,           // it says that it was made from another profile, or by other rules
+  kBoundNotProved,       // the certificate is refuted; under `strict` also where not repeated
 };
 std::string_view to_string(PipelineViolationCode code);
 
@@ -43,8 +48,21 @@ struct PipelineViolation {
   bool operator==(const PipelineViolation&) const = default;
 };
 
+struct StatedPipelineStage {
+  std::optional<double> time_ms;
+  std::optional<int> in_flight;
+  std::optional<Bytes> memory;
+};
+
 struct PipelineCheckOptions {
-  std::optional<double> stated_slowest_ms;  // compared at 1e-9 relative
+  std::optional<double> stated_slowest_ms;       // compared at 1e-9 relative, as other times
+  std::vector<StatedPipelineStage> stated = {};  // [num_stages], or empty
+  std::vector<std::string> contradictions = {};  // what it says of its making and is not so
+  CertificateClaims claims = {};
+  bool is_batch = false;     // the objective: sum + (microbatches - 1) * slowest, not the slowest
+  bool is_straight = false;  // no stage was to be replicated
+  bool is_of_reference = false;  // a reference's own figures, which are not compared
+  bool strict = false;
 };
 
 struct PipelineReport {
@@ -57,10 +75,16 @@ struct PipelineReport {
   double slowest_ms = 0;            // the largest sum of the three
   double sum_ms = 0;                // of all stages
   int num_devices = 0;
+  CertificateJudgement certificate;
   bool is_right() const { return violations.empty(); }
 };
 
-// Figures leave out what does not exist. Errors are those of a model that is not valid.
+// The objective of a plan that was judged.
+double pipeline_value(const partition::PipelineModel& model, const PipelineReport& report,
+                      bool is_batch);
+
+// Figures leave out what does not exist. The certificate is judged by judge_profile_claims().
+// Errors are those of a model that is not valid.
 Result<PipelineReport> check_pipeline(const partition::PipelineModel& model,
                                       const partition::PipelinePlan& plan,
                                       const PipelineCheckOptions& options = {});

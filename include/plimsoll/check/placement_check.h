@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "plimsoll/check/certificate_status.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/partition/cost_graph.h"
 #include "plimsoll/partition/device_assignment.h"
@@ -45,6 +46,10 @@ enum class PlacementViolationCode {
   kUnpricedReplicas,    // replicas of a training graph that names no weights to agree on
   kInFlightMismatch,    // the stated microbatches in flight are not those counted here
   kBatchMismatch,       // the stated time of the batch is not the one computed here
+  // Of what a document states besides (stated_placement.h), and of its certificate.
+  kWrongInput,      // it says that it was made from another graph, or by other rules
+  kStatedMismatch,  // a class, cap, cut or order that is not the one computed here
+  kBoundNotProved,  // the certificate is refuted; under --strict also where it is not repeated
 };
 std::string_view to_string(PlacementViolationCode code);
 
@@ -84,6 +89,7 @@ struct PlacementReport {
   std::vector<double> sync_ms;     // [num_devices] between replicas
   std::vector<int> in_flight;      // [num_devices] microbatches that it holds
   std::optional<double> batch_ms;  // sum of stages + (microbatches - 1) * the slowest
+  CertificateJudgement certificate;
   bool is_right() const { return violations.empty(); }
 };
 

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "plimsoll/check/certificate_status.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/embedding/estimator.h"
 #include "plimsoll/embedding/reservation.h"
@@ -54,8 +55,16 @@ enum class ViolationCode {
   kTimesMismatch,      // a stated rating, step, time or objective is not the one computed here
   kRatingAboveCap,     // the plan rates above the cap that it and its bound are said to keep
   kRuleBroken,         // a table stands where a placement rule of the plan forbids it
-  kBoundNotProved,     // the certificate's prices do not prove the stated bound
+  kBoundNotProved,  // the certificate's prices do not prove the stated bound, a plan is below it,
+                    // or a plan is said to be optimal whose bound leaves a gap
+  kStatusMismatch,  // claims that contradict each other: status, gap, objective, cap, options
+  kBillMismatch,    // stated bytes or milliseconds of a rank are not those computed here
+  kReferenceMismatch,  // the reference's stated times are not those of its search
+  kFrontierMismatch,   // the curve of memory against time contradicts itself, the plan or its bound
+  kInputsMismatch,     // the plan was made from another model, topology, dump or other options
+  kOptionsMismatch,    // the plan is not that of the dump's options that it is said to take
   kHazard,             // a hazard under `strict`
+  kNotRepeated,        // a claim that the judge cannot repeat, under `strict`
 };
 std::string_view to_string(ViolationCode code);
 
@@ -110,7 +119,9 @@ struct CheckReport {
                                             // reservation leaves nothing
   std::vector<embedding::Perf> perf;        // [world_size] component sums
   std::vector<double> rank_ms;              // [world_size] totals, added in plan order
-  double rating = 0;                        // largest of rank_ms
+  std::vector<embedding::StorageParts> parts;  // [world_size] `used` by cause; empty of a dump
+  double rating = 0;                           // largest of rank_ms
+  CertificateJudgement certificate;            // of what the plan claims (balance_check.h)
   bool is_right() const { return violations.empty(); }
 };
 

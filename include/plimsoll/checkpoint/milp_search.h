@@ -8,10 +8,12 @@
 // own, so that any order of return will do.
 // A budget that is infeasible, or feasible but for the solver's tolerances, is answered by a second
 // program, which minimises the peak.
-// Promises. A plan whose peak is at most the budget, within the solver's tolerances of the optimum.
-// Units may be any modules that do not contain one another, in any order of return. The smallest
-// budget has a plan; that no smaller one has, by more than the solver's tolerances, is proved.
-// Source: specification of the checkpointing planner, sections 9.2, 9.6 and 10.
+// Promises. A plan whose peak is at most the budget, kOptimal where the program's bound is within
+// 1e-6 of its time. Where bytes are few the program counts whole ones; elsewhere fractions of a
+// byte may leave a gap. Units may be any modules that do not contain one another, in any order of
+// return. The smallest budget has a plan; that no smaller one has, by more than the solver's
+// tolerances, is proved. Source: specification of the checkpointing planner, sections 9.2, 9.6
+// and 10.
 #pragma once
 
 #include "plimsoll/checkpoint/checkpoint_problem.h"
@@ -25,7 +27,8 @@ namespace plimsoll::checkpoint {
 
 // Errors: kConflict for what it does not know. kInfeasible with the smallest feasible
 // budget in the explanation; kLimit where an option cut the search. Of `options` each of the two
-// programs gets all. The price of memory is that of the chosen units; others may offer more.
+// programs gets all, but for its context, which ends both. The price of memory is that of the
+// chosen units; others may offer more.
 Result<Outcome<CheckpointPlan>> plan_by_milp(const CheckpointProblem& problem, Bytes budget,
                                              const solve::MilpOptions& options = {});
 

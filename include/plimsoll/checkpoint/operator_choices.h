@@ -16,6 +16,8 @@
 // before it); in-place groups are never saved (a cached tensor must not be changed afterwards); an
 // operator that changes a tensor from outside the module is saved, because running it again would
 // change it twice.
+// Random operators that must be stored are saved but for the one that makes the output; where
+// another of them cannot be saved, all of them run again.
 // Source: specification of the checkpointing planner, sections 2.2, 2.3, 4 and 9.7; notes on
 // checkpointing in PyTorch, section 4.2.
 #pragma once

@@ -23,6 +23,7 @@
 #include "plimsoll/checkpoint/variant.h"
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
+#include "plimsoll/core/run_context.h"
 
 namespace plimsoll::checkpoint {
 
@@ -34,6 +35,7 @@ struct SACMilpOptions {
   std::vector<std::string> fsdp_units;       // fqns that no unit may contain
   double relative_gap = 0.05;                // >= 0
   std::optional<double> time_limit_s = 180;  // > 0
+  RunContext context = {};                   // its deadline and cancel end the program, too
 };
 
 struct SACMilpResult {

@@ -58,6 +58,9 @@ struct UnitMilpProblem {
   // So many microbatches more hold `kept` bytes each less all that is discarded. >= 0
   int others = 0;
   double kept = 0;
+  // Discards on pieces are whole bytes, where bytes are so few that it matters to the solver: where
+  // the largest base is at most 2^16.
+  bool has_whole_bytes = false;
   bool operator==(const UnitMilpProblem&) const = default;
 };
 

@@ -22,6 +22,7 @@ enum class ErrorCode {
   kZeroDivision,  // what the reference raises as ZeroDivisionError
   kPlanner,       // the reference finds no plan; `kind` as below
   kInternal,      // our fault
+  kOutOfMemory,   // an allocation failed; of the command line, the library lets std::bad_alloc pass
 };
 
 std::string_view to_string(ErrorCode code);

@@ -23,6 +23,10 @@ void record_balanced(const BalancedOptions& options, const BalancedResult& resul
 // bound. Errors: kSchema at "provenance/options/KEY".
 Result<BalancedOptions> read_balanced_record(const std::map<std::string, std::string>& recorded);
 
+// The options of the reference's search that make_provenance names: proposers, partitioner,
+// balance_modules, perf_model, TorchEasyRec's bins. Error kSchema as above.
+Result<ReferenceOptions> read_reference_record(const std::map<std::string, std::string>& recorded);
+
 // BalancedOptions::stops of Provenance::stopped_at; empty where nothing was stopped. Error kSchema.
 Result<std::vector<std::int64_t>> read_stops(std::string_view stopped_at);
 std::string write_stops(const std::vector<std::int64_t>& stops);  // empty where all are -1

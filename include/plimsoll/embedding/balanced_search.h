@@ -7,21 +7,26 @@
 // asked for, those of every width, from the best plan so far (solve::balance). The prices that
 // prove the bound stand in the certificate, so that it can be checked without the search
 // (solve::verify_bound). Promises. Never worse, in the objective searched, than the reference's
-// plan, unless that holds a hazard; the plan makes no hazard of the checker where a plan without
-// one fits and is found, and its bound is of all plans without hazards. Where there is none the
-// search begins anew with all options, and a warning says so (`hazard_unavoidable`). Deterministic
-// (solve/balanced_placement.h).
-// Under `keeps_reference_rating` the reference's rating caps the plan's
-// (BridgeOptions::rating_cap): plan and bound are those of the plans that keep it. Where every tier
-// is in use already, so that none can stand for the cap, it is kept by choice: of the plan of least
-// time, of that of least rating and of the reference's own, the one of least time that keeps it,
-// and the bound is that of all plans. Where the reference's search was cut, or no plan without
-// hazards is found that keeps its rating, the condition is dropped, and a warning says so. Source:
-// notes on balanced sharding, section 7.
+// plan, unless that has more hazards, breaks a rule or does not fit; a plan that is worse than it
+// in rating, step and time comes with the reason (`worse_than_reference`). First the number of the
+// checker's hazards is least, then the objective. A plan of the least number that tables and
+// collections allow (embedding/option_hazards.h) has a bound of all plans of that number; it is
+// above zero where a warning names tables and hazards (`hazard_unavoidable`). Where no such plan
+// fits or is found, the search begins anew with all options and reduces hazards as far as plans are
+// found; the bound is of all plans then, and `optimal` asks for a proof of the number, too.
+// Deterministic (solve/balanced_placement.h). Under `keeps_reference_rating` the reference's rating
+// caps the plan's (BridgeOptions::rating_cap): plan and bound are those of the plans that keep it.
+// Where every tier is in use already, so that none can stand for the cap, it is kept by choice: of
+// the plan of least time, of that of least rating and of the reference's own, the one of least time
+// that keeps it, and the bound is that of all plans. Where the reference's search was cut, or no
+// plan of as few hazards is found that keeps its rating, the condition is dropped, and a warning
+// says so (`rating_cap_dropped`: the plan rates above it). Source: notes on balanced sharding,
+// section 7.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -41,10 +46,26 @@ struct BalancedOptions {
   bool uses_reference = true;           // as a start
   ReferenceOptions reference;
   bool certifies = true;  // keeps the prices that prove the bound
-  // Begins anew with all options where no plan without hazards is found.
+  // Begins anew with all options where no plan of the fewest hazards is found.
   bool may_keep_hazards = true;
+  bool explains = true;  // says why there is no plan, where that is proved
   // Where an earlier run was stopped (BalancedResult::stops), to stop there again.
   std::vector<std::int64_t> stops;
+};
+
+// What, beside bytes, no plan fits for (embedding/explain_no_plan.h): without it, it is not proved
+// that nothing fits.
+enum class NoPlanCauseKind {
+  kRules,        // placement rules
+  kConstraints,  // sharding types, compute kernels or min_partition of tables
+  kHazards,      // plans with hazards are ruled out
+  kWidths,       // widths of column shards that were not tried
+};
+struct NoPlanCause {
+  NoPlanCauseKind kind = NoPlanCauseKind::kRules;
+  std::string text;       // for people, one sentence; names neither flags nor keywords
+  bool has_plan = false;  // without it a plan was found
+  bool operator==(const NoPlanCause&) const = default;
 };
 
 struct BalancedResult {
@@ -54,7 +75,8 @@ struct BalancedResult {
   std::int64_t effort = 0;             // spent
   bool is_reference_whole = false;     // the reference's search ran to its end
   std::optional<double> rating_cap;    // ms; plan and bound are those of the plans that keep it
-  bool keeps_hazards = false;          // no plan without hazards fits, or was found
+  bool keeps_hazards = false;          // no plan of the fewest hazards fits, or was found
+  std::vector<NoPlanCause> causes;     // of an infeasible problem
   std::optional<solve::PlacementBound> bound;  // what prices prove of the problem searched last
   // Where the clock or a cancel stopped the reference's search (proposals) and each of ours
   // (effort), in turn; -1: nowhere; 0: before it began.
@@ -83,7 +105,7 @@ struct OptionSearchResult {
   std::optional<double> rating_cap;
   std::optional<solve::PlacementBound> bound;
   std::int64_t effort = 0;
-  bool keeps_hazards = false;       // no plan without hazards fits, or was found
+  bool keeps_hazards = false;       // no plan of the fewest hazards fits, or was found
   std::vector<std::int64_t> stops;  // of each search
 };
 
@@ -94,9 +116,25 @@ Result<OptionSearchResult> balance_options(const BridgeInput& input, const Balan
                                            const std::vector<PlacedProposal>& starts,
                                            const SearchOptions& search, const RunContext& context);
 
+// The reference's plan alone, as plan_balanced makes it on its way: `reference`,
+// `is_reference_whole`, and in `planning` what it was made from. Deterministic: its search ends by
+// its effort, or where `options.stops` says that a clock cut it. For those who check what a plan
+// states of the reference. Errors: those of plan_like_torchrec.
+Result<BalancedResult> repeat_reference(const PlanningProblem& problem,
+                                        const BalancedOptions& options);
+Result<BalancedResult> repeat_reference(const PlanningProblem& problem, const GivenOptions& given,
+                                        const BalancedOptions& options);
+
 // The problem that a plan's bound is of, made from the same inputs as plan_balanced makes it, for
 // those who check the bound: reserved, enumerated (with every width where `max_column_blocks` is
 // above 0) and bridged.
+struct BoundedProblem {
+  Enumeration enumeration;
+  Reservation reservation;
+  PlacementBridge bridge;
+};
+Result<BoundedProblem> prepare_bounded_problem(const PlanningProblem& problem,
+                                               const BalancedOptions& options);
 Result<PlacementBridge> make_bounded_problem(const PlanningProblem& problem,
                                              const BalancedOptions& options);
 

@@ -79,14 +79,11 @@ struct ShardRuns {
     return count;
   }
   std::int64_t num_shards() const { return column_blocks * shards_per_block(); }
-  // Sum over all shards. Sums are exact in 64 bits: the enumerator refuses options whose total does
-  // not fit.
+  // Sum over all shards. Exact for options of the enumerator, which refuses those whose total does
+  // not fit in 64 bits; others may stop at their end (storage.h).
   Storage total_storage() const {
     Storage total;
-    for (const ShardRun& run : runs) {
-      const std::int64_t copies = run.count * column_blocks;
-      total += {run.storage.hbm * copies, run.storage.ddr * copies, run.storage.ssd * copies};
-    }
+    for (const ShardRun& run : runs) total += run.storage.times(run.count).times(column_blocks);
     return total;
   }
   Storage max_storage() const;  // componentwise
@@ -134,6 +131,17 @@ struct OptionSet {
   std::vector<Option> options;       // tables in order, types within a table, kernels within a type
   std::vector<ShardRun> runs;
   std::vector<double> rank_speeds;  // [world_size] Topology::device_speeds; empty: all 1
+  // As the release has it (CostModel); true where that is not known.
+  bool key_value_columns_on_distinct_ranks = true;
+  bool buckets = true;
+
+  // May no two shards of the option share a rank? Of column_wise with kernel key_value alone, not
+  // of table_column_wise nor of virtual tables.
+  bool wants_distinct_ranks(const Option& option) const {
+    return key_value_columns_on_distinct_ranks && option.column_blocks > 1 &&
+           option.sharding_type == ShardingType::kColumnWise &&
+           option.compute_kernel == ComputeKernel::kKeyValue;
+  }
 
   // What a shard of the run takes on the rank.
   Perf perf_on(const ShardRun& run, std::size_t rank) const {

@@ -1,7 +1,8 @@
 // From the options of tables to a placement problem of the slowest rank, and back.
 //
 // Every table is a unit, and each of its options a choice:
-//   table_wise, column_wise       device    a piece a column shard
+//   table_wise, column_wise       device    a piece a column shard; of kernel key_value, where the
+//                                           release asks it, all on distinct ranks
 //   table_row_wise, grid_shard    host      a block a column block, one piece on each rank of a
 //                                           fast domain (`group_size` ranks)
 //   row_wise, data_parallel       uniform
@@ -10,14 +11,15 @@
 //                                 beside the same columns anywhere (column_wise) that cost no
 //                                 more, where no charge for the type may be saved by it
 // Ranks of equal speed are a class of ranks, on which a piece costs alike.
-// Left out, too: what the checker calls a hazard, host choices where one host is all there is and
-// row_wise costs no more. Of several hosts tables of one dependency are one unit whose options
-// agree in spread, so that all stand on one rank, one host or everywhere. A collection with
-// mean-pooled tables is cut by rows as a whole or keeps those whole (`cut_by_rows`).
-// So the search sees fewer plans than there are (`is_tighter`). The problem `is_for_bound` has all
-// plans that hold no hazard: columns of a host stand on any ranks, tables of one dependency alone,
-// and causes that exclude each other tell the two ways of a collection. Source: notes on balanced
-// sharding, sections 1 and 4; notes on the truth of the model, section 4.3.
+// Left out, too: options in no plan of the fewest hazards (option_hazards.h), host choices where
+// one host is all there is and row_wise costs no more. Of several hosts tables of one dependency
+// are one unit whose options agree in spread, so that all stand on one rank, one host or
+// everywhere. A collection with mean-pooled tables is cut by rows as a whole or keeps those whole
+// (`cut_by_rows`). So the search sees fewer plans than there are (`is_tighter`). The problem
+// `is_for_bound` has all plans of the fewest hazards: columns of a host stand on any ranks, tables
+// of one dependency alone, and causes that exclude each other tell the two ways of a collection.
+// Source: notes on balanced sharding, sections 1 and 4; notes on the truth of the model,
+// section 4.3.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +61,7 @@ struct StepModel {
 struct BridgeOptions {
   BalanceObjective objective = BalanceObjective::kRating;
   StepModel step_model;
-  bool keeps_hazards = false;
+  bool keeps_hazards = false;                               // else none but the fewest
   std::map<std::string, std::vector<int>> allowed_ranks;    // by fqn, ascending; absent: all
   std::map<std::string, std::vector<int>> forbidden_ranks;  // by fqn, ascending
   std::vector<std::vector<std::string>> together;           // fqns of one rank, host or spread
@@ -71,6 +73,7 @@ struct BridgeOptions {
   std::vector<bool> cut_by_rows;  // by number of `PlacementBridge::num_row_choices`; absent: no
   std::optional<Bytes> max_hbm;   // >= 0; of every rank, below its cap
   bool pools_ddr = false;         // the ranks of a host share its DDR
+  std::vector<bool> left_out;     // [options] that no plan takes, besides hazards; or empty
 };
 
 // What the bridge reads; pointers may be null where options come from a dump.

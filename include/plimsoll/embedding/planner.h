@@ -130,9 +130,13 @@ struct SimpleBound {
   double lower_bound = 0;
   bool is_infeasible = false;
   std::string proof;  // of the bound or of infeasibility
-  Explanation explanation;
 };
 SimpleBound simple_bound(const OptionSet& options, const topology::Topology& room);
+
+// The smallest reason why that proves that nothing fits (solve/missing_bytes.h): `binding` is the
+// tier that all tables together lack, or the table that fits on no rank; `missing` the bytes of all
+// ranks, or of one. Precondition: it does.
+Explanation explain_by_totals(const OptionSet& options, const topology::Topology& room);
 
 // Section 9.5: one planner per device group; plans are merged. Error kUsage where the cost model
 // has no such planner.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "plimsoll/core/result.h"
+#include "plimsoll/core/run_context.h"
 #include "plimsoll/embedding/enumerator.h"
 #include "plimsoll/embedding/option_set.h"
 #include "plimsoll/topology/topology.h"
@@ -35,6 +36,7 @@ struct SearchSpace {
   const Estimator* estimator = nullptr;  // not owned; null where options came from a dump
   std::span<const TableProfile>
       profiles;  // [options->tables.size()]; empty where there is no estimator
+  const RunContext* context = nullptr;  // not owned; ends what takes long; null: nothing does
 };
 
 struct Feedback {
@@ -58,6 +60,8 @@ class Proposer {
   virtual bool needs_rating() const { return false; }
   // Does `feedback` read the placed plan of a proposal that was proposed before?
   virtual bool needs_plan() const { return false; }
+  // Did the context end its work, so that it proposes less than it would?
+  virtual bool is_cut() const { return false; }
 };
 
 // The score that greedy, uniform and grid search sort by: the largest shard total, or the sum over

@@ -48,13 +48,37 @@ struct Reservation {
 };
 
 // Error kPlanner "insufficient_storage" with the reference's text where nothing is left on rank 0;
-// kUsage: a kind the release has not.
+// kUsage: a kind the release has not; kOverflow: dense parts and ids of more than 2^63 - 1 bytes a
+// rank, which the reference, with integers of any size, would still print.
 Result<Reservation> reserve(const CostModel& cost_model, const ReservationOptions& options,
                             const topology::Topology& topology, const Model& model,
                             std::int64_t batch_size);
 
+// Why reserving leaves nothing on rank 0, in bytes. `missing`: with so many more on every rank it
+// leaves something, with one less it does not.
+struct ReservationShortage {
+  Bytes capacity = 0;
+  Bytes margin = 0;  // of that capacity
+  Bytes dense = 0;
+  Bytes ids = 0;  // of the batches that are alive
+  Bytes missing = 0;
+  bool operator==(const ReservationShortage&) const = default;
+};
+
+// The first rank of a reserved topology that has less than nothing left, which the reference looks
+// for on rank 0 and in HBM alone: error kPlanner "insufficient_storage", placed at the rank.
+std::optional<Error> find_overdrawn_rank(const topology::Topology& reserved);
+
+// Nothing where reserving does not fail for want of storage, or no capacity would be enough. Some
+// hundred reservations.
+std::optional<ReservationShortage> find_reservation_shortage(const CostModel& cost_model,
+                                                             const ReservationOptions& options,
+                                                             const topology::Topology& topology,
+                                                             const Model& model,
+                                                             std::int64_t batch_size);
+
 // round(sum of multiplier * parameter bytes + sum of buffer bytes), the reference's module size, of
-// one module or of the whole model.
+// one module or of the whole model; at most 2^63 - 1.
 Bytes module_size(const Module& module, double multiplier);
 Bytes model_size(const Model& model, double multiplier);
 

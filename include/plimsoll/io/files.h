@@ -16,7 +16,8 @@ inline constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
 Result<std::string> read_text_file(const std::string& path);
 
 // Writes beside the target and renames, so that a reader sees the old text or the new one and never
-// a part. A target that exists and is no regular file (a pipe, a terminal) is written directly.
+// a part; signals that would end the process wait until both are done, so that nothing stays
+// behind. A target that exists and is no regular file (a pipe, a terminal) is written directly.
 // Error kIo.
 Result<void> write_text_file(const std::string& path, std::string_view text);
 

@@ -34,9 +34,10 @@ struct TorchrecOptions {
 // Is this text such a dump? Looks at the schema alone.
 bool is_torchrec_options(std::string_view text);
 
-// Error kValue: a shard class that does not exist, shards that are not as many as the type wants or
-// differ from one column block to the next, a negative or infinite time, one room a rank;
-// kConflict: components that do not add up to the total, a table with two shapes.
+// Error kValue: shards that do not hold every cell of the table once; a shard class that does not
+// exist, shards that are not as many as the type wants or differ from one column block to the next,
+// a negative or infinite time, one room a rank; kConflict: components that do not add up to the
+// total, a table with two shapes.
 Result<TorchrecOptions> read_torchrec_options(std::string_view text, std::string_view file);
 
 }  // namespace plimsoll::io

@@ -16,15 +16,16 @@
 // what stages must move (path_bound.h). Weights are charged exactly,
 // once for every stage that reads them. With pair rates the chains are priced at the fastest rate
 // of each device, which makes a bound; the plan is charged truly, after devices have traded stages.
+// Where a gap is left, every split of a small graph that could be better is tried.
 // Cost. Proportional to the downsets and, at worst, to their square; both are cut off by limits.
 // Promises. A finished search is optimal to rounding (1e-9 relative) or proves that no split
-// exists; with pair rates it may leave a gap. Too many downsets, too many pairs, the clock or a
-// cancel leave the best plan known with its bound. The answer is a function of graph and options,
-// unless a clock or a cancel cut it. Not promised. Splits that are not contiguous are often better;
-// this search does not know them. Source: J. Tarnawski et al., "Efficient algorithms for device
-// placement of DNN graph operators", NeurIPS 2020; specification of graph partitioning, sections 5
-// and 7.1 to 7.3. Departures: costs of a stage from the two downsets at its ends, guesses from
-// below, orders as a start.
+// exists; with pair rates it may leave a gap beyond twelve groups on four devices. Too many
+// downsets, too many pairs, the clock or a cancel leave the best plan known with its bound. The
+// answer is a function of graph and options, unless a clock or a cancel cut it. Not promised.
+// Splits that are not contiguous are often better; this search does not know them. Source: J.
+// Tarnawski et al., "Efficient algorithms for device placement of DNN graph operators", NeurIPS
+// 2020; specification of graph partitioning, sections 5 and 7.1 to 7.3. Departures: costs of a
+// stage from the two downsets at its ends, guesses from below, orders as a start.
 #pragma once
 
 #include <cstdint>
@@ -46,11 +47,12 @@ struct ContiguousRules {
   bool relaxes_memory = true;      // a bound, and with luck the answer, without memory caps
   bool refines_in_order = true;    // annealing where the downsets are not exhausted
   bool bounds_by_paths = true;     // there, what the stages along a path must move
+  bool tries_everything = true;    // of small graphs, where chains leave a gap
 };
 
 struct ContiguousSplitOptions {
-  // Effort: pairs of downsets looked at, and moves tried; by default 2,000,000,000. Seed: of the
-  // random orders. Tolerance is not used, threads neither.
+  // Effort: pairs of downsets looked at, moves and splits tried; by default 2,000,000,000. Seed: of
+  // the random orders. Tolerance is not used, threads neither.
   SearchOptions search;
   std::int64_t max_downsets = std::int64_t{1} << 19;  // >= 1; more are not enumerated
   int max_groups = 2048;  // >= 1; more are coarsened first, and refined after

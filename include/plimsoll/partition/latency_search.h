@@ -8,7 +8,8 @@
 // cut into runs that fit their devices.
 // Cost. One evaluation, O(nodes + pins * accelerators), a unit of effort.
 // Promises. Caps hold strictly. Never worse than fill_greedily() where the effort allows a start.
-// `optimal` only where bound and value meet, or the search through everything ended. The answer is
+// `optimal` only where bound and value meet, or the search through everything ended, as it does by
+// default on graphs of up to twelve groups on up to four devices. The answer is
 // a function of graph and options, unless a clock or a cancel cut it. Not promised. On a large
 // graph the gap may be wide: what transfers cost in parallel branches is in no bound. `limit` says
 // that no plan was found, not that there is none. Source: specification of graph partitioning,
@@ -36,7 +37,8 @@ struct LatencyRules {
 };
 
 struct LatencySearchOptions {
-  // Effort: evaluations; by default 400,000, less for large graphs. Runs of annealing are cut for
+  // Effort: evaluations; by default 400,000, less for large graphs, and for graphs of up to twelve
+  // groups on four devices as many as trying everything takes. Runs of annealing are cut for
   // the default: another effort stops them, or does them again. Tolerance and seed count, threads
   // do not.
   SearchOptions search;

@@ -73,4 +73,8 @@ double priced_value(const PlacementGroups& groups, const Survivors& survivors,
 AverageBound average_bound(const PlacementGroups& groups, const Survivors& survivors,
                            const AverageOptions& options = {});
 
+// Its proof that nothing fits, without the bound; nothing where it finds none.
+std::optional<MemoryProof> prove_no_room(const PlacementGroups& groups, const Survivors& survivors,
+                                         const AverageOptions& options = {});
+
 }  // namespace plimsoll::solve

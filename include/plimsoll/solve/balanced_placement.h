@@ -45,6 +45,7 @@ struct BalanceOptions {
   // A tier whose caps are so tight that moves one by one cannot keep them: annealing may overdraw
   // it on the way (AnnealingOptions); -1: none.
   int soft_tier = -1;
+  bool explains = true;  // says what is missing where nothing fits (explain_infeasible.h)
   // Rules, on unless a test or a comparison turns them off.
   bool uses_constructions = true;
   bool uses_dives = true;

@@ -19,6 +19,7 @@
 
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
+#include "plimsoll/core/run_context.h"
 #include "plimsoll/solve/numbers.h"
 
 namespace plimsoll::solve {
@@ -63,6 +64,9 @@ struct MilpOptions {
   // As Cbc's own program would: with its preprocessing and all its heuristics. Often many times
   // faster; but of 3,000 small random binary programs it called 14 optimal that were not.
   bool as_program = false;
+  // The caller's deadline and cancel, of all its programs together; each program looks at them
+  // between nodes. Its progress is not told.
+  RunContext context = {};
 };
 
 struct MilpOutcome {

@@ -25,9 +25,11 @@ struct CompletionOptions {
   std::array<double, kNumTiers> byte_price{};
 };
 
-// Precondition: no empty units, one barrier, one class of ranks.
+// Nothing, too, where the context ends it. Precondition: no empty units, one barrier, one class of
+// ranks.
 std::optional<UnitPlacements> complete_bins(const PlacementItems& items,
-                                            const CompletionOptions& options);
+                                            const CompletionOptions& options,
+                                            const RunContext& context = {});
 
 // The best of targets from `lower_bound` up; nothing where none succeeds.
 std::optional<Start> complete_best(const PlacementItems& items, const StartOptions& options,

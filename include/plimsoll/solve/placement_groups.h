@@ -60,6 +60,7 @@ struct GroupChoice {
   // On every rank: uniform, or blocks where all ranks are one host; then there is one part, all of
   // it.
   bool is_everywhere = false;
+  bool distinct_ranks = false;
 };
 
 struct PlacementGroup {

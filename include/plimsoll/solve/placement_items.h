@@ -3,10 +3,10 @@
 // Charged safely: a block's or a uniform choice's largest piece stands for all of its pieces, so a
 // placement that these numbers allow is allowed, and its objective is at most what they say. (The
 // pieces of a cut by rows differ by one row block.) Left out, exactly:
-//   - choices that cannot fit on empty ranks, that their unit's allowed ranks exclude, or whose
-//     causes are not allowed here;
+//   - choices that cannot fit on empty ranks, that their unit's allowed ranks exclude, that want
+//     more distinct ranks than those, or whose causes are not allowed here;
 //   - dominated choices: of two with equal spread and number of pieces, one no better in any load,
-//     in the bytes of any tier (largest piece and sum) or in its causes.
+//     in the bytes of any tier (largest piece and sum), in its causes or in the ranks it wants.
 // Source: notes on balanced sharding, sections 1 and 5.
 #pragma once
 
@@ -27,6 +27,7 @@ struct PlacementItems {
     double peak = 0;    // ms, the largest piece: sum over barriers, largest over classes
     double work = 0;    // ms, what it adds to the mean load over all ranks
     TierBytes bytes{};  // of all pieces together
+    bool distinct_ranks = false;
   };
 
   const PlacementProblem* problem = nullptr;  // not owned; outlives the items

@@ -3,7 +3,8 @@
 //
 // Every unit takes one of its choices. A choice is made of pieces, each with a load for every
 // barrier and bytes for every tier, and its spread says where they go:
-//   device   every piece on a rank of its own choosing; several may share one;
+//   device   every piece on a rank of its own choosing; several may share one, unless the choice
+//            wants distinct ranks;
 //   host     a block has one piece for each rank of a host; every block goes to a host;
 //   uniform  one piece for each rank: nothing to place.
 // Minimise   sum over barriers g of max over ranks r of load(r, g)
@@ -50,6 +51,7 @@ struct UnitChoice {
   std::vector<PieceRun> runs;
   std::int64_t num_blocks = 1;  // >= 1; of host choices
   std::vector<int> causes;      // ascending, into PlacementProblem::charges
+  bool distinct_ranks = false;  // of device choices: no two pieces share a rank
   bool operator==(const UnitChoice&) const = default;
 };
 
@@ -100,7 +102,8 @@ struct UnitPlacements {
 // Errors, at "unit 3 'name'", "unit 3 'name', choice 2", "caps", ...: kValue for counts, loads,
 // bytes, ranks or charges out of range or no number; kSchema for lists of another length, pieces
 // that do not add up to the ranks of a host or of the problem; kConflict for a unit without
-// choices, lists that are not ascending; kOverflow where all bytes together leave 63 bits.
+// choices, lists that are not ascending, distinct ranks of blocks; kOverflow where all bytes
+// together leave 63 bits.
 Result<void> validate(const PlacementProblem& problem);
 
 // "unit 3 'name'".

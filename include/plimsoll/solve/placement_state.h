@@ -37,6 +37,8 @@ class PlacementState {
   // choice: can_take.
   bool can_put(int unit, int choice, int piece, int place) const;
   bool can_take(int choice) const;
+  // Does the rank hold another piece of the unit than this one?
+  bool holds_other(int unit, int piece, int rank) const;
   // Is what the rank's pools hold within their caps?
   bool is_within_caps(int rank) const;
 

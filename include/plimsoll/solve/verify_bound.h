@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "plimsoll/solve/placement_bound.h"
 #include "plimsoll/solve/placement_problem.h"
@@ -22,6 +23,8 @@ struct BoundVerdict {
   bool holds = false;  // `value` is at least the bound's, but for a relative 1e-7
   double value = 0;    // ms, what the witness proves; -infinity where it proves nothing
   std::string fault;   // one sentence, where it does not hold
+  std::vector<double>
+      case_values;  // [cases] what each of them proves, as far as they were looked at
 };
 
 // Of knapsack cells, for one case: some ten times what the largest of our bounds takes, and less

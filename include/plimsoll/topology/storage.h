@@ -1,10 +1,12 @@
 // Bytes by memory tier. Ordered lexicographically (hbm, ddr, ssd), as the reference orders them;
-// "fits" asks every tier.
+// "fits" asks every tier. Sums stop at the ends of 64 bits (checked.h); one that did fits nowhere.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <string>
 
+#include "plimsoll/core/checked.h"
 #include "plimsoll/core/units.h"
 
 namespace plimsoll::topology {
@@ -16,21 +18,27 @@ struct Storage {
 
   auto operator<=>(const Storage&) const = default;
   Storage& operator+=(const Storage& other) {
-    hbm += other.hbm;
-    ddr += other.ddr;
-    ssd += other.ssd;
+    hbm = saturated_add(hbm, other.hbm);
+    ddr = saturated_add(ddr, other.ddr);
+    ssd = saturated_add(ssd, other.ssd);
     return *this;
   }
   Storage& operator-=(const Storage& other) {
-    hbm -= other.hbm;
-    ddr -= other.ddr;
-    ssd -= other.ssd;
+    hbm = saturated_subtract(hbm, other.hbm);
+    ddr = saturated_subtract(ddr, other.ddr);
+    ssd = saturated_subtract(ssd, other.ssd);
     return *this;
+  }
+  // `count` times as much.
+  Storage times(std::int64_t count) const {
+    return {saturated_multiply(hbm, count), saturated_multiply(ddr, count),
+            saturated_multiply(ssd, count)};
   }
   friend Storage operator+(Storage a, const Storage& b) { return a += b; }
   friend Storage operator-(Storage a, const Storage& b) { return a -= b; }
   bool fits_in(const Storage& room) const {
-    return hbm <= room.hbm && ddr <= room.ddr && ssd <= room.ssd;
+    return hbm <= room.hbm && ddr <= room.ddr && ssd <= room.ssd &&
+           std::max({hbm, ddr, ssd}) < kSaturated;
   }
 };
 

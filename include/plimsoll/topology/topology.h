@@ -40,6 +40,7 @@ inline constexpr Bytes kDefaultSsdCap = 2 * kTiB;
 
 // Ours: a guard against typing errors and hostile files, far above any cluster.
 inline constexpr int kMaxWorldSize = 1 << 20;
+inline constexpr int kMaxGroupSize = 1 << 30;  // so that a rank of the next group is an int
 
 // One line of a bandwidth table: applies when every given condition holds.
 struct CommsRule {
@@ -111,13 +112,13 @@ struct TopologySpec {
   std::string name;
 };
 
-// Error kValue: world_size < 1 or > kMaxWorldSize, a negative cap or size, a list of caps or speeds
-// of another length, a speed that is not positive and finite, pod_size > world_size (the
-// reference's own test; it lets pod_size * local_world_size exceed world_size), a bandwidth that is
-// not positive and finite, a multiplier that is negative or not finite, a rule that can never
-// apply. kOverflow: the caps of a tier do not sum in 63 bits, or the group size does not fit an
-// int. HBM of a cpu rank is 0 unless given rank by rank; ssd is 0 where `has_ssd_tier` is false.
-// `place` of an error is the field's name
+// Error kValue: world_size < 1 or > kMaxWorldSize, local_world_size > kMaxWorldSize, a negative cap
+// or size, a list of caps or speeds of another length, a speed that is not positive and finite,
+// pod_size > world_size (the reference's own test; it lets pod_size * local_world_size exceed
+// world_size), a bandwidth that is not positive and finite, a multiplier that is negative or not
+// finite, a rule that can never apply. kOverflow: the caps of a tier do not sum in 63 bits, or the
+// group size is above kMaxGroupSize. HBM of a cpu rank is 0 unless given rank by rank; ssd is 0
+// where `has_ssd_tier` is false. `place` of an error is the field's name
 // ("hbm_caps/3").
 Result<Topology> make_topology(const TopologySpec& spec, bool zero_cap_is_default,
                                bool has_ssd_tier);

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from torchrec.distributed.planner.partitioners import GreedyPerfPartitioner
 from torchrec.distributed.planner.types import Shard, ShardingOption, Topology
 
 from plimsoll import _native
@@ -48,7 +49,12 @@ class Space:
 
     def __init__(self, topology: Topology, model: str = "", by_storage: bool = False) -> None:
         self.native = _native.make_space(
-            topology.world_size, topology.local_world_size, group_size(topology), topology.compute_device, model
+            topology.world_size,
+            topology.local_world_size,
+            group_size(topology),
+            topology.compute_device,
+            model,
+            hasattr(GreedyPerfPartitioner, "_column_wise_device_partition"),  # release 1.5 on
         )
         self.options: list[ShardingOption] = []
         self._tables: dict[str, int] = {}

@@ -281,14 +281,22 @@ def reservation_refusal(reservation: StorageReservation, topology: Topology) -> 
             taken.append((what, storage.hbm or storage.ddr))
     tier = "ddr" if topology.compute_device == "cpu" else "hbm"
     capacity = getattr(topology.devices[0].storage, tier)
-    kept_back = int(capacity * (getattr(reservation, "_percentage", None) or 0))
-    missing = sum(size for _, size in taken) + kept_back - capacity
-    if missing <= 0:
+    share = getattr(reservation, "_percentage", None) or 0
+    kept_back = int(capacity * share)
+    needed = sum(size for _, size in taken)
+    if needed + kept_back <= capacity:
         return Refusal()
+    # Of what is added a share is kept back, too, as TorchRec rounds it.
+    missing = int(needed / (1 - share)) - capacity if share < 1 else 0
+    while share < 1 and int((1 - share) * (capacity + missing)) < needed:
+        missing += 1
     causes = ", ".join(f"{size} for {what}" for what, size in [*taken, ("the margin", kept_back)])
     text = (
-        f"plimsoll: {tier} binds: before any table, {missing} bytes of rank 0 are missing; of {capacity} bytes are "
-        f"reserved {causes}"
+        f"plimsoll: {tier} binds: before any table, every rank needs {missing} bytes more; of {capacity} bytes are "
+        f"reserved {causes}\n"
+        "give Planner a smaller batch_size=, a topology= of larger caps, or another storage_reservation=: "
+        "HeuristicalStorageReservation(percentage=...) with a smaller margin, or FixedPercentageStorageReservation, "
+        "which does not count dense parameters, where FSDP shards them"
     )
     return Refusal(text, tier, missing)
 

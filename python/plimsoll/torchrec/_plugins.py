@@ -86,7 +86,7 @@ class Search:
             self._refuse(self._explain(self.found, topology))
         if self.found.hazards and self.settings.strict:
             text = (
-                "plimsoll: every option of these tables trains wrongly or fails at run time: "
+                "plimsoll: no plan spares these tables an option that trains wrongly or fails at run time: "
                 f"{', '.join(self.found.hazards)}; loosen their constraints, or plan with strict=False"
             )
             self._refuse(Refusal(text, tables=tuple(self.found.hazards)))

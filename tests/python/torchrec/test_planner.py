@@ -383,6 +383,17 @@ def test_a_reservation_that_leaves_nothing_says_what_it_takes():
     assert caught.value.error_type == PlannerErrorType.INSUFFICIENT_STORAGE
     assert caught.value.binding == "hbm" and caught.value.missing_bytes > 0
     assert "for input ids" in caught.value.explanation and "for the margin" in caught.value.explanation
+    assert "storage_reservation=" in caught.value.explanation and "--" not in caught.value.explanation
+
+    def reserved(missing):
+        topology = Topology(world_size=2, local_world_size=2, compute_device="cuda", hbm_cap=2**18 + missing)
+        planner = Planner(topology=topology, stats=[], batch_size=4096)
+        with pytest.raises(PlannerError) as again:  # the table has no room yet
+            planner.plan(module, SHARDERS)
+        return "The reserved topology" not in str(again.value)
+
+    assert reserved(caught.value.missing_bytes)
+    assert not reserved(caught.value.missing_bytes - 1)
 
 
 def test_a_reservation_of_the_users_own_does_not_hide_the_error():
