@@ -97,7 +97,7 @@ class Remedies {
       case NoPlanCauseKind::kHazards:
         return;  // the command line allows them
       case NoPlanCauseKind::kWidths:
-        remedies_.push_back("--widths all");
+        remedies_.emplace_back("--widths all");
         return;
     }
   }
@@ -106,7 +106,7 @@ class Remedies {
   void name_reservation() {
     remedies_.push_back(fmt::format("--batch-size below {}, which reserves less for input ids",
                                     request_.problem.batch_size));
-    remedies_.push_back(
+    remedies_.emplace_back(
         "--dense-tensor-estimate BYTES, what the dense part really takes of a rank, or "
         "--reservation fixed_percentage:SHARE, which does not count it (FSDP shards it)");
   }

@@ -340,7 +340,7 @@ class Judge {
     const std::optional<double>& cap = bridge_options().rating_cap;
     if (!stated_.reference && !cap) return {};
     if (!stated_.are_inputs_given) {
-      report_.not_repeated.push_back("the reference's plan is one of other inputs or options");
+      report_.not_repeated.emplace_back("the reference's plan is one of other inputs or options");
       return {};
     }
     const auto repeated =
@@ -394,11 +394,11 @@ class Judge {
     }
     if (is_bound_refuted_) return {};
     if (stated_.rates_storage) {
-      report_.not_repeated.push_back("a bound of a rating by storage has no proof");
+      report_.not_repeated.emplace_back("a bound of a rating by storage has no proof");
       return {};
     }
     if (space_.bridge->is_tighter) {
-      report_.not_repeated.push_back(
+      report_.not_repeated.emplace_back(
           "no bound holds for all plans where rules hold these tables together");
       return {};
     }
@@ -550,7 +550,7 @@ class Judge {
     for (const solve::FrontierPoint& point : stated_.frontier.upper) {
       PLIMSOLL_RETURN_IF_ERROR(judge_point(point));
     }
-    report_.not_repeated.push_back(
+    report_.not_repeated.emplace_back(
         "the curve of memory against time shows neither its plans nor what proves its bounds");
     return {};
   }

@@ -264,7 +264,7 @@ class Enumeration {
     if (is_over()) return;
     if (next == candidates_.size()) {
       out_.num_labels += num_positions_;
-      if (const auto ms = buy(std::move(chosen))) out_.plans.push_back({*budget_, *ms});
+      if (const auto ms = buy(chosen)) out_.plans.push_back({*budget_, *ms});
       return;
     }
     walk_sets(next + 1, chosen);
@@ -282,8 +282,9 @@ class Enumeration {
 
   void add_pieces(const Candidate& candidate, std::vector<Piece>& pieces) const {
     const checkpoint::ModuleInfo& module = given_.info(candidate.node);
-    const auto [inside, memory] = unit_sizes(given_, {candidate.node});
-    const double offset = static_cast<double>(memory - inside);
+    const auto sizes = unit_sizes(given_, {candidate.node});
+    const auto memory = static_cast<double>(sizes.second);
+    const auto offset = static_cast<double>(sizes.second - sizes.first);
     // Where two lines of the fit, or one and 0, meet.
     std::vector<double> ends{0, static_cast<double>(candidate.capacity)};
     const std::size_t n = module.slopes.size();
@@ -292,13 +293,13 @@ class Enumeration {
         const double slope = module.slopes[a] - (a == b ? 0 : module.slopes[b]);
         const double rise = (a == b ? 0 : module.intercepts[b]) - module.intercepts[a];
         if (slope == 0) continue;
-        const double at = rise / slope * static_cast<double>(memory) - offset;
+        const double at = rise / slope * memory - offset;
         if (at > 0 && at < static_cast<double>(candidate.capacity)) ends.push_back(at);
       }
     }
     std::sort(ends.begin(), ends.end());
     const auto ms = [&](double bytes) {
-      return fitted_ms(given_, candidate.node, (bytes + offset) / static_cast<double>(memory));
+      return fitted_ms(given_, candidate.node, (bytes + offset) / memory);
     };
     for (std::size_t k = 1; k < ends.size(); ++k) {
       const double bytes = ends[k] - ends[k - 1];
@@ -308,7 +309,7 @@ class Enumeration {
 
   // Whenever a position is short, the cheapest bytes of what returned before are bought. What is
   // short on the way shrinks with every purchase, so this is exact for convex prices.
-  std::optional<double> buy(std::vector<const Candidate*> chosen) const {
+  std::optional<double> buy(const std::vector<const Candidate*>& chosen) const {
     std::vector<Piece> pieces;
     double ms = 0, gone = 0;
     const auto cover = [&](Bytes need) {

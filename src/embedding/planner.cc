@@ -245,7 +245,7 @@ void explain_reservation(const PlanningProblem& problem, Error error, PlanningRe
   const auto shortage = find_reservation_shortage(
       problem.cost_model, problem.reservation, problem.topology, problem.model, problem.batch_size);
   if (!shortage) {
-    outcome.explanation.lines.push_back(
+    outcome.explanation.lines.emplace_back(
         "nothing is left of rank 0's HBM, however much it has: all of it is reserved");
   } else {
     outcome.explanation.missing = shortage->missing;
