@@ -104,7 +104,7 @@ std::optional<std::int64_t> find_crowded(const Unit& unit, std::int64_t num_allo
 void describe_rest(const MissingBytes& missing, const ExplainedRanks& ranks,
                    const ExplanationWords& words, Explanation& explanation) {
   if (!missing.beyond_bytes || missing.beyond_bytes->unit < 0) {
-    explanation.lines.push_back("what is missing was not found in time");
+    explanation.lines.emplace_back("what is missing was not found in time");
     return;
   }
   explanation.binding = words.unit + " " + ranks.name_of_unit(missing.beyond_bytes->unit);
@@ -162,13 +162,14 @@ Explanation describe(const MissingBytes& missing, const ExplainedRanks& ranks,
   if (!missing.is_found()) {
     describe_rest(missing, ranks, words, explanation);
   } else if (!missing.is_least) {
-    explanation.lines.push_back("the search for the smallest reason was cut: fewer bytes may do");
+    explanation.lines.emplace_back(
+        "the search for the smallest reason was cut: fewer bytes may do");
   } else if (explanation.lines.size() > 1) {
-    explanation.lines.push_back(
+    explanation.lines.emplace_back(
         "all of these are missing: with a byte a rank less of any it is proved that nothing fits, "
         "with all of them no longer");
   } else {
-    explanation.lines.push_back(
+    explanation.lines.emplace_back(
         "with a byte a rank less it is proved that nothing fits, with all of them no longer");
   }
   return explanation;
