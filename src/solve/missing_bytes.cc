@@ -39,7 +39,7 @@ class Finder {
     if (options_.has_time && !options_.has_time()) result_.per_rank = {};  // nothing can be asked
     if (result_.is_found()) name_units();
     result_.is_least = result_.is_found() && !is_spent_;
-    return std::move(result_);
+    return result_;
   }
 
  private:
