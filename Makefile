@@ -1,7 +1,7 @@
 # The commands of the house; cmake and ninja do the work. `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install-deps build python wheel demo test test-long asan fuzz bench bench-peers bench-python compare-builds format format-check lint clean
+.PHONY: help install-deps build python wheel demo test test-long asan fuzz bench bench-peers bench-python compare-builds format format-check ruff lint lint-all clean
 
 JOBS ?= $(shell nproc)
 # SECONDS is a variable of bash, too, which may stand in the environment: only the command line counts.
@@ -91,12 +91,18 @@ format: install-deps  ## format the C++ sources in place
 format-check: install-deps  ## fail where `make format` would change something
 	@clang-format-14 --dry-run --Werror $(SOURCES)
 
-lint: install-deps  ## run clang-tidy over src and apps, ruff over Python
+ruff: install-deps  ## run ruff over Python
 	scripts/make_python_environment.sh $(PYTHON_ENVIRONMENT)
 	$(PYTHON) -m ruff check $(PYTHON_SOURCES)
 	$(PYTHON) -m ruff format --check $(PYTHON_SOURCES)
+
+lint: ruff  ## run ruff over Python, and clang-tidy over what changed since main (on main: in the last commit)
 	$(WITH_CCACHE) cmake --preset release
 	scripts/lint.sh build $(JOBS)
+
+lint-all: ruff  ## run ruff over Python, and clang-tidy over all of src and apps
+	$(WITH_CCACHE) cmake --preset release
+	scripts/lint.sh build $(JOBS) all
 
 clean:  ## remove build/
 	rm -rf build
