@@ -79,6 +79,7 @@ bench-peers: build  ## the peers' own planners and ours in one run (installs the
 bench-python: build python  ## the Python planner beside TorchRec's own, and steps of both plans on two ranks
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_planner.py $(if $(QUICK),--quick)
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_seeds.py $(if $(QUICK),--quick)
+	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_settings.py $(if $(QUICK),--quick,--all)
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/step_charges.py build/step_model.json $(if $(QUICK),--quick)
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_steps.py 100 build/step_model.json $(if $(QUICK),--quick)
 

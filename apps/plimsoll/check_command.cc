@@ -42,6 +42,7 @@ struct CheckFlags {
   std::string budget;
   double tolerance = SearchOptions{}.tolerance;
   bool strict = false;
+  bool strict_numerics = false;
 };
 
 std::map<std::string, std::string> recorded_options(const io::ShardingAnswer& answer) {
@@ -123,10 +124,62 @@ Result<check::StatedBalance> read_claims(const CheckFlags& flags,
   stated.certificate = answer.certificate;
   stated.bound = answer.bound;
   stated.reference = answer.reference;
-  stated.frontier = {answer.frontier, answer.frontier_bound};
+  stated.frontier = {answer.frontier, answer.frontier_bound, {}, {}};
+  for (const io::FrontierProof& proof : answer.frontier_proofs) {
+    stated.frontier.proofs.push_back(proof.bound);
+  }
   stated.rates_storage = !is_balanced && find("perf_model") == "storage";
   for (const Warning& warning : answer.warnings) stated.warnings.push_back(warning.code);
   return stated;
+}
+
+std::string name_of(const embedding::TableSharding& table) { return table.fqn(); }
+std::string name_of(const io::TakenOption& option) { return option.fqn; }
+
+// `all` with `changes` in the places of the entries of their names; names that are unknown, or
+// change twice, come last.
+template <class T>
+std::vector<T> with_changes(std::vector<T> all, const std::map<std::string, std::size_t>& places,
+                            const std::vector<T>& changes) {
+  std::set<std::string> changed;
+  for (const T& change : changes) {
+    const auto place = places.find(name_of(change));
+    if (changed.insert(name_of(change)).second && place != places.end()) {
+      all[place->second] = change;
+    } else {
+      all.push_back(change);
+    }
+  }
+  return all;
+}
+
+template <class T>
+std::map<std::string, std::size_t> places_of(const std::vector<T>& entries) {
+  std::map<std::string, std::size_t> places;
+  for (std::size_t i = 0; i < entries.size(); ++i) places.emplace(name_of(entries[i]), i);
+  return places;
+}
+
+// The plans of the frontier's points, whole: what a point leaves out stands as in the plan beside.
+// `dump` is null where there is a model.
+std::vector<check::PointPlan> read_points(const io::ShardingAnswer& answer,
+                                          const io::TorchrecOptions* dump) {
+  std::vector<check::PointPlan> points;
+  if (!answer.plan) return points;
+  const auto tables = places_of(answer.plan->tables);
+  const auto options = places_of(answer.options);
+  for (const io::FrontierPlan& stated : answer.frontier_plans) {
+    check::PointPlan& point = points.emplace_back();
+    if (dump == nullptr) {
+      point.plan = *answer.plan;
+      point.plan.tables = with_changes(std::move(point.plan.tables), tables, stated.tables);
+      continue;
+    }
+    for (const io::TakenOption& taken : with_changes(answer.options, options, stated.options)) {
+      point.options.push_back(stated_option(*dump, taken));
+    }
+  }
+  return points;
 }
 
 // Nothing but a plan, as other programs write it.
@@ -248,16 +301,19 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, std::string_vi
     return nothing_to_judge(flags.plan);
   }
   PLIMSOLL_ASSIGN(check::StatedBalance claims, read_claims(flags, answer));
+  claims.frontier.plans = read_points(answer, nullptr);
   ShardingJudgement judgement;
   check::CheckReport& report = judgement.report;
   if (answer.plan) {
     check::CheckOptions options;
     options.strict = flags.strict;
+    options.strict_numerics = flags.strict_numerics || claims.options.bridge.strict_numerics;
     options.batch_size = problem.batch_size;
     options.reservation = problem.reservation;
     options.fqn_constraints = problem.enumeration.fqn_constraints;
     options.global_constraints = problem.enumeration.global_constraints;
     options.pools_ddr = claims.options.bridge.pools_ddr;
+    options.is_whole = !is_bare(answer);
     // A rating by storage is no time.
     if (!claims.rates_storage) options.stated_rating = answer.rating;
     PLIMSOLL_ASSIGN(report, check::check_sharding(problem.model, *answer.plan, problem.topology,
@@ -295,6 +351,7 @@ Result<ShardingJudgement> judge_options(const CheckFlags& flags, const io::Torch
                 "give a plan that was made from this dump");
   }
   PLIMSOLL_ASSIGN(check::StatedBalance claims, read_claims(flags, answer));
+  claims.frontier.plans = read_points(answer, &dump);
   std::vector<check::Violation> others = check_inputs(answer, find_inputs(dump));
   claims.are_inputs_given = others.empty();
   embedding::PlanningProblem problem = make_problem(dump);
@@ -306,9 +363,10 @@ Result<ShardingJudgement> judge_options(const CheckFlags& flags, const io::Torch
       stated.push_back(stated_option(dump, taken));
     std::optional<double> rating;
     if (!claims.rates_storage) rating = answer.rating;
-    report =
-        check::check_options({dump.options, dump.model, dump.room, problem.cost_model}, stated,
-                             &*answer.plan, claims.options.bridge.pools_ddr, flags.strict, rating);
+    report = check::check_options({dump.options, dump.model, dump.room, problem.cost_model}, stated,
+                                  &*answer.plan, claims.options.bridge.pools_ddr, flags.strict,
+                                  flags.strict_numerics || claims.options.bridge.strict_numerics,
+                                  rating);
     if (report.violations.empty() && answer.bill != Bill{}) {
       judge_bill(answer, check::make_judges_bill(dump.topology, dump.has_components, report), true,
                  report);
@@ -405,6 +463,8 @@ void add_check_command(CLI::App& app, Run& run) {
       ->capture_default_str();
   command->add_flag("--strict", flags->strict,
                     "Count hazards, and claims that cannot be repeated, as violations");
+  command->add_flag("--strict-numerics", flags->strict_numerics,
+                    "Count optimizer states per block of columns as violations");
   add_global_flags(*command, flags->global);
   command->callback([flags, &run] { run = [flags] { return run_check(*flags); }; });
 }

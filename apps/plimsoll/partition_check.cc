@@ -19,6 +19,7 @@
 #include "plimsoll/check/stated_placement.h"
 #include "plimsoll/io/fx_placement.h"
 #include "plimsoll/io/report_json.h"
+#include "plimsoll/partition/split.h"
 #include "plimsoll/partition_case.h"
 #include "plimsoll/partition_searches.h"
 #include "plimsoll/text_table.h"
@@ -353,8 +354,10 @@ void judge_fx_stages(const io::FxInput& input, const PlacementAnswer& answer, bo
   }
 }
 
-// The calls that are left are those of the partitions, one each.
-void judge_fx_calls(const PlacementAnswer& answer, check::CriticalPathReport& judged) {
+// The calls that are left are those of the partitions, one each, and read and make what splitting
+// the graph again gives.
+void judge_fx_calls(const partition::Graph& graph, const partition::Placement& placement,
+                    const PlacementAnswer& answer, check::CriticalPathReport& judged) {
   if (answer.calls.empty()) return;
   const auto find = [&](const std::string& place, const std::string& message) {
     judged.violations.push_back({check::PartitionViolationCode::kStatedMismatch, place, message});
@@ -363,6 +366,12 @@ void judge_fx_calls(const PlacementAnswer& answer, check::CriticalPathReport& ju
   for (std::size_t s = 0; s < answer.stages->size(); ++s) {
     const io::PlacedStage& stage = (*answer.stages)[s];
     stage_of[fmt::format("submod_{}", stage.id.value_or(static_cast<int>(s)))] = &stage;
+  }
+  const auto split = split_graph(graph, placement, partition::default_dialect());
+  if (!split) find("", "calls: the graph cannot be split so: " + split.error().message);
+  std::map<std::string, const partition::DagNode*> repeated;
+  for (std::size_t i = 0; split && i < split->dag.size(); ++i) {
+    repeated[split->dag[i].submodule] = &split->dag[i];
   }
   std::set<std::string> made;
   for (const partition::DagNode& call : answer.calls) {
@@ -376,11 +385,17 @@ void judge_fx_calls(const PlacementAnswer& answer, check::CriticalPathReport& ju
     if (devices != std::set<int>(stage->second->devices.begin(), stage->second->devices.end())) {
       find(call.submodule, "calls: other devices than the partition's");
     }
+    const auto again = repeated.find(call.submodule);
+    if (again != repeated.end() &&
+        (call.inputs != again->second->inputs || call.outputs != again->second->outputs)) {
+      find(call.submodule, "calls: other inputs or outputs than the partition's");
+    }
   }
   if (made.size() != stage_of.size()) find("", "calls: a partition has no call");
 }
 
-// A source stands in every partition that reads it; the mapping names one of them.
+// A source stands in every partition that reads it; the mapping names one of them. One that is
+// stated is whole.
 void judge_fx_mapping(const PlacementAnswer& answer, check::CriticalPathReport& judged) {
   const auto find = [&](const std::string& place, const std::string& message) {
     judged.violations.push_back({check::PartitionViolationCode::kMappingMismatch, place, message});
@@ -389,6 +404,9 @@ void judge_fx_mapping(const PlacementAnswer& answer, check::CriticalPathReport& 
     std::set<std::string_view> seen;
     for (const std::string& node : (*answer.stages)[s].nodes) {
       if (!seen.insert(node).second) find(node, "stands twice in its partition");
+      if (!answer.node_to_partition.empty() && !answer.node_to_partition.contains(node)) {
+        find(node, "the mapping leaves the node out");
+      }
     }
   }
   for (const auto& [node, id] : answer.node_to_partition) {
@@ -422,7 +440,7 @@ Result<check::CriticalPathReport> judge_fx(const io::FxInput& input, const Place
   const bool is_ours = answer.provenance && answer.provenance->options.contains("search") &&
                        answer.provenance->options.at("search") == "critical_path";
   judge_fx_stages(input, answer, is_ours, judged);
-  judge_fx_calls(answer, judged);
+  judge_fx_calls(input.graph, placement, answer, judged);
   if (answer.status) judge_fx_mapping(answer, judged);  // another program's may be of operators
   const check::CertificateClaims claims = claims_of(answer, making, judged.is_right());
   std::optional<double> value;

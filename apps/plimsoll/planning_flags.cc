@@ -230,8 +230,8 @@ void add_planning_flags(CLI::App& command, PlanningFlags& flags) {
   command.add_option("--constraints", flags.constraints,
                      "A file of constraints by table; they replace the model's for those tables");
   command.add_option("--cost-model", flags.cost_model,
-                     "TorchRec release to reproduce: torchrec-1.4, torchrec-ref, torchrec-1.8 or "
-                     "torchrec-1.9 (the default)");
+                     "TorchRec release to reproduce: torchrec-1.2, torchrec-1.4, torchrec-ref, "
+                     "torchrec-1.5, torchrec-1.7, torchrec-1.8 or torchrec-1.9 (the default)");
   command.add_option("--reservation", flags.reservation,
                      "What is kept free: heuristical[:SHARE], fixed_percentage[:SHARE], "
                      "inference[:SHARE], fixed_absolute:BYTES or sku_aware:BYTES");
@@ -297,7 +297,7 @@ Result<PlanningProblem> make_problem(const PlanningFlags& flags,
   if (spec.pod_size.value_or(0) > 0 && !problem.cost_model.pods) {
     return fail(ErrorCode::kUsage, "--on",
                 fmt::format("{} knows no pods of several hosts", problem.cost_model.name),
-                "choose torchrec-1.8 or newer, or --pod-size 0");
+                "choose torchrec-1.7 or newer, or --pod-size 0");
   }
   if (spec.compute_device == topology::ComputeDevice::kTpu && !problem.cost_model.tpu) {
     return fail(ErrorCode::kUsage, "--on", fmt::format("{} knows no TPUs", problem.cost_model.name),
@@ -306,7 +306,8 @@ Result<PlanningProblem> make_problem(const PlanningFlags& flags,
   PLIMSOLL_ASSIGN(
       problem.topology,
       place_in_topology(flags, topology::make_topology(spec, problem.cost_model.zero_cap_is_default,
-                                                       problem.cost_model.ssd_tier)));
+                                                       problem.cost_model.ssd_tier,
+                                                       !problem.cost_model.mtia_is_host)));
   if (flags.easyrec_environment) {
     PLIMSOLL_ASSIGN(problem, make_easyrec_problem(flags, std::move(problem), spec));
   }

@@ -59,6 +59,8 @@ Result<void> search(const ShardFlags& flags, const ShardRequest& request, const 
     if (!found) return tl::unexpected<Error>(std::move(found).error());
     run.balanced = std::move(found->unlimited);
     run.frontier = std::move(found->frontier);
+    run.frontier_plans = std::move(found->plans);
+    run.frontier_proofs = std::move(found->proofs);
     return {};
   }
   if (request.dump) {

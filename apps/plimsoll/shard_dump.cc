@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 
 #include "plimsoll/common.h"
@@ -41,7 +40,7 @@ embedding::PlanningProblem make_problem(const io::TorchrecOptions& dump) {
   problem.model = dump.model;
   problem.topology = dump.topology;
   problem.batch_size = dump.batch_size;
-  problem.cost_model = release_of(dump);
+  problem.cost_model = dump.cost_model;
   return problem;
 }
 
@@ -85,19 +84,6 @@ Bill make_bill(const io::TorchrecOptions& dump, const PlanningResult& result) {
   return bill;
 }
 
-embedding::CostModel release_of(const io::TorchrecOptions& dump) {
-  constexpr std::pair<int, const char*> kReleases[] = {
-      {9, "torchrec-1.9"}, {5, "torchrec-1.8"}, {0, "torchrec-1.4"}};
-  int minor = 0;
-  if (std::sscanf(dump.torchrec.c_str(), "1.%d", &minor) == 1) {
-    for (const auto& [from, name] : kReleases) {
-      if (minor < from) continue;
-      if (auto found = embedding::find_cost_model(name)) return *std::move(found);
-    }
-  }
-  return embedding::default_cost_model();
-}
-
 namespace {
 
 // The shards of the option as an answer writes them; no ranks.
@@ -138,14 +124,13 @@ check::StatedOption stated_option(const io::TorchrecOptions& dump, const io::Tak
 }
 
 std::vector<io::TakenOption> taken_options(const io::TorchrecOptions& dump,
-                                           const PlanningResult& result) {
+                                           const embedding::OptionSet& options,
+                                           const embedding::PlacedProposal& plan) {
   std::vector<io::TakenOption> taken;
-  if (!result.outcome.plan) return taken;
-  const embedding::OptionSet& options = result.enumeration.options;
-  for (std::size_t p = 0; p < result.best.options.size(); ++p) {
+  for (std::size_t p = 0; p < plan.options.size(); ++p) {
     io::TakenOption& entry =
-        taken.emplace_back(take_option(dump, static_cast<std::size_t>(result.best.options[p])));
-    for_each_shard(options, result.best, p,
+        taken.emplace_back(take_option(dump, static_cast<std::size_t>(plan.options[p])));
+    for_each_shard(options, plan, p,
                    [&](const embedding::ShardView& shard) { entry.ranks.push_back(shard.rank); });
   }
   return taken;

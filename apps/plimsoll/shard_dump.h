@@ -20,10 +20,6 @@ Result<std::optional<io::TorchrecOptions>> load_dump(const PlanningFlags& flags)
 // Model, machine and batch size as far as the dump tells them, for reports.
 embedding::PlanningProblem make_problem(const io::TorchrecOptions& dump);
 
-// The cost model of the dump's release, or of the one before that is known; without one the
-// default.
-embedding::CostModel release_of(const io::TorchrecOptions& dump);
-
 // The options as a search wants them. Provenance: the inputs "options" (its hash) and "context"
 // (the dump's own).
 embedding::GivenOptions make_given(const io::TorchrecOptions& dump);
@@ -34,7 +30,9 @@ Bill make_bill(const io::TorchrecOptions& dump, const embedding::PlanningResult&
 // The option, by its place in the option set, that a plan says a table takes; -1: there is none.
 check::StatedOption stated_option(const io::TorchrecOptions& dump, const io::TakenOption& taken);
 
+// The options of a plan, in table order; empty without one.
 std::vector<io::TakenOption> taken_options(const io::TorchrecOptions& dump,
-                                           const embedding::PlanningResult& result);
+                                           const embedding::OptionSet& options,
+                                           const embedding::PlacedProposal& plan);
 
 }  // namespace plimsoll::app

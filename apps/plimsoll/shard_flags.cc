@@ -62,6 +62,7 @@ Result<void> choose_search(ShardFlags& flags) {
   PLIMSOLL_RETURN_IF_ERROR(only(!flags.rules.empty(), "--rules", "balanced"));
   PLIMSOLL_RETURN_IF_ERROR(only(!flags.widths.empty(), "--widths", "balanced"));
   PLIMSOLL_RETURN_IF_ERROR(only(flags.pools_ddr, "--pool-ddr", "balanced"));
+  PLIMSOLL_RETURN_IF_ERROR(only(flags.strict_numerics, "--strict-numerics", "balanced"));
   return only(flags.is_frontier, "--frontier", "balanced");
 }
 
@@ -103,6 +104,7 @@ Result<void> apply_balance_flags(const ShardFlags& flags, BalancedOptions& optio
   }
   if (!flags.widths.empty()) options.max_column_blocks = flags.widths == "all" ? kEveryWidth : 0;
   if (flags.pools_ddr) options.bridge.pools_ddr = true;
+  if (flags.strict_numerics) options.bridge.strict_numerics = true;
   return {};
 }
 
@@ -246,14 +248,28 @@ Result<ShardRequest> make_shard_request(ShardFlags& flags) {
 
 std::string find_decided_twice(const CLI::App& command) {
   if (command.count("--replay") == 0) return "";
-  for (const char* flag :
-       {"--search",          "--objective",   "--step-model",
-        "--widths",          "--rules",       "--pool-ddr",
-        "--proposer",        "--partitioner", "--perf-model",
-        "--balance-modules", "--load-plan",   "--effort",
-        "--tolerance",       "--seed",        "--batch-size",
-        "--cost-model",      "--reservation", "--dense-tensor-estimate",
-        "--pipeline-type",   "--inference",   "--run-embedding-at-peak-memory"}) {
+  for (const char* flag : {"--search",
+                           "--objective",
+                           "--step-model",
+                           "--widths",
+                           "--rules",
+                           "--pool-ddr",
+                           "--strict-numerics",
+                           "--proposer",
+                           "--partitioner",
+                           "--perf-model",
+                           "--balance-modules",
+                           "--load-plan",
+                           "--effort",
+                           "--tolerance",
+                           "--seed",
+                           "--batch-size",
+                           "--cost-model",
+                           "--reservation",
+                           "--dense-tensor-estimate",
+                           "--pipeline-type",
+                           "--inference",
+                           "--run-embedding-at-peak-memory"}) {
     if (command.count(flag) > 0) return flag;
   }
   return "";
@@ -283,6 +299,8 @@ void add_shard_flags(CLI::App& command, ShardFlags& flags) {
   command.add_option("--rules", flags.rules,
                      "A file of ranks allowed and forbidden, and of tables together and apart");
   command.add_flag("--pool-ddr", flags.pools_ddr, "The ranks of a host share its DDR");
+  command.add_flag("--strict-numerics", flags.strict_numerics,
+                   "No columns cut under row-wise Adagrad, which keeps a state for each block");
   command.add_flag("--frontier", flags.is_frontier,
                    "The least objective where no rank holds more than so many bytes of HBM");
   command.add_option("--proposer", flags.proposer,

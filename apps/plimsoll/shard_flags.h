@@ -28,6 +28,7 @@ struct ShardFlags {
   std::string rules;
   std::string widths;
   bool pools_ddr = false;
+  bool strict_numerics = false;
   bool is_frontier = false;
   std::string replay;
   std::string proposer;

@@ -96,6 +96,9 @@ class Remedies {
         return;
       case NoPlanCauseKind::kHazards:
         return;  // the command line allows them
+      case NoPlanCauseKind::kNumerics:
+        remedies_.emplace_back("leave out --strict-numerics");
+        return;
       case NoPlanCauseKind::kWidths:
         remedies_.emplace_back("--widths all");
         return;

@@ -142,6 +142,40 @@ std::string plan_text(const PlanningResult& result, const topology::Topology& to
   return text;
 }
 
+// Entries of `all` that differ from those of the same place in `known`.
+template <class T>
+std::vector<T> find_differences(const std::vector<T>& known, std::vector<T> all) {
+  std::vector<T> others;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i >= known.size() || !(known[i] == all[i])) others.push_back(std::move(all[i]));
+  }
+  return others;
+}
+
+// The curves, with what a judge needs to see that they are right.
+void add_frontier(const ShardRequest& request, const ShardRun& run, io::ShardingAnswer& answer) {
+  const PlanningResult& result = run.planning();
+  answer.frontier = run.frontier.breakpoints();
+  answer.frontier_bound = solve::Frontier(run.frontier.lower()).breakpoints();
+  std::vector<io::TakenOption> own = answer.options;
+  for (io::TakenOption& option : own) option.shards.clear();
+  for (const embedding::PlacedProposal& plan : run.frontier_plans) {
+    io::FrontierPlan& point = answer.frontier_plans.emplace_back();
+    if (request.dump) {
+      std::vector<io::TakenOption> taken =
+          taken_options(*request.dump, result.enumeration.options, plan);
+      for (io::TakenOption& option : taken) option.shards.clear();
+      point.options = find_differences(own, std::move(taken));
+    } else {
+      embedding::ShardingPlan whole =
+          make_sharding_plan(result.enumeration.options, plan, request.problem.model,
+                             request.problem.topology, request.problem.enumeration);
+      point.tables = find_differences(answer.plan->tables, std::move(whole.tables));
+    }
+  }
+  for (const auto& bound : run.frontier_proofs) answer.frontier_proofs.push_back({bound});
+}
+
 }  // namespace
 
 std::string summary(const ShardFlags& flags, const ShardRequest& request, const ShardRun& run) {
@@ -198,7 +232,9 @@ io::ShardingAnswer make_answer(const ShardFlags& flags, const ShardRequest& requ
   auto& recorded = answer.provenance->options;
   if (!flags.planning.optimizer.empty()) recorded["optimizer"] = flags.planning.optimizer;
   if (request.dump) {
-    answer.options = taken_options(*request.dump, result);
+    if (answer.plan) {
+      answer.options = taken_options(*request.dump, result.enumeration.options, result.best);
+    }
   } else {
     recorded["on"] = flags.planning.on;
   }
@@ -210,10 +246,7 @@ io::ShardingAnswer make_answer(const ShardFlags& flags, const ShardRequest& requ
     answer.bound = run.balanced.bound;
     if (!request.rules.empty()) recorded["rules"] = request.rules;
   }
-  if (!run.frontier.is_empty()) {
-    answer.frontier = run.frontier.breakpoints();
-    answer.frontier_bound = solve::Frontier(run.frontier.lower()).breakpoints();
-  }
+  if (!run.frontier.is_empty()) add_frontier(request, run, answer);
   answer.warnings = result.outcome.warnings;
   if (!(result.outcome.explanation == Explanation{})) {
     answer.explanation = result.outcome.explanation;

@@ -1,6 +1,7 @@
 // What `plimsoll shard` says: text for people, and the answer's document.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,13 +9,17 @@
 #include "plimsoll/io/plan_json.h"
 #include "plimsoll/shard_flags.h"
 #include "plimsoll/solve/frontier.h"
+#include "plimsoll/solve/placement_bound.h"
 
 namespace plimsoll::app {
 
 struct ShardRun {
   bool is_balanced = false;
   embedding::BalancedResult balanced;  // of the reference search only `planning`
-  solve::Frontier frontier;            // where it was asked for
+  // Where it was asked for: curves, plans and proofs, as in embedding::BalancedFrontier.
+  solve::Frontier frontier;
+  std::vector<embedding::PlacedProposal> frontier_plans;
+  std::vector<std::optional<solve::PlacementBound>> frontier_proofs;
   Bill bill;
   std::vector<std::string> remedies;  // where there is no plan (shard_remedies.h)
   double seconds = 0;

@@ -72,8 +72,8 @@ std::optional<Topology> read_topology(const CostModel& cost_model, Fields& recor
       fields.find<double>("weighted_feature_bwd_compute_multiplier");
   spec.uneven_sharding_perf_multiplier = fields.find<double>("uneven_sharding_perf_multiplier");
   if (record.reading().error) return std::nullopt;
-  auto topology =
-      topology::make_topology(spec, cost_model.zero_cap_is_default, cost_model.ssd_tier);
+  auto topology = topology::make_topology(spec, cost_model.zero_cap_is_default, cost_model.ssd_tier,
+                                          !cost_model.mtia_is_host);
   if (topology) return *std::move(topology);
   record.reading().error = topology.error();
   record.reading().error->place = fields.place();

@@ -50,12 +50,19 @@ class OptionSpace:
         objective: str,
         step_model: Sequence[float] | None,
         keeps_hazards: bool,
+        strict_numerics: bool,
         effort: int,
         time_limit_s: float | None,
         seed: int,
         tolerance: float,
         cancel: Cancel,
         progress: Progress | None,
+    ) -> dict[str, Any]: ...
+    def judge(
+        self,
+        options: npt.NDArray[np.int32],
+        ranks: Sequence[Sequence[int]],
+        step_model: Sequence[float] | None,
     ) -> dict[str, Any]: ...
     def place(
         self, room: npt.NDArray[np.int64], options: npt.NDArray[np.int32], effort: int
@@ -68,6 +75,7 @@ def make_space(
     compute_device: str,
     model: str,
     distinct_columns: bool = True,
+    buckets: bool = False,
 ) -> OptionSpace: ...
 def read_space(
     text: str,

@@ -37,6 +37,10 @@ STEP_MODEL = {
     "floor_ms": 0.0,
 }
 TIERS = ("hbm", "ddr", "ssd")
+_LOOSER = {
+    "strict": "of options that TorchRec's runtime trains wrongly or refuses",
+    "strict_numerics": "of columns with an optimizer state for each block, as TorchRec trains them",
+}
 OBJECTIVES = ("time", "rating", "step")
 
 Shape = tuple[int, int, int, int]  # rows, columns, first row, first column
@@ -51,6 +55,7 @@ class Settings:
         objective: "time" (a step, with rating at most that of TorchRec's own plan), "rating" (the slowest rank, what
             TorchRec's planner makes small) or "step" (the slowest rank of each phase).
         strict: Never plan what TorchRec's runtime trains wrongly.
+        strict_numerics: Never plan what keeps an optimizer state for each block of columns either.
         time_limit_s: Clock of the search; None: none.
         effort: Moves of the search; None: its default.
         seed: Of the search.
@@ -61,6 +66,7 @@ class Settings:
 
     objective: str = "time"
     strict: bool = True
+    strict_numerics: bool = False
     time_limit_s: float | None = None
     effort: int | None = None
     seed: int = 0
@@ -121,7 +127,15 @@ class Found:
     @property
     def hazards(self) -> list[str]:
         """Tables that hold the hazards of plans with the fewest, where no plan is free of them."""
-        return list(dict.fromkeys(place for code, place, _ in self.warnings if code == "hazard_unavoidable"))
+        return list(dict.fromkeys(fqn for _, fqn in self.named_hazards))
+
+    @property
+    def named_hazards(self) -> list[tuple[str, str]]:
+        """The same as (hazard, table)."""
+        named = [
+            (message.partition(":")[0], place) for code, place, message in self.warnings if code == "hazard_unavoidable"
+        ]
+        return list(dict.fromkeys(named))
 
 
 def total_of(perf: Sequence[float]) -> float:
@@ -162,30 +176,32 @@ def runs_of(
     return blocks, runs, perfs
 
 
-def _step_model(given: Mapping[str, float] | None) -> list[float] | None:
+def step_model_values(given: Mapping[str, float] | None) -> list[float] | None:
     return None if given is None else [float(value) for value in {**STEP_MODEL, **given}.values()]
 
 
 def search(space: _native.OptionSpace, fqns: Sequence[str], room: npt.NDArray[np.int64], settings: Settings) -> Found:
     """Searches the space; `fqns` are its tables', `room` [world_size, 3] the bytes left of each rank and tier."""
     found = _search(space, fqns, room, settings)
-    if found.choice or not settings.strict or found.stop == "cancelled":
+    if found.choice or found.stop == "cancelled":
         return found
-    if _search(space, fqns, room, replace(settings, strict=False, effort=0, progress=None)).choice:
-        found.explanation.append(
-            "strict=False has a plan, of options that TorchRec's runtime trains wrongly or refuses"
-        )
+    for is_asked, keyword in ((settings.strict, "strict"), (settings.strict_numerics, "strict_numerics")):
+        looser = replace(settings, **{keyword: False}, effort=0, progress=None)
+        if is_asked and _search(space, fqns, room, looser).choice:
+            found.explanation.append(f"{keyword}=False has a plan, {_LOOSER[keyword]}")
+            break
     return found
 
 
 def _search(space: _native.OptionSpace, fqns: Sequence[str], room: npt.NDArray[np.int64], settings: Settings) -> Found:
-    step_model = _step_model(settings.step_model)
+    step_model = step_model_values(settings.step_model)
     found = interruptible(
         lambda cancel: space.search(
             room=np.ascontiguousarray(room, dtype=np.int64),
             objective=settings.objective,
             step_model=step_model,
             keeps_hazards=not settings.strict,
+            strict_numerics=settings.strict_numerics,
             effort=-1 if settings.effort is None else int(settings.effort),
             time_limit_s=settings.time_limit_s,
             seed=int(settings.seed),
@@ -244,6 +260,9 @@ def explain(found: Found, tier: str, least: Mapping[str, int], capacity: int) ->
         least: Bytes that each table needs at least in that tier.
         capacity: Bytes of all ranks in that tier.
     """
+    if found.binding.startswith("table "):  # no bytes would help it
+        text = "\n".join(("plimsoll: proved infeasible", *(f"{found.binding}: {line}" for line in found.explanation)))
+        return Refusal(text, tables=(found.binding.removeprefix("table "),))
     missing = found.missing_bytes or max(sum(least.values()) - capacity, 0)
     largest = [(fqn, size) for fqn, size in sorted(least.items(), key=lambda item: (-item[1], item[0]))[:5] if size]
     is_proved = found.status == "infeasible"

@@ -186,7 +186,7 @@ embedding::Model read_model(const std::string& text) {
 // An empty space; options are added as a planner has them.
 OptionSpace make_space(int world_size, int local_world_size, int group_size,
                        const std::string& compute_device, const std::string& model,
-                       bool distinct_columns) {
+                       bool distinct_columns, bool buckets) {
   if (world_size < 1 || local_world_size < 1 || group_size < 1) {
     raise({ErrorCode::kValue, "topology", "a world, a host or a domain without ranks", "", ""});
   }
@@ -195,12 +195,18 @@ OptionSpace make_space(int world_size, int local_world_size, int group_size,
   space.options.local_world_size = local_world_size;
   space.options.group_size = group_size;
   space.options.key_value_columns_on_distinct_ranks = distinct_columns;
+  space.options.buckets = buckets;
   space.model = read_model(model);
   topology::TopologySpec spec;
   spec.world_size = world_size;
   spec.local_world_size = local_world_size;
   if (group_size != local_world_size) spec.pod_size = group_size / local_world_size;
-  if (compute_device == "cpu") spec.compute_device = topology::ComputeDevice::kCpu;
+  const auto device = topology::find_compute_device(compute_device);
+  if (!device) {
+    raise({ErrorCode::kNotFound, "compute_device", "no such device: '" + compute_device + "'", "",
+           ""});
+  }
+  spec.compute_device = *device;
   space.topology = take(topology::make_topology(spec, false, true));
   return space;
 }
@@ -229,8 +235,8 @@ OptionSpace enumerate_space(const std::string& model, const std::string& topolog
   space.model = read_model(model);
   const auto release = take(embedding::find_cost_model(cost_model));
   const auto spec = take(io::read_topology(topology_text, "topology"));
-  space.topology =
-      take(topology::make_topology(spec, release.zero_cap_is_default, release.ssd_tier));
+  space.topology = take(topology::make_topology(spec, release.zero_cap_is_default, release.ssd_tier,
+                                                !release.mtia_is_host));
   space.estimator.emplace(release, space.topology, embedding::RunMode{});
   embedding::EnumerationOptions options;
   options.batch_size = batch_size;
@@ -356,19 +362,23 @@ embedding::BalanceObjective objective_of(const std::string& name) {
 // floor_ms], or nothing: the default.
 using StepModelValues = std::optional<std::array<double, 6>>;
 
+embedding::StepModel step_model_of(const StepModelValues& values) {
+  if (!values) return {};
+  const auto& [kernels, collectives, type, output_byte, table, floor] = *values;
+  return {kernels, collectives, type, output_byte, table, floor, false};
+}
+
 nb::dict search_space(const OptionSpace& space, const RoomArray& room, const std::string& objective,
-                      const StepModelValues& step_model, bool keeps_hazards, std::int64_t effort,
-                      std::optional<double> time_limit_s, std::uint64_t seed, double tolerance,
-                      Cancel& cancel, nb::object progress) {
+                      const StepModelValues& step_model, bool keeps_hazards, bool strict_numerics,
+                      std::int64_t effort, std::optional<double> time_limit_s, std::uint64_t seed,
+                      double tolerance, Cancel& cancel, nb::object progress) {
   const std::vector<Storage> left = to_room(space, room);
   embedding::BalancedOptions options;
   options.bridge.objective = objective_of(objective);
   options.bridge.keeps_hazards = options.may_keep_hazards = keeps_hazards;
+  options.bridge.strict_numerics = strict_numerics;
   options.keeps_reference_rating = true;
-  if (step_model) {
-    const auto& [kernels, collectives, type, output_byte, table, floor] = *step_model;
-    options.bridge.step_model = {kernels, collectives, type, output_byte, table, floor, false};
-  }
+  options.bridge.step_model = step_model_of(step_model);
   SearchOptions search;
   search.effort = effort;
   search.time_limit_s = time_limit_s;
@@ -385,6 +395,43 @@ nb::dict search_space(const OptionSpace& space, const RoomArray& room, const std
   }
   callback.rethrow();
   return to_dict(take(*std::move(found)));
+}
+
+// {"times", "hazards": [(code, fqn, message)]} of a plan: options, and the ranks of their shards,
+// none of uniform ones.
+nb::dict judge(const OptionSpace& space, const IndexArray& options,
+               const std::vector<std::vector<std::int32_t>>& ranks,
+               const StepModelValues& step_model) {
+  PlacedProposal plan;
+  plan.options.assign(options.data(), options.data() + options.shape(0));
+  if (ranks.size() != plan.options.size()) {
+    raise({ErrorCode::kValue, "ranks", "as many lists as options are needed", "", ""});
+  }
+  plan.first_rank.push_back(0);
+  for (std::size_t p = 0; p < ranks.size(); ++p) {
+    const auto& option = space.options.options.at(static_cast<std::size_t>(plan.options[p]));
+    const bool is_uniform = option.partition_by == embedding::PartitionBy::kUniform;
+    const std::int64_t wanted = is_uniform ? 0 : space.options.shards(option).num_shards();
+    if (std::ssize(ranks[p]) != wanted) {
+      raise({ErrorCode::kValue, "ranks", "a rank for every shard is needed", "", ""});
+    }
+    for (const std::int32_t rank : ranks[p]) {
+      if (rank >= 0 && rank < space.options.world_size) continue;
+      raise({ErrorCode::kValue, "ranks", "a rank that is not there", "", ""});
+    }
+    plan.ranks.insert(plan.ranks.end(), ranks[p].begin(), ranks[p].end());
+    plan.first_rank.push_back(std::ssize(plan.ranks));
+  }
+  const PlanJudgement judged = judge_plan(space, step_model_of(step_model), plan);
+  nb::list hazards;
+  for (const check::Hazard& hazard : judged.hazards) {
+    hazards.append(
+        nb::make_tuple(std::string(to_string(hazard.code)), hazard.table, hazard.message));
+  }
+  nb::dict result;
+  result["times"] = to_dict(judged.times);
+  result["hazards"] = hazards;
+  return result;
 }
 
 // Ranks of one option a table, as `to_dict`; None where there is no room.
@@ -429,13 +476,14 @@ NB_MODULE(_native, module) {
       .def("runs", runs_of_option, nb::arg("option"))
       .def("least_options", least_options)
       .def("search", search_space, nb::arg("room"), nb::arg("objective"),
-           nb::arg("step_model").none(), nb::arg("keeps_hazards"), nb::arg("effort"),
-           nb::arg("time_limit_s").none(), nb::arg("seed"), nb::arg("tolerance"), nb::arg("cancel"),
-           nb::arg("progress").none())
+           nb::arg("step_model").none(), nb::arg("keeps_hazards"), nb::arg("strict_numerics"),
+           nb::arg("effort"), nb::arg("time_limit_s").none(), nb::arg("seed"), nb::arg("tolerance"),
+           nb::arg("cancel"), nb::arg("progress").none())
+      .def("judge", judge, nb::arg("options"), nb::arg("ranks"), nb::arg("step_model").none())
       .def("place", place, nb::arg("room"), nb::arg("options"), nb::arg("effort"));
   module.def("make_space", make_space, nb::arg("world_size"), nb::arg("local_world_size"),
              nb::arg("group_size"), nb::arg("compute_device"), nb::arg("model"),
-             nb::arg("distinct_columns") = true);
+             nb::arg("distinct_columns") = true, nb::arg("buckets") = false);
   module.def("read_space", read_space, nb::arg("text"));
   module.def("enumerate_space", enumerate_space, nb::arg("model"), nb::arg("topology"),
              nb::arg("cost_model"), nb::arg("batch_size"));

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "plimsoll/check/options_check.h"
 #include "plimsoll/embedding/partitioner.h"
 #include "plimsoll/embedding/perf_model.h"
 #include "plimsoll/embedding/placement_bridge.h"
@@ -94,6 +95,31 @@ Result<std::optional<PlacedProposal>> place_options(const OptionSpace& space,
     return rate(embedding::PerfModelKind::kPerf, narrowed, plan);
   };
   return greedy && rating(*greedy) <= rating(mended) ? greedy : std::optional(std::move(mended));
+}
+
+PlanJudgement judge_plan(const OptionSpace& space, const embedding::StepModel& step_model,
+                         const PlacedProposal& plan) {
+  const embedding::OptionSet& set = space.options;
+  const embedding::BridgeInput input{&set, &space.topology, &space.model,
+                                     space.estimator ? &*space.estimator : nullptr, space.profiles};
+  PlanJudgement judgement{plan_times(input, step_model, plan), {}};
+  embedding::OptionSet known = set;  // what the model lacks tells no hazards
+  std::vector<check::StatedOption> stated;
+  for (std::size_t p = 0; p < plan.options.size(); ++p) {
+    const auto index = static_cast<std::size_t>(plan.options[p]);
+    const auto& table = set.tables[static_cast<std::size_t>(set.options[index].table)];
+    if (table.module < 0) continue;
+    check::StatedOption& entry = stated.emplace_back();
+    entry = {table.fqn, plan.options[p], {}, std::nullopt};
+    for_each_shard(set, plan, p,
+                   [&](const embedding::ShardView& shard) { entry.ranks.push_back(shard.rank); });
+  }
+  std::erase_if(known.tables, [](const auto& table) { return table.module < 0; });
+  embedding::CostModel release = embedding::default_cost_model();
+  judgement.hazards = check::check_options({known, space.model, space.topology, release}, stated,
+                                           nullptr, false, false, false, std::nullopt)
+                          .hazards;
+  return judgement;
 }
 
 }  // namespace plimsoll::python

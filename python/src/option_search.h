@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "plimsoll/check/sharding_check.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/embedding/balanced_search.h"
@@ -37,5 +38,15 @@ Result<embedding::BalancedResult> search_options(const OptionSpace& space,
 Result<std::optional<embedding::PlacedProposal>> place_options(
     const OptionSpace& space, const std::vector<topology::Storage>& room,
     const embedding::Proposal& options, const SearchOptions& search);
+
+// What is true of a plan that anybody made of these options.
+struct PlanJudgement {
+  embedding::PlanTimes times;
+  std::vector<check::Hazard> hazards;  // of tables that the space's model has
+};
+
+// `plan`: distinct tables' options, in any order; those on every rank have no ranks.
+PlanJudgement judge_plan(const OptionSpace& space, const embedding::StepModel& step_model,
+                         const embedding::PlacedProposal& plan);
 
 }  // namespace plimsoll::python

@@ -5,19 +5,16 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <set>
 
+#include "check/bound_attempt.h"
+#include "check/frontier_claims.h"
 #include "check/placement_rules.h"
-#include "plimsoll/check/exhaustive_search.h"
-#include "plimsoll/check/options_check.h"
-#include "plimsoll/solve/bound_placement.h"
+#include "check/plan_space.h"
 #include "plimsoll/solve/verify_bound.h"
 
 namespace plimsoll::check {
 namespace {
 
-using embedding::Perf;
 using embedding::PlanTimes;
 
 constexpr double kTolerance = 1e-9;       // relative, of sums
@@ -27,156 +24,9 @@ bool is_close(double a, double b) {
   return std::abs(a - b) <= kTolerance * std::max(std::abs(a), std::abs(b));
 }
 
-template <class Of>
-double largest(const std::vector<Perf>& perf, const Of& of) {
-  double result = 0;
-  for (const Perf& rank : perf) result = std::max(result, of(rank));
-  return result;
-}
-
-// Sums over the shards of every rank; the largest.
-template <class Of>
-Result<double> largest_sum(const embedding::ShardingPlan& plan, const Of& of) {
-  std::vector<double> sums(static_cast<std::size_t>(plan.world_size));
-  for (const embedding::TableSharding& sharding : plan.tables) {
-    for (const embedding::PlacedShard& shard : expand_shards(sharding)) {
-      PLIMSOLL_ASSIGN(const double value, of(sharding, shard));
-      sums[static_cast<std::size_t>(shard.rank)] += value;
-    }
-  }
-  return *std::max_element(sums.begin(), sums.end());
-}
-
-// The most that any rank sends out.
-Result<double> output_bytes_of(const embedding::PlanningProblem& problem,
-                               const embedding::ShardingPlan& plan) {
-  const embedding::Estimator estimator(problem.cost_model, problem.topology, problem.mode);
-  embedding::EnumerationOptions options = problem.enumeration;
-  options.batch_size = problem.batch_size;
-  PLIMSOLL_ASSIGN(const embedding::Enumeration enumeration,
-                  enumerate(estimator, problem.model, options));
-  std::map<std::string, const embedding::TableProfile*> profile_of;
-  for (std::size_t t = 0; t < enumeration.profiles.size(); ++t) {
-    profile_of[enumeration.options.tables[t].fqn] = &enumeration.profiles[t];
-  }
-  return largest_sum(
-      plan,
-      [&](const embedding::TableSharding& sharding,
-          const embedding::PlacedShard& shard) -> Result<double> {
-        const embedding::TableProfile& profile = *profile_of.at(sharding.fqn());
-        const double element =
-            profile.output_element_size.value_or(static_cast<double>(profile.shape.element_size));
-        PLIMSOLL_ASSIGN(const auto io, estimator.shard_io(profile, sharding.sharding_type,
-                                                          shard.rows, shard.columns, element));
-        return static_cast<double>(io.output);
-      });
-}
-
-// `problem` is null where the options are given.
-Result<PlanTimes> times_of(const embedding::PlanningProblem* problem,
-                           const embedding::ShardingPlan& plan, const CheckReport& sharding,
-                           const embedding::StepModel& model) {
-  const std::vector<Perf>& perf = sharding.perf;
-  PlanTimes times;
-  times.rating = sharding.rating;
-  times.step = largest(perf, [](const Perf& p) { return p.fwd_compute; }) +
-               largest(perf, [](const Perf& p) { return p.fwd_comms; }) +
-               largest(perf, [](const Perf& p) { return p.bwd_compute; }) +
-               largest(perf, [](const Perf& p) { return p.bwd_comms; }) +
-               largest(perf, [](const Perf& p) { return p.prefetch_compute; });
-  std::set<std::pair<std::string, embedding::ShardingType>> types;
-  for (const embedding::TableSharding& table : plan.tables) {
-    types.emplace(table.module_path, table.sharding_type);
-  }
-  times.time =
-      model.floor_ms + model.ms_per_sharding_type * static_cast<double>(types.size()) +
-      model.kernel_weight * largest(perf,
-                                    [](const Perf& p) {
-                                      return p.fwd_compute + p.bwd_compute + p.prefetch_compute;
-                                    }) +
-      model.collective_weight *
-          largest(perf, [](const Perf& p) { return p.fwd_comms + p.bwd_comms; });
-  if (model.ms_per_output_byte > 0 && problem != nullptr) {
-    PLIMSOLL_ASSIGN(const double bytes, output_bytes_of(*problem, plan));
-    times.time += model.ms_per_output_byte * bytes;
-  }
-  if (model.ms_per_table > 0) {
-    PLIMSOLL_ASSIGN(const double shards, largest_sum(plan, [](const auto&, const auto&) {
-                      return Result<double>(1.0);
-                    }));
-    times.time += model.ms_per_table * shards;
-  }
-  return times;
-}
-
-// What plans and bounds are of.
-struct Space {
-  const embedding::PlanningProblem* problem = nullptr;  // never null
-  const embedding::GivenOptions* given = nullptr;       // null: options of the model
-  const embedding::OptionSet* options = nullptr;        // never null
-  const topology::Topology* room = nullptr;             // never null; after reservation
-  const embedding::PlacementBridge* bridge = nullptr;   // never null
-};
-
-CheckOptions check_options_of(const embedding::PlanningProblem& problem, bool pools_ddr) {
-  CheckOptions options;
-  options.batch_size = problem.batch_size;
-  options.reservation = problem.reservation;
-  options.fqn_constraints = problem.enumeration.fqn_constraints;
-  options.global_constraints = problem.enumeration.global_constraints;
-  options.pools_ddr = pools_ddr;
-  return options;
-}
-
-Result<CheckReport> judge_placed(const Space& space, const embedding::OptionSet& options,
-                                 const embedding::PlacedProposal& placed,
-                                 const embedding::ShardingPlan& plan, bool pools_ddr) {
-  if (space.given == nullptr) {
-    return check_sharding(space.problem->model, plan, space.problem->topology,
-                          space.problem->cost_model, space.problem->mode,
-                          check_options_of(*space.problem, pools_ddr));
-  }
-  std::vector<StatedOption> stated;
-  for (std::size_t p = 0; p < placed.options.size(); ++p) {
-    const auto index = static_cast<std::size_t>(placed.options[p]);
-    const auto table = static_cast<std::size_t>(options.options[index].table);
-    StatedOption& entry = stated.emplace_back();
-    entry = {options.tables[table].fqn, placed.options[p], {}, std::nullopt};
-    for_each_shard(options, placed, p,
-                   [&](const embedding::ShardView& shard) { entry.ranks.push_back(shard.rank); });
-  }
-  return check_options({options, space.problem->model, *space.room, space.problem->cost_model},
-                       stated, nullptr, pools_ddr, false, std::nullopt);
-}
-
-// Above any placement's objective.
-double worst_objective(const solve::PlacementProblem& problem) {
-  double sum = problem.floor_ms + 1;
-  for (const double charge : problem.charges) sum += charge;
-  for (const solve::Unit& unit : problem.units) {
-    double worst = 0;
-    for (const solve::UnitChoice& choice : unit.choices) {
-      double work = 0;
-      for (const solve::PieceRun& run : choice.runs) {
-        for (const double load : run.load) {
-          work += load * static_cast<double>(run.count * choice.num_blocks);
-        }
-      }
-      worst = std::max(worst, work);
-    }
-    sum += worst;
-  }
-  return sum;
-}
-
-std::string plan_text(double value) {
-  return std::isinf(value) ? std::string("that no plan exists")
-                           : fmt::format("that no plan is below {:.6g} ms", value);
-}
-
 class Judge {
  public:
-  Judge(const Space& space, const embedding::ShardingPlan* plan, const CheckReport* sharding,
+  Judge(const PlanSpace& space, const embedding::ShardingPlan* plan, const CheckReport* sharding,
         const StatedBalance& stated, BalanceReport& report)
       : space_(space), plan_(plan), sharding_(sharding), stated_(stated), report_(report) {}
 
@@ -188,8 +38,8 @@ class Judge {
     }
     judge_status();
     if (plan_ != nullptr && sharding_ != nullptr && sharding_->violations.empty()) {
-      PLIMSOLL_ASSIGN(report_.times, times_of(problem_of_times(), *plan_, *sharding_,
-                                              bridge_options().step_model));
+      PLIMSOLL_ASSIGN(report_.times,
+                      times_of(space_, *plan_, *sharding_, bridge_options().step_model));
       judge_times();
     }
     judge_cap();
@@ -201,9 +51,6 @@ class Judge {
  private:
   const embedding::BridgeOptions& bridge_options() const { return stated_.options.bridge; }
   const solve::PlacementProblem& problem() const { return space_.bridge->problem; }
-  const embedding::PlanningProblem* problem_of_times() const {
-    return space_.given == nullptr ? space_.problem : nullptr;
-  }
   bool is_infeasible() const { return stated_.status == SolveStatus::kInfeasible; }
 
   bool is_anything_claimed() const {
@@ -239,7 +86,10 @@ class Judge {
     }
     if (plan_ == nullptr) return judge_absence();
     const double gap = gap_or_infinity();
-    if (stated_.status == SolveStatus::kFeasible && gap >= 0 && gap <= stated_.tolerance) {
+    // With hazards that are not proved to be the fewest a plan is feasible, however small its gap.
+    const bool may_be_optimal = !bridge_options().keeps_hazards;
+    if (stated_.status == SolveStatus::kFeasible && may_be_optimal && gap >= 0 &&
+        gap <= stated_.tolerance) {
       add(ViolationCode::kStatusMismatch, "optimal", "feasible",
           fmt::format("the plan is said to be feasible, and its gap of {} counts as optimal", gap));
     }
@@ -365,7 +215,12 @@ class Judge {
     }
     if (cap) compare_reference("rating, the plan's cap,", *cap, found.rating);
     const embedding::PlanningResult& planning = repeated->planning;
-    PLIMSOLL_ASSIGN(known_, value_of_real(planning.enumeration.options, planning.best));
+    PLIMSOLL_ASSIGN(const OtherPlan plan, judge_other(space_, bridge_options(),
+                                                      planning.enumeration.options, planning.best));
+    const bool is_of_bound = plan.fault.empty() &&
+                             (is_infeasible() || plan.num_hazards <= num_hazards()) &&
+                             !(cap && plan.times.rating > *cap);
+    if (is_of_bound) known_ = value_of(plan.times, bridge_options().objective);
     return {};
   }
 
@@ -417,28 +272,9 @@ class Judge {
     const solve::PlacementBound& bound = *stated_.bound;
     const solve::BoundVerdict verdict = solve::verify_bound(problem(), bound);
     report_.proved_bound = std::isinf(verdict.value) && verdict.value < 0 ? 0 : verdict.value;
-    if (!verdict.holds) {
-      is_bound_refuted_ = true;
-      add(ViolationCode::kBoundNotProved, fmt::format("{} ms", verdict.value),
-          fmt::format("{} ms", bound.value), "the prices do not hold: " + verdict.fault);
-      return;
-    }
-    bool is_method = false;
-    for (std::size_t i = 0; i < bound.cases.size(); ++i) {
-      const double value = bound.cases[i].value;
-      is_method |= bound.cases[i].method == bound.method && value <= bound.value * (1 + 1e-6);
-      if (value <= verdict.case_values[i] * (1 + kBoundTolerance) &&
-          value >= bound.value * (1 - kBoundTolerance)) {
-        continue;
-      }
-      refute_bound(
-          fmt::format("{} ms", verdict.case_values[i]),
-          fmt::format("case {} is said to prove {} ms, and proves {} ms of a bound of {} ms", i,
-                      value, verdict.case_values[i], bound.value));
-    }
-    if (!is_method) {
-      refute_bound(
-          "", fmt::format("no case of the bound's value is proved by {}", to_string(bound.method)));
+    if (std::string fault = find_bound_fault(bound, verdict); !fault.empty()) {
+      refute_bound(fmt::format("{} ms", verdict.value), std::move(fault));
+      if (!verdict.holds) return;
     }
     if (is_infeasible() && !bound.is_infeasible()) {
       refute_bound("", "the prices are said to prove a bound, and the answer that no plan exists");
@@ -472,33 +308,25 @@ class Judge {
       return {};
     }
     report_.is_bound_searched = is_said_to_be_searched();
-    if (lower <= prove_by_prices(problem()) * (1 + kBoundTolerance)) {
-      report_.proof = "prices that the judge found prove " + plan_text(lower);
-      return {};
+    BoundScope scope{bridge_options(), std::nullopt};
+    if (!is_infeasible()) scope.max_hazards = num_hazards();
+    PLIMSOLL_ASSIGN(BoundAttempt attempt, attempt_bound(space_, scope, lower, {}));
+    report_.num_repeated_nodes = attempt.num_nodes;
+    report_.is_search_repeated = attempt.is_searched;
+    if (!attempt.proof.empty()) {
+      report_.proof = std::move(attempt.proof);
+    } else if (attempt.refuter) {
+      refute_bound(
+          fmt::format("at most {} ms", *attempt.refuter),
+          fmt::format("the stated bound, {}, is above a plan of {} ms that the judge found",
+                      bound_text(), *attempt.refuter));
+    } else {
+      leave_bound();
     }
-    const std::int64_t max_nodes =
-        std::min(kMaxRepeatedNodes, kMaxRepeatedRanks / problem().num_ranks + 1);
-    const double target = std::isinf(lower) ? worst_objective(problem()) : lower * (1 - kTolerance);
-    const ExhaustiveResult again = search_to_the_end(problem(), target, max_nodes);
-    report_.num_repeated_nodes = again.num_nodes;
-    if (again.end == ExhaustiveEnd::kRefuted) {
-      report_.is_search_repeated = true;
-      report_.proof =
-          fmt::format("a search of {} states finds {}", again.num_nodes, plan_text(lower));
-      return {};
-    }
-    if (again.end == ExhaustiveEnd::kFound) {
-      const embedding::PlacedProposal found =
-          to_proposal(*space_.bridge, *space_.options, again.placements);
-      PLIMSOLL_ASSIGN(const auto value, value_of_real(*space_.options, found));
-      if (value && *value < lower) {
-        refute_bound(
-            fmt::format("at most {} ms", *value),
-            fmt::format("the stated bound, {}, is above a plan of {} ms that the judge found",
-                        bound_text(), *value));
-        return {};
-      }
-    }
+    return {};
+  }
+
+  void leave_bound() {
     report_.not_repeated.push_back(
         is_infeasible()
             ? std::string("that nothing fits is stated without a proof that can be repeated here")
@@ -507,68 +335,22 @@ class Judge {
                           report_.proved_bound
                               ? fmt::format("; the prices prove {:.6g} ms", *report_.proved_bound)
                               : std::string()));
-    return {};
   }
 
-  // By the cheapest of our own bounds, itself judged.
-  static double prove_by_prices(const solve::PlacementProblem& problem) {
-    if (problem.units.empty()) return problem.floor_ms;
-    solve::BoundOptions quick;
-    quick.use_windows = quick.use_patterns = quick.use_branching = false;
-    return solve::verify_bound(problem, solve::bound_placement(problem, quick, RunContext{})).value;
-  }
-
-  // The objective of a plan that the bound is of: one that fits, keeps rules and cap, and holds no
-  // more hazards than the plan that is judged.
-  Result<std::optional<double>> value_of_real(const embedding::OptionSet& options,
-                                              const embedding::PlacedProposal& placed) const {
-    const embedding::ShardingPlan plan =
-        make_sharding_plan(options, placed, space_.problem->model, space_.problem->topology,
-                           space_.problem->enumeration);
-    PLIMSOLL_ASSIGN(const CheckReport report,
-                    judge_placed(space_, options, placed, plan, bridge_options().pools_ddr));
-    const std::size_t num_hazards = sharding_ != nullptr ? sharding_->hazards.size() : 0;
-    const bool is_of_bound = is_infeasible() || report.hazards.size() <= num_hazards;
-    if (!report.violations.empty() || !is_of_bound ||
-        !find_broken_rules(plan, bridge_options(), problem().ranks_per_host).empty()) {
-      return std::nullopt;
-    }
-    PLIMSOLL_ASSIGN(const PlanTimes times,
-                    times_of(problem_of_times(), plan, report, bridge_options().step_model));
-    const std::optional<double>& cap = bridge_options().rating_cap;
-    if (cap && !(times.rating <= *cap)) return std::nullopt;
-    return value_of(times, bridge_options().objective);
+  std::size_t num_hazards() const {
+    return sharding_ != nullptr ? count_avoided_hazards(*sharding_) : 0;
   }
 
   Result<void> judge_frontier() {
     if (stated_.frontier.is_empty() || !report_.times) return {};
-    FrontierPlan own{0, *objective(), lower_bound()};
+    FrontierPlan own{0, *objective(), lower_bound(), num_hazards()};
     for (const topology::Storage& used : sharding_->used) own.hbm = std::max(own.hbm, used.hbm);
-    for (Violation& violation : check_frontier(stated_.frontier, own)) {
+    PLIMSOLL_ASSIGN(FrontierFindings found,
+                    judge_frontier_claims(space_, bridge_options(), stated_.frontier, own));
+    for (Violation& violation : found.violations) {
       report_.violations.push_back(std::move(violation));
     }
-    for (const solve::FrontierPoint& point : stated_.frontier.upper) {
-      PLIMSOLL_RETURN_IF_ERROR(judge_point(point));
-    }
-    report_.not_repeated.emplace_back(
-        "the curve of memory against time shows neither its plans nor what proves its bounds");
-    return {};
-  }
-
-  // Do prices prove that no plan of so few bytes is that fast?
-  Result<void> judge_point(const solve::FrontierPoint& point) {
-    embedding::BridgeOptions settings = bridge_options();
-    settings.max_hbm = point.bytes;
-    const embedding::BridgeInput input{
-        space_.options, space_.room, &space_.problem->model, nullptr, {}};
-    PLIMSOLL_ASSIGN(const embedding::PlacementBridge bridge, make_bounded_bridge(input, settings));
-    if (bridge.is_tighter) return {};
-    const double least = prove_by_prices(bridge.problem);
-    if (!(least > point.ms * (1 + kBoundTolerance))) return {};
-    add(ViolationCode::kFrontierMismatch,
-        std::isinf(least) ? "no plan" : fmt::format("{} ms", least), fmt::format("{} ms", point.ms),
-        fmt::format("a plan of {} bytes a rank is said to take {} ms, and prices prove {}",
-                    point.bytes, point.ms, plan_text(least)));
+    if (!found.not_repeated.empty()) report_.not_repeated.push_back(std::move(found.not_repeated));
     return {};
   }
 
@@ -592,7 +374,7 @@ class Judge {
         {code, "", std::nullopt, std::move(expected), std::move(found), std::move(message)});
   }
 
-  const Space& space_;
+  const PlanSpace& space_;
   const embedding::ShardingPlan* plan_;
   const CheckReport* sharding_;
   const StatedBalance& stated_;
@@ -625,8 +407,12 @@ Result<BalanceReport> check_balance(const embedding::PlanningProblem& problem,
     if (is_judged) return judge_without_space(bounded.error(), stated);
     return tl::unexpected<Error>(bounded.error());
   }
-  const Space space{&problem, nullptr, &bounded->enumeration.options,
-                    &bounded->reservation.topology, &bounded->bridge};
+  const embedding::Estimator estimator(problem.cost_model, problem.topology, problem.mode);
+  const PlanSpace space{&problem,
+                        nullptr,
+                        {&bounded->enumeration.options, &bounded->reservation.topology,
+                         &problem.model, &estimator, bounded->enumeration.profiles},
+                        &bounded->bridge};
   BalanceReport report;
   PLIMSOLL_RETURN_IF_ERROR(Judge(space, plan, sharding, stated, report).judge());
   return report;
@@ -644,7 +430,7 @@ Result<BalanceReport> check_balance(const embedding::PlanningProblem& problem,
                                      {}};
   PLIMSOLL_ASSIGN(const embedding::PlacementBridge bridge,
                   make_bounded_bridge(input, stated.options.bridge));
-  const Space space{&problem, &given, input.options, input.room, &bridge};
+  const PlanSpace space{&problem, &given, input, &bridge};
   BalanceReport report;
   PLIMSOLL_RETURN_IF_ERROR(Judge(space, plan, sharding, stated, report).judge());
   return report;

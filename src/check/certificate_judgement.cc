@@ -30,6 +30,9 @@ CertificateJudgement judge_infeasible(const CertificateClaims& claims, const Kno
   if (claims.certificate && claims.certificate->lower_bound) {
     return leave("said to be infeasible beside a lower bound");
   }
+  if (claims.certificate && !std::isnan(claims.certificate->objective)) {
+    return refute("said to be infeasible beside an objective");
+  }
   if (!known.is_infeasible) {
     return leave("nothing refutes that there is no plan, and the judge did not prove it" +
                  (known.obstacle.empty() ? "" : ": " + known.obstacle));

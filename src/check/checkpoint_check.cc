@@ -143,7 +143,7 @@ void add_copies_at_ends(const CheckpointCase& given, const std::vector<PlacedUni
       most = std::max(most, need_of(given, given.tree->post_order[position]));
     }
     const Bytes copies = kept_bytes(given, unit).copies;
-    if (unit.nested.empty()) {
+    if (unit.nested.empty() && unit.nodes.size() == 1) {  // a run keeps nothing
       profile[unit.last] =
           std::max(profile[unit.last], most + copies - discarded_before_entry(all, unit));
     }
@@ -220,6 +220,18 @@ void add_refutation(bool is_strict, const CertificateJudgement& certificate,
                std::string(to_string(certificate.status)), certificate.reason);
 }
 
+// The tree is the caller's, for the case points at it.
+Result<CheckpointCase> make_case(const checkpoint::ModuleStats& stats,
+                                 const CheckpointCheckOptions& options,
+                                 checkpoint::ModuleTree& tree) {
+  PLIMSOLL_RETURN_IF_ERROR(checkpoint::validate(stats));
+  PLIMSOLL_RETURN_IF_ERROR(check_options(stats, options));
+  PLIMSOLL_ASSIGN(tree, checkpoint::make_module_tree(stats));
+  CheckpointCase given{&stats, &tree, &options, {}};
+  for (int node = 0; node < tree.num_modules(); ++node) given.node_of[given.info(node).fqn] = node;
+  return given;
+}
+
 }  // namespace
 
 Bytes need_of(const CheckpointCase& given, int node) {
@@ -282,6 +294,7 @@ Bytes peak_without_units(const CheckpointCase& given) {
 }
 
 Bytes room_for_kept(const CheckpointCase& given, const KeptBytes& kept) {
+  if (!given.counts_saved()) return 0;
   if (given.has_working_set()) return kept.kept;
   return given.has_copies() ? kept.copies : 0;
 }
@@ -289,11 +302,8 @@ Bytes room_for_kept(const CheckpointCase& given, const KeptBytes& kept) {
 Result<CheckpointReport> check_checkpointing(const checkpoint::ModuleStats& stats,
                                              const checkpoint::CheckpointPolicy& policy,
                                              const CheckpointCheckOptions& options) {
-  PLIMSOLL_RETURN_IF_ERROR(checkpoint::validate(stats));
-  PLIMSOLL_RETURN_IF_ERROR(check_options(stats, options));
-  PLIMSOLL_ASSIGN(const checkpoint::ModuleTree tree, checkpoint::make_module_tree(stats));
-  CheckpointCase given{&stats, &tree, &options, {}};
-  for (int node = 0; node < tree.num_modules(); ++node) given.node_of[given.info(node).fqn] = node;
+  checkpoint::ModuleTree tree;
+  PLIMSOLL_ASSIGN(const CheckpointCase given, make_case(stats, options, tree));
 
   CheckpointFindings findings;
   CheckpointReport report;
@@ -317,11 +327,8 @@ Result<CheckpointReport> check_checkpointing(const checkpoint::ModuleStats& stat
 
 Result<CheckpointReport> check_checkpoint_claims(const checkpoint::ModuleStats& stats,
                                                  const CheckpointCheckOptions& options) {
-  PLIMSOLL_RETURN_IF_ERROR(checkpoint::validate(stats));
-  PLIMSOLL_RETURN_IF_ERROR(check_options(stats, options));
-  PLIMSOLL_ASSIGN(const checkpoint::ModuleTree tree, checkpoint::make_module_tree(stats));
-  CheckpointCase given{&stats, &tree, &options, {}};
-  for (int node = 0; node < tree.num_modules(); ++node) given.node_of[given.info(node).fqn] = node;
+  checkpoint::ModuleTree tree;
+  PLIMSOLL_ASSIGN(const CheckpointCase given, make_case(stats, options, tree));
   CheckpointFindings findings;
   CheckpointReport report;
   measure_peak(given, {}, report);

@@ -52,8 +52,9 @@ bool is_binding(const CheckpointCase& given, const CheckpointReport& report,
     return end && *end - report.discarded + held_by_others(given, report.discarded) == report.peak;
   }
   const auto node = given.node_of.find(fqn);
-  return node != given.node_of.end() &&
-         report.profile[given.tree->position[node->second]] == report.peak;
+  if (node == given.node_of.end()) return false;
+  const int position = given.tree->position[node->second];
+  return report.profile[position] == report.peak || report.profile_at_ends[position] == report.peak;
 }
 
 bool is_same_time(double stated, double found) {
@@ -146,6 +147,32 @@ std::string fault_of_curves(const StatedCheckpointing& stated,
     if (is_below(least, value_at(lower, bytes))) {
       return fmt::format("a plan of {} bytes takes less than the frontier says", bytes);
     }
+  }
+  return "";
+}
+
+// What is wrong with curves that are too large to be enumerated, held against prices on bytes and
+// the least peak; empty: nothing that these show.
+std::string fault_by_prices(const CheckpointCase& given) {
+  const StatedCheckpointing& stated = given.options->stated;
+  if (const auto least = find_least_peak(given)) {
+    const auto& lower = stated.frontier_bound.empty() ? stated.frontier : stated.frontier_bound;
+    if (stated.frontier.front().bytes < *least) {
+      return fmt::format("no plan needs less than {} bytes, and the frontier begins at {}", *least,
+                         stated.frontier.front().bytes);
+    }
+    if (lower.front().bytes > *least) {
+      return fmt::format("a plan needs {} bytes only, and the bounds begin at {}", *least,
+                         lower.front().bytes);
+    }
+  }
+  const std::vector<PriceLine> lines = price_lines(given);
+  for (const auto& point : stated.frontier) {
+    double bound = 0;
+    for (const PriceLine& line : lines) bound = std::max(bound, line.at(point.bytes));
+    if (!is_below(point.ms, bound)) continue;
+    return fmt::format("a plan of {} bytes is said to take {} ms, and prices prove {} ms",
+                       point.bytes, point.ms, bound);
   }
   return "";
 }
@@ -270,6 +297,8 @@ CertificateJudgement judge_frontier(const CheckpointCase& given) {
     known.bound = all.plans.back().ms;
     known.proof = fmt::format("a search of the judge's own, of {} states, finds the same curve",
                               all.num_labels);
+  } else if (std::string fault = fault_by_prices(given); !fault.empty()) {
+    return {CertificateStatus::kRefuted, std::move(fault)};
   }
   return judge_certificate(claims, known);
 }

@@ -11,7 +11,8 @@ namespace plimsoll::check {
 namespace {
 
 constexpr Bytes kNone = std::numeric_limits<Bytes>::min() / 4;
-constexpr Bytes kFewBytes = 4096;  // of all fitted prices together
+constexpr Bytes kFewBytes = 4096;           // of all fitted prices together
+constexpr std::int64_t kMadePerLabel = 32;  // labels that are made and beaten: some seconds
 
 // What a module discards as a unit, at what time, and what it needs there.
 struct Offer {
@@ -188,6 +189,11 @@ class Enumeration {
     for (const Label& label : before) {
       Label inside = label;
       if (!meet(covered, inside)) continue;
+      num_made_ += std::ssize(candidate.offers);
+      if (num_made_ > kMadePerLabel * max_labels_) {
+        out_.num_labels = max_labels_ + 1;
+        return;
+      }
       for (const Offer& offer : candidate.offers) {
         Label next = inside;
         if (!meet(offer.need, next)) continue;
@@ -371,6 +377,7 @@ class Enumeration {
   const std::int64_t max_labels_;
   const int num_positions_;
   bool buys_by_piece_ = false;
+  std::int64_t num_made_ = 0;
   std::vector<Candidate> candidates_;
   std::vector<Label> ends_;
   CheckpointOptimum out_;

@@ -9,7 +9,7 @@
 // walked one by one. Choices of operators are built group by group, by rules of the judge's own.
 // A fitted price is taken at every whole byte where these are few; else each set of units buys its
 // bytes where they are cheapest, which is exact for convex prices.
-// Cost. Exponential at worst; given up beyond `max_labels`.
+// Cost. Exponential at worst; given up beyond `max_labels` that are kept, or 32 times as many made.
 // Promises. `least_ms` is exact; of fitted prices bought by the piece, exact but for what a byte
 // or two cost.
 #pragma once

@@ -29,10 +29,41 @@ class PriceBound {
   }
 
   double best() const {
-    struct Need {
-      int position;
-      Bytes bytes;
-    };
+    double best = 0;
+    for (const Need& need : largest_needs()) {
+      if (need.bytes <= budget_) break;
+      best = std::max(best, best_price(need.position, need.bytes));
+    }
+    return best;
+  }
+
+  // Prices around the mean one, a quarter of an octave apart.
+  std::vector<PriceLine> lines() const {
+    constexpr int kOctaves = 12;
+    double ms = 0, bytes = 1;
+    for (const Offer& offer : offers_) {
+      ms += whole_ms(offer);
+      bytes += offer.inside;
+    }
+    std::vector<PriceLine> lines;
+    for (const Need& need : largest_needs()) {
+      for (int k = -4 * kOctaves; ms > 0 && k <= 4 * kOctaves; ++k) {
+        const double price = ms / bytes * std::exp2(k / 4.0);
+        lines.push_back(
+            {static_cast<double>(need.bytes), price, least_before(need.position, price)});
+      }
+    }
+    return lines;
+  }
+
+ private:
+  struct Need {
+    int position;
+    Bytes bytes;
+  };
+
+  // At most kMaxPositions, by falling bytes.
+  std::vector<Need> largest_needs() const {
     const int end = given_.tree->num_modules();
     std::vector<Need> needs;
     for (int position = 0; position < end; ++position) {
@@ -41,15 +72,10 @@ class PriceBound {
     if (const auto bytes = end_need_of(given_)) needs.push_back({end, *bytes});
     std::stable_sort(needs.begin(), needs.end(),
                      [](const Need& a, const Need& b) { return a.bytes > b.bytes; });
-    double best = 0;
-    for (std::size_t k = 0; k < needs.size() && k < kMaxPositions; ++k) {
-      if (needs[k].bytes <= budget_) break;
-      best = std::max(best, best_price(needs[k].position, needs[k].bytes));
-    }
-    return best;
+    needs.resize(std::min(needs.size(), std::size_t{kMaxPositions}));
+    return needs;
   }
 
- private:
   void add_offer(int node) {
     if (!may_be_unit(given_, node)) return;
     const checkpoint::ModuleInfo& module = given_.info(node);
@@ -112,8 +138,13 @@ class PriceBound {
     return least;
   }
 
-  // Over all sets of units; those that return at the position or later free nothing before it.
   double bound_at(int position, Bytes need, double price) const {
+    return price * static_cast<double>(need - budget_) + least_before(position, price);
+  }
+
+  // The least of time - price * bytes over all sets of units; those that return at the position or
+  // later free nothing before it.
+  double least_before(int position, double price) const {
     std::vector<double> own(given_.tree->num_modules(), 0), below(own);
     for (const Offer& offer : offers_) {
       if (offer.position < position) own[offer.node] = std::min(0.0, least_of(offer, price));
@@ -128,7 +159,7 @@ class PriceBound {
         least += best;
       }
     }
-    return price * static_cast<double>(need - budget_) + least;
+    return least;
   }
 
   // Nodes, the deepest first.
@@ -182,13 +213,20 @@ class PriceBound {
   mutable std::vector<int> order_;
 };
 
+// Of more microbatches the others hold what one keeps: what it discards counts at every position,
+// which is left out here.
+bool is_in_scope(const CheckpointCase& given) {
+  return !given.options->has_runs_or_nested && given.options->in_flight == 1;
+}
+
 }  // namespace
 
 double price_bound(const CheckpointCase& given, Bytes budget) {
-  if (given.options->has_runs_or_nested) return 0;
-  // The others hold what one keeps: what it discards counts at every position, which is left out.
-  if (given.options->in_flight > 1) return 0;
-  return PriceBound(given, budget).best();
+  return is_in_scope(given) ? PriceBound(given, budget).best() : 0;
+}
+
+std::vector<PriceLine> price_lines(const CheckpointCase& given) {
+  return is_in_scope(given) ? PriceBound(given, 0).lines() : std::vector<PriceLine>();
 }
 
 }  // namespace plimsoll::check

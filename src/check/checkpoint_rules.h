@@ -37,7 +37,11 @@ struct CheckpointCase {
   const CheckpointCheckOptions* options = nullptr;
   std::map<std::string, int> node_of;
 
-  bool has_copies() const { return options->unit_room || options->saved_copies; }
+  // Of fitted prices nothing counts as saved, unless the room of all is asked for.
+  bool counts_saved() const { return options->unit_room || options->price != PriceRule::kFit; }
+  bool has_copies() const {
+    return options->unit_room || (options->saved_copies && counts_saved());
+  }
   bool has_working_set() const { return options->unit_room || options->recompute_working_set; }
   const checkpoint::ModuleInfo& info(int node) const { return stats->mod_stats[node]; }
   const checkpoint::SACStats* table_of(int node) const;

@@ -199,7 +199,7 @@ class UnitCheck {
           fmt::format("{:.0f} bytes", by_ratio),
           "the discard ratio is not that of the discarded bytes");
     }
-    if (is_fit()) {
+    if (is_fit() && placed_.nodes.size() == 1) {
       if (unit_.discarded > inside) {
         add(Code::kDiscarded, fmt::format("at most {}", inside), fmt::format("{}", unit_.discarded),
             "the unit frees more than is kept inside it");
@@ -235,9 +235,10 @@ class UnitCheck {
 
   double check_time() {
     double ms = given_.options->unit_overhead_ms;
-    if (is_fit()) {
+    const bool is_run = placed_.nodes.size() > 1;
+    if (is_fit() && !is_run) {
       ms += fitted_ms(given_, placed_.nodes[0], ratio_of_bytes());
-    } else if (placed_.nodes.size() > 1 && unit_.ops.empty()) {
+    } else if (is_run && unit_.ops.empty()) {
       // A run that keeps nothing runs whole modules again.
       for (int node : placed_.nodes) {
         const checkpoint::ModuleInfo& module = given_.info(node);
@@ -248,7 +249,8 @@ class UnitCheck {
       for (std::size_t n = 0; n < tables_.size(); ++n) ms += recomputed(n);
     }
     // A fitted price ends its pieces at whole bytes, up to a byte early.
-    if (is_fit() && unit_.recompute_ms > ms && unit_.recompute_ms <= ms + ms_of_a_byte()) {
+    if (is_fit() && !is_run && unit_.recompute_ms > ms &&
+        unit_.recompute_ms <= ms + ms_of_a_byte()) {
       return unit_.recompute_ms;
     }
     if (!is_close(ms, unit_.recompute_ms)) {

@@ -24,6 +24,8 @@ std::string_view to_string(ViolationCode code) {
       return "dense_off_data_parallel";
     case ViolationCode::kLoadFactor:
       return "load_factor";
+    case ViolationCode::kNotPassedOn:
+      return "not_passed_on";
     case ViolationCode::kRankOutOfRange:
       return "rank_out_of_range";
     case ViolationCode::kShardOutOfTable:
@@ -84,6 +86,10 @@ std::string_view to_string(HazardCode code) {
       return "mean_pooling_grid";
     case HazardCode::kMeanPoolingMixedRows:
       return "mean_pooling_mixed_rows";
+    case HazardCode::kMixedColumnWidths:
+      return "mixed_column_widths";
+    case HazardCode::kOptimizerStatePerBlock:
+      return "optimizer_state_per_block";
     case HazardCode::kUnevenRows:
       return "uneven_rows";
     case HazardCode::kEmptyRowShards:

@@ -91,11 +91,11 @@ struct HashOfDigest {
 
 class ExhaustiveSearch {
  public:
-  ExhaustiveSearch(const PlacementProblem& problem, double target, std::int64_t max_nodes)
+  ExhaustiveSearch(const PlacementProblem& problem, double target, const ExhaustiveLimits& limits)
       : problem_(problem),
         target_(target),
         scale_(static_cast<double>(kTarget) / (target - problem.floor_ms)),
-        max_nodes_(max_nodes) {
+        limits_(limits) {
     for (int u = 0; u < problem.num_units(); ++u) units_.push_back(make_unit(u));
     for (const double charge : problem.charges) charges_.push_back(scaled(charge));
     cascade();
@@ -108,7 +108,7 @@ class ExhaustiveSearch {
 
   ExhaustiveResult run() {
     const bool is_refuted = refutes(0, first_state());
-    if (num_nodes_ > max_nodes_) return {ExhaustiveEnd::kLimit, num_nodes_, {}};
+    if (is_over()) return {ExhaustiveEnd::kLimit, num_nodes_, {}};
     if (is_refuted) return {ExhaustiveEnd::kRefuted, num_nodes_, {}};
     const solve::PlacementValue value = solve::evaluate(problem_, placements_);
     const bool is_found = value.is_allowed() && value.objective <= target_;
@@ -116,6 +116,13 @@ class ExhaustiveSearch {
   }
 
  private:
+  bool is_over() const {
+    return num_nodes_ > limits_.max_nodes || num_ranks_seen_ > limits_.max_ranks_seen;
+  }
+
+  // What a state costs that is made, whether it is looked at or given up at once.
+  void count(const State& state) { num_ranks_seen_ += std::ssize(state.ranks); }
+
   std::int64_t scaled(double ms) const {
     return static_cast<std::int64_t>(std::min(std::floor(ms * scale_), 2.0 * double{kTarget}));
   }
@@ -336,7 +343,8 @@ class ExhaustiveSearch {
     }
     sort(state, d);
     if (!seen_.insert(digest(d, state, choice, left)).second) return true;
-    if (++num_nodes_ > max_nodes_) return false;
+    ++num_nodes_;
+    if (is_over()) return false;
     if (choice != nullptr) return refutes_piece(d, state, *choice, left);
     if (is_hopeless(d, state)) return true;
     if (d == units_.size()) return false;
@@ -345,6 +353,7 @@ class ExhaustiveSearch {
       solve::UnitPlacement& placement = placements_.units[static_cast<std::size_t>(unit.index)];
       placement = {next.index, {}};
       State more = state;
+      count(more);
       more.causes |= next.causes;
       if (excludes_itself(more.causes)) return true;
       if (next.spread != Spread::kUniform) return refutes_piece(d, more, next, next.num_steps());
@@ -368,6 +377,8 @@ class ExhaustiveSearch {
     for (std::size_t first = 0; first + width <= end; first += width) {
       if (state.ranks[first].is_taken || is_like_the_last(d, state, first, width)) continue;
       State more = state;
+      count(more);
+      if (is_over()) return false;
       if (!add(unit, choice, first, width, is_block ? 0 : done, more)) continue;
       more.ranks[first].is_taken = choice.distinct_ranks;
       const int id = state.ranks[first].id;
@@ -489,7 +500,7 @@ class ExhaustiveSearch {
   const PlacementProblem& problem_;
   const double target_;
   const double scale_;
-  const std::int64_t max_nodes_;
+  const ExhaustiveLimits limits_;
   std::vector<SearchUnit> units_;  // in the order of the search
   std::vector<std::int64_t> charges_;
   std::vector<std::int64_t> sizes_;              // ascending
@@ -498,6 +509,7 @@ class ExhaustiveSearch {
   std::vector<bool> keeps_hosts_;                // [depth] does it matter which ranks share a host?
   std::unordered_set<Digest, HashOfDigest> seen_;
   std::int64_t num_nodes_ = 0;
+  std::int64_t num_ranks_seen_ = 0;
   solve::UnitPlacements placements_;  // on the way to the state at hand
 };
 
@@ -543,13 +555,13 @@ PlacementProblem without_rules(PlacementProblem problem) {
 }  // namespace
 
 ExhaustiveResult search_to_the_end(const PlacementProblem& problem, double target,
-                                   std::int64_t max_nodes) {
+                                   const ExhaustiveLimits& limits) {
   if (!is_in_scope(problem) || !(target > problem.floor_ms) || !std::isfinite(target)) return {};
   const PlacementProblem relaxed = without_rules(problem);
-  ExhaustiveResult result = ExhaustiveSearch(relaxed, target, max_nodes).run();
+  ExhaustiveResult result = ExhaustiveSearch(relaxed, target, limits).run();
   if (result.end == ExhaustiveEnd::kRefuted) return result;
   const std::int64_t num_nodes = result.num_nodes;
-  result = ExhaustiveSearch(problem, target, max_nodes).run();
+  result = ExhaustiveSearch(problem, target, limits).run();
   result.num_nodes += num_nodes;
   return result;
 }

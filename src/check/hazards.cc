@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <set>
 
 #include "check/rules.h"
 #include "plimsoll/embedding/sharder.h"
@@ -95,7 +97,9 @@ void find_uneven_rows(const TableCase& table, const PlacedTable& placed, const R
   if (first_empty && table.rows() > 0) {
     findings.warn(
         HazardCode::kEmptyRowShards, table.fqn, first_empty,
-        fmt::format("the shard on rank {} has no rows: the backward pass may fail", *first_empty));
+        fmt::format("the shard on rank {} has no rows: outputs may be silently wrong, and the "
+                    "backward pass may fail",
+                    *first_empty));
   }
 }
 
@@ -147,11 +151,63 @@ void find_width_faults(const TableCase& table, const PlacedTable& placed, Findin
   }
 }
 
+bool is_fused_kernel(ComputeKernel kernel) {
+  return kernel == ComputeKernel::kFused || kernel == ComputeKernel::kFusedUvm ||
+         kernel == ComputeKernel::kFusedUvmCaching;
+}
+
+// By the table, the model or, where neither names one, the sharder's fused_params.
+Optimizer trained_by(const TableCase& table) {
+  const std::optional<Optimizer> named =
+      table.table->optimizer ? table.table->optimizer : table.model->optimizer;
+  return named ? *named : table.module->sharder.optimizer.value_or(Optimizer::kNone);
+}
+
+// One number a row is the state of row-wise Adagrad: of cut columns every block has its own.
+void find_state_per_block(const TableCase& table, const PlacedTable& placed, Findings& findings) {
+  if (table.sharding->compute_kernel == ComputeKernel::kDense ||
+      embedding::is_quantised(table.module->kind) ||
+      trained_by(table) != Optimizer::kRowWiseAdagrad) {
+    return;
+  }
+  std::set<std::int64_t> blocks;
+  for (const ShardBlock& block : placed.blocks) blocks.insert(block.column);
+  if (blocks.size() < 2) return;
+  findings.warn(HazardCode::kOptimizerStatePerBlock, table.fqn, std::nullopt,
+                fmt::format("row-wise Adagrad keeps a state for each of {} blocks of columns: "
+                            "training differs from that of the unsharded table",
+                            blocks.size()));
+}
+
+// Look-ups of the CPU that were never written, or that fail.
+void find_cpu_refusals(const TableCase& table, const PlacedTable& placed, Findings& findings) {
+  if (table.topology->compute_device != topology::ComputeDevice::kCpu) return;
+  const ComputeKernel kernel = table.sharding->compute_kernel;
+  const auto refuse = [&](std::string message) {
+    findings.warn(HazardCode::kRuntimeCannotHold, table.fqn, std::nullopt, std::move(message));
+  };
+  const bool is_fused = is_fused_kernel(kernel);
+  const embedding::DataType data_type = table.table->data_type;
+  if ((is_fused || kernel == ComputeKernel::kDense) && data_type != embedding::DataType::kFp32 &&
+      data_type != embedding::DataType::kFp16) {
+    refuse(fmt::format("the kernels of the cpu train fp32 and fp16, not {}", to_string(data_type)));
+  }
+  if (!is_fused) return;
+  if (trained_by(table) == Optimizer::kAdam) refuse("the fused kernels of the cpu have no Adam");
+  if (trained_by(table) != Optimizer::kRowWiseAdagrad) return;
+  for (const ShardBlock& block : placed.blocks) {
+    if (block.rows <= std::numeric_limits<std::int32_t>::max()) continue;
+    refuse(
+        fmt::format("row-wise Adagrad of the cpu does not train {} rows in one shard, more than "
+                    "two billion",
+                    block.rows));
+    return;
+  }
+}
+
 void find_refusals(const TableCase& table, Findings& findings) {
   const bool on_cpu = table.topology->compute_device == topology::ComputeDevice::kCpu;
   const ComputeKernel kernel = table.sharding->compute_kernel;
-  const Optimizer optimizer =
-      table.table->optimizer.value_or(table.model->optimizer.value_or(Optimizer::kNone));
   const auto refuse = [&](std::string message) {
     findings.warn(HazardCode::kRuntimeCannotHold, table.fqn, std::nullopt, std::move(message));
   };
@@ -166,14 +222,9 @@ void find_refusals(const TableCase& table, Findings& findings) {
        type == ShardingType::kGridShard)) {
     refuse(fmt::format("a sequence module has no {}", to_string(type)));
   }
-  const bool is_fused = kernel == ComputeKernel::kFused || kernel == ComputeKernel::kFusedUvm ||
-                        kernel == ComputeKernel::kFusedUvmCaching;
-  if (on_cpu && is_fused && optimizer == Optimizer::kAdam) {
-    refuse("the fused kernels of the cpu have no Adam");
-  }
   if (is_key_value(kernel) && on_cpu) {
     refuse(fmt::format("kernel {} does not run on cpu", to_string(kernel)));
-  } else if (is_key_value(kernel) && optimizer == Optimizer::kSgd) {
+  } else if (is_key_value(kernel) && trained_by(table) == Optimizer::kSgd) {
     refuse(fmt::format("kernel {} has no SGD", to_string(kernel)));
   }
 }
@@ -194,6 +245,8 @@ void find_hazards(const TableCase& table, const PlacedTable& placed, bool is_cov
                   Findings& findings) {
   find_width_faults(table, placed, findings);
   find_refusals(table, findings);
+  find_cpu_refusals(table, placed, findings);
+  find_state_per_block(table, placed, findings);
   if (is_mean_pooled(table) && table.sharding->sharding_type == ShardingType::kGridShard) {
     findings.warn(HazardCode::kMeanPoolingGrid, table.fqn, std::nullopt,
                   "a mean-pooled table under grid_shard comes out as sums");
@@ -201,11 +254,14 @@ void find_hazards(const TableCase& table, const PlacedTable& placed, bool is_cov
   if (is_covered && placed.is_sound()) find_row_hazards(table, placed, findings);
 }
 
+namespace {
+
+// Every tower of a tower collection wraps a collection of its own.
+auto collection_of(const TableCase& table) {
+  return std::pair(table.module, table.table->tower.value_or(0));
+}
+
 void find_mean_pooling_hazards(const std::vector<TableCase>& cases, Findings& findings) {
-  // Every tower of a tower collection wraps a collection of its own.
-  const auto collection_of = [](const TableCase& table) {
-    return std::pair(table.module, table.table->tower.value_or(0));
-  };
   std::map<std::pair<const embedding::Module*, int>, const TableCase*> not_row_wise;  // the first
   for (const TableCase& table : cases) {
     if (!is_row_wise_kind(table)) not_row_wise.try_emplace(collection_of(table), &table);
@@ -219,6 +275,65 @@ void find_mean_pooling_hazards(const std::vector<TableCase>& cases, Findings& fi
         fmt::format("mean-pooled and cut by rows beside {}, which is {} and will be divided by "
                     "its bag lengths",
                     victim->second->fqn, to_string(victim->second->sharding->sharding_type)));
+  }
+}
+
+// Columns of the first shard that the plan lists; 0 where it lists none.
+std::int64_t width_of(const TableCase& table) {
+  return table.sharding->shards.empty() ? 0 : table.sharding->shards.front().columns;
+}
+
+// TorchRec reads one width of column_wise shards for a whole collection of sequences.
+void find_mixed_widths(const std::vector<TableCase>& cases, Findings& findings) {
+  std::map<std::pair<const embedding::Module*, int>, std::vector<const TableCase*>> collections;
+  for (const TableCase& table : cases) {
+    const bool is_in_tower = table.module->kind == ModuleKind::kEmbeddingTower ||
+                             table.module->kind == ModuleKind::kEmbeddingTowerCollection;
+    if (is_sequence(*table.module) && !is_in_tower &&
+        table.sharding->sharding_type == ShardingType::kColumnWise && width_of(table) > 0) {
+      collections[collection_of(table)].push_back(&table);
+    }
+  }
+  for (auto& [collection, tables] : collections) {
+    std::sort(tables.begin(), tables.end(), [](const TableCase* a, const TableCase* b) {
+      return a->table < b->table;  // as the module lists them
+    });
+    std::map<std::int64_t, int> counts;
+    for (const TableCase* table : tables) ++counts[width_of(*table)];
+    // The width of most tables, of several the first table's.
+    const TableCase* usual = tables.front();
+    for (const TableCase* table : tables) {
+      if (counts[width_of(*table)] > counts[width_of(*usual)]) usual = table;
+    }
+    for (const TableCase* table : tables) {
+      const auto& shards = table->sharding->shards;
+      const auto other = std::find_if(shards.begin(), shards.end(), [usual](const auto& shard) {
+        return shard.columns != width_of(*usual);
+      });
+      if (other == shards.end()) continue;
+      findings.warn(HazardCode::kMixedColumnWidths, table->fqn, std::nullopt,
+                    fmt::format("column_wise shards of {} columns beside those of {}, of {}: the "
+                                "runtime reads one width for all of a collection of sequences, and "
+                                "fails or crashes",
+                                other->columns, usual->fqn, width_of(*usual)));
+    }
+  }
+}
+
+}  // namespace
+
+void find_collection_hazards(const std::vector<TableCase>& cases, Findings& findings) {
+  find_mean_pooling_hazards(cases, findings);
+  find_mixed_widths(cases, findings);
+}
+
+void count_hazards_as_violations(const std::vector<Hazard>& hazards, bool strict,
+                                 bool strict_numerics, std::vector<Violation>& violations) {
+  for (const Hazard& hazard : hazards) {
+    const bool is_numeric = hazard.code == HazardCode::kOptimizerStatePerBlock;
+    if (!(is_numeric ? strict_numerics : strict)) continue;
+    violations.push_back({ViolationCode::kHazard, hazard.table, hazard.rank, "no hazard",
+                          std::string(to_string(hazard.code)), hazard.message});
   }
 }
 

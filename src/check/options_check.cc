@@ -31,7 +31,8 @@ class Judge {
   }
 
   CheckReport judge(const std::vector<StatedOption>& options, const embedding::ShardingPlan* plan,
-                    bool pools_ddr, bool strict, std::optional<double> stated_rating) {
+                    bool pools_ddr, bool strict, bool strict_numerics,
+                    std::optional<double> stated_rating) {
     for (const StatedOption& stated : options) add(stated);
     for (const embedding::TableOptions& table : options_.tables) {
       if (!seen_.contains(table.fqn)) {
@@ -39,8 +40,8 @@ class Judge {
       }
     }
     if (plan != nullptr) check_plan(*plan);
-    find_mean_pooling_hazards(cases_, findings_);
-    take_findings(strict);
+    find_collection_hazards(cases_, findings_);
+    take_findings(strict, strict_numerics);
     check_room(pools_ddr);
     report_.rating = *std::max_element(report_.rank_ms.begin(), report_.rank_ms.end());
     if (stated_rating && std::abs(*stated_rating - report_.rating) > 1e-9 * report_.rating) {
@@ -57,16 +58,12 @@ class Judge {
     report_.violations.push_back({code, std::move(table), rank, "", "", std::move(message)});
   }
 
-  void take_findings(bool strict) {
+  void take_findings(bool strict, bool strict_numerics) {
     for (Violation& violation : findings_.violations) {
       report_.violations.push_back(std::move(violation));
     }
     report_.hazards = std::move(findings_.hazards);
-    if (!strict) return;
-    for (const Hazard& hazard : report_.hazards) {
-      report_.violations.push_back({ViolationCode::kHazard, hazard.table, hazard.rank, "no hazard",
-                                    std::string(to_string(hazard.code)), hazard.message});
-    }
+    count_hazards_as_violations(report_.hazards, strict, strict_numerics, report_.violations);
   }
 
   void add(const StatedOption& stated) {
@@ -243,8 +240,8 @@ class Judge {
 
 CheckReport check_options(const GivenSpace& space, const std::vector<StatedOption>& options,
                           const embedding::ShardingPlan* plan, bool pools_ddr, bool strict,
-                          std::optional<double> stated_rating) {
-  return Judge(space).judge(options, plan, pools_ddr, strict, stated_rating);
+                          bool strict_numerics, std::optional<double> stated_rating) {
+  return Judge(space).judge(options, plan, pools_ddr, strict, strict_numerics, stated_rating);
 }
 
 }  // namespace plimsoll::check

@@ -131,6 +131,39 @@ void check_dynamic_embedding(const TableCase& table, Findings& findings) {
                "the load factor is not one that the dynamic table can take");
 }
 
+// But for what a cache holds, which is the planner's choice, and its statistics, which describe the
+// table.
+bool is_same_cache(const std::optional<embedding::CacheParams>& a,
+                   const std::optional<embedding::CacheParams>& b) {
+  if (!a || !b) return a.has_value() == b.has_value();
+  return a->algorithm == b->algorithm && a->reserved_memory == b->reserved_memory &&
+         a->precision == b->precision && a->prefetch_pipeline == b->prefetch_pipeline &&
+         a->multipass_num_passes == b->multipass_num_passes;
+}
+
+// What the runtime is told beside the cut, as the constraint prescribes it.
+void check_passed_on(const TableCase& table, Findings& findings) {
+  const embedding::ParameterConstraints& wanted = table.constraints;
+  const embedding::TableSharding& stated = *table.sharding;
+  const auto hold = [&](std::string_view what, bool is_same, bool is_stated) {
+    if (is_same || (!is_stated && !table.is_whole)) return;
+    findings.add(ViolationCode::kNotPassedOn, table.fqn, std::nullopt, "as in the constraint",
+                 is_stated ? "another" : "none",
+                 fmt::format("the plan's {} is not the constraint's", what));
+  };
+  const auto compare = [&hold](std::string_view what, const auto& a, const auto& b) {
+    hold(what, a == b, b.has_value());
+  };
+  compare("enforce_hbm", wanted.enforce_hbm, stated.enforce_hbm);
+  compare("stochastic_rounding", wanted.stochastic_rounding, stated.stochastic_rounding);
+  compare("bounds_check_mode", wanted.bounds_check_mode, stated.bounds_check_mode);
+  compare("output_dtype", wanted.output_dtype, stated.output_dtype);
+  if (!table.is_whole) return;  // other planners choose caches of their own
+  hold("cache_params", is_same_cache(wanted.cache_params, stated.cache_params),
+       stated.cache_params.has_value());
+  compare("key_value_params", wanted.key_value_params, stated.key_value_params);
+}
+
 }  // namespace
 
 void check_permission(const TableCase& table, Findings& findings) {
@@ -144,6 +177,7 @@ void check_permission(const TableCase& table, Findings& findings) {
   check_kernel(table, findings);
   check_load_factor(table, findings);
   check_dynamic_embedding(table, findings);
+  check_passed_on(table, findings);
 }
 
 }  // namespace plimsoll::check

@@ -21,6 +21,7 @@ struct TableCase {
   embedding::ParameterConstraints constraints;
   embedding::TableShape shape;
   std::string fqn;
+  bool is_whole = false;  // CheckOptions
 
   std::int64_t rows() const { return shape.rows; }
   std::int64_t columns() const { return shape.columns; }  // packed ones of quantised modules
@@ -80,7 +81,11 @@ void check_colocation(const std::vector<TableCase>& cases, const std::vector<Pla
 // check_coverage.
 void find_hazards(const TableCase& table, const PlacedTable& placed, bool is_covered,
                   Findings& findings);
-// hazards.cc: mean-pooled tables that spoil their collection.
-void find_mean_pooling_hazards(const std::vector<TableCase>& cases, Findings& findings);
+// hazards.cc: tables that spoil their collection: mean-pooled ones cut by rows, columns of another
+// width.
+void find_collection_hazards(const std::vector<TableCase>& cases, Findings& findings);
+// hazards.cc: those that `strict` or `strict_numerics` makes violations.
+void count_hazards_as_violations(const std::vector<Hazard>& hazards, bool strict,
+                                 bool strict_numerics, std::vector<Violation>& violations);
 
 }  // namespace plimsoll::check

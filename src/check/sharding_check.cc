@@ -112,6 +112,7 @@ Result<std::vector<TableCase>> match_tables(const embedding::Model& model,
     TableCase matched{&cost_model, &topology, &model, module, table, &sharding, {}, {}, {}};
     matched.constraints = constraints_of(model, options, *module, *table);
     matched.fqn = sharding.fqn();
+    matched.is_whole = options.is_whole;
     PLIMSOLL_ASSIGN(matched.shape, embedding::table_shape(*module, *table));
     cases.push_back(std::move(matched));
   }
@@ -272,13 +273,6 @@ void check_rating(double stated, const CheckReport& report, Findings& findings) 
       fmt::format("the plan is said to take {} ms and takes {} ms", stated, report.rating));
 }
 
-void count_hazards_as_violations(Findings& findings) {
-  for (const Hazard& hazard : findings.hazards) {
-    findings.add(ViolationCode::kHazard, hazard.table, hazard.rank, "no hazard",
-                 std::string(to_string(hazard.code)), hazard.message);
-  }
-}
-
 Result<void> check_arguments(const embedding::Model& model, const topology::Topology& topology,
                              const CheckOptions& options) {
   PLIMSOLL_RETURN_IF_ERROR(embedding::validate(model));
@@ -334,12 +328,13 @@ Result<CheckReport> check_sharding(const embedding::Model& model,
     placements.push_back(placed);
   }
   check_colocation(cases, placements, findings);
-  find_mean_pooling_hazards(cases, findings);
+  find_collection_hazards(cases, findings);
   PLIMSOLL_RETURN_IF_ERROR(
       check_capacity(model, topology, cost_model, options, batch_size, report, findings));
   report.rating = *std::max_element(report.rank_ms.begin(), report.rank_ms.end());
   if (is_rated && options.stated_rating) check_rating(*options.stated_rating, report, findings);
-  if (options.strict) count_hazards_as_violations(findings);
+  count_hazards_as_violations(findings.hazards, options.strict, options.strict_numerics,
+                              findings.violations);
 
   report.violations = std::move(findings.violations);
   report.hazards = std::move(findings.hazards);

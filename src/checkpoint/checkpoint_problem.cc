@@ -209,6 +209,7 @@ class Builder {
     if (options_[table].options.empty()) {
       OperatorRules rules;
       rules.early_stop = model_.early_stop;
+      rules.counts_copies = model_.saved_copies && model_.costs == DiscardModel::kOperators;
       options_[table] = operator_options(stats_.sac_stats[table], rules);
     }
     return &options_[table];
@@ -224,8 +225,10 @@ class Builder {
     }
   }
 
-  // What the memory model asks of a unit besides the bases it covers.
-  Result<Bytes> own_need(int node) const {
+  // What the memory model asks of a unit besides the bases it covers. A run begins its backward at
+  // its last module, when the forwards of all have run again.
+  Result<Bytes> own_need(const std::vector<int>& nodes) const {
+    const int node = nodes.back();
     const ModuleInfo& module = info(node);
     Bytes need = std::numeric_limits<Bytes>::min();
     if (!model_.unit_own_backward && !model_.recompute_working_set) return need;
@@ -234,7 +237,12 @@ class Builder {
         total - sharded(node) + divide_up(sharded(node), model_.world_size) + constant();
     if (model_.unit_own_backward) need = before;
     if (model_.recompute_working_set) {
-      PLIMSOLL_ASSIGN(const Bytes peak, needed(module.total_peak_fw, module.fqn, "total_peak_fw"));
+      Bytes peak = 0;
+      for (int again : nodes) {
+        PLIMSOLL_ASSIGN(const Bytes own,
+                        needed(info(again).total_peak_fw, info(again).fqn, "total_peak_fw"));
+        peak = std::max(peak, own);
+      }
       PLIMSOLL_ASSIGN(const Bytes post, needed(module.total_post_fw, module.fqn, "total_post_fw"));
       // The output is made a second time beside the first.
       need = std::max(need, before + peak - post + module.output_per_module);
@@ -251,7 +259,7 @@ class Builder {
     // Operators that autograd ignores can make sac_memory smaller than what autograd keeps, and
     // the ratio is a share of it.
     unit.sac_memory = std::max(module.sac_memory, unit.kept_inside);
-    PLIMSOLL_ASSIGN(unit.own_need, own_need(node));
+    PLIMSOLL_ASSIGN(unit.own_need, own_need(unit.nodes));
     set_positions(unit);
     if (model_.costs == DiscardModel::kFit) {
       if (module.is_leaf || !has_fit(node)) return {};
@@ -310,7 +318,6 @@ class Builder {
     for (std::size_t a = 0; a < children.size(); ++a) {
       CandidateUnit unit;
       double recompute_ms = model_.unit_overhead_ms;
-      Bytes own = std::numeric_limits<Bytes>::min();
       const ModuleInfo& head = info(children[a]);
       for (std::size_t b = a;
            b < children.size() && b - a < static_cast<std::size_t>(model_.max_segment_length);
@@ -324,14 +331,12 @@ class Builder {
         unit.nodes.push_back(node);
         recompute_ms +=
             tail.is_leaf && tail.sac_runtime == 0 ? tail.fw_runtime_per_module : tail.sac_runtime;
-        PLIMSOLL_ASSIGN(const Bytes need, own_need(node));
-        own = std::max(own, need);
         if (b == a) continue;
         unit.kept_inside = tail.act_total - tail.output_per_module -
                            (head.act_total - head.act_fw_per_module - head.output_per_module);
         if (unit.kept_inside <= 0) continue;
         unit.sac_memory = unit.kept_inside;
-        unit.own_need = own;
+        PLIMSOLL_ASSIGN(unit.own_need, own_need(unit.nodes));
         set_positions(unit);
         unit.points = {{unit.kept_inside, recompute_ms}};
         problem_.units.push_back(unit);

@@ -97,52 +97,74 @@ std::vector<Group> make_groups(const SACStats& stats, const OperatorRules& rules
 // was saved last.
 struct Choice {
   Bytes kept = 0;
+  Bytes copies = 0;  // of these what autograd would not have kept, where that counts
   double saved_ms = 0;
   int previous = -1;
   int group = -1;
 };
 
-// Adds "save this group as well" to every choice of the front; keeps what is undominated.
-void add_group(const Group& group, int index, std::vector<Choice>& arena, std::vector<int>& front) {
-  std::vector<int> merged;
-  merged.reserve(2 * front.size());
-  double best = -1;
-  std::size_t i = 0, j = 0;  // without and with the group
-  while (i < front.size() || j < front.size()) {
-    const Bytes with = j < front.size() ? arena[front[j]].kept + group.memory : 0;
-    const double with_ms = j < front.size() ? arena[front[j]].saved_ms + group.runtime : 0;
-    const bool take_without =
-        j == front.size() ||
-        (i < front.size() &&
-         (arena[front[i]].kept < with ||
-          (arena[front[i]].kept == with && arena[front[i]].saved_ms >= with_ms)));
-    if (take_without) {
-      if (arena[front[i]].saved_ms > best) {
-        best = arena[front[i]].saved_ms;
-        merged.push_back(front[i]);
-      }
-      ++i;
-    } else {
-      if (with_ms > best) {
-        best = with_ms;
-        arena.push_back({with, with_ms, front[j], index});
-        merged.push_back(static_cast<int>(arena.size()) - 1);
-      }
-      ++j;
-    }
+// Choices by kept bytes, each with something that none before it has.
+class Front {
+ public:
+  explicit Front(bool counts_copies) : counts_copies_(counts_copies) {}
+
+  // Precondition: keeps no less than what is there.
+  void offer(const std::vector<Choice>& arena, int choice) {
+    const Choice& offered = arena[choice];
+    const auto is_as_good = [&](int at) {
+      return arena[at].saved_ms >= offered.saved_ms && arena[at].copies <= offered.copies;
+    };
+    // Without copies saved time ascends.
+    const bool is_beaten = counts_copies_
+                               ? std::any_of(choices_.begin(), choices_.end(), is_as_good)
+                               : !choices_.empty() && is_as_good(choices_.back());
+    if (!is_beaten) choices_.push_back(choice);
   }
-  front = std::move(merged);
+  std::vector<int> take() { return std::move(choices_); }
+
+ private:
+  bool counts_copies_;
+  std::vector<int> choices_;
+};
+
+// Adds "save this group as well" to every choice of the front; keeps what is undominated.
+void add_group(const Group& group, int index, bool counts_copies, std::vector<Choice>& arena,
+               std::vector<int>& front) {
+  std::vector<int> all = front;
+  for (int choice : front) {
+    const Choice& without = arena[choice];
+    const Bytes copies = without.copies + (counts_copies ? group.extra : 0);
+    arena.push_back(
+        {without.kept + group.memory, copies, without.saved_ms + group.runtime, choice, index});
+    all.push_back(static_cast<int>(arena.size()) - 1);
+  }
+  std::inplace_merge(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(front.size()),
+                     all.end(), [&arena](int a, int b) {
+                       if (arena[a].kept != arena[b].kept) return arena[a].kept < arena[b].kept;
+                       return arena[a].saved_ms > arena[b].saved_ms;
+                     });
+  Front merged(counts_copies);
+  for (int choice : all) merged.offer(arena, choice);
+  front = merged.take();
 }
 
-// Leaves out choices that save less than a `count`-th part of all savings more than one before
-// them, which keeps fewer bytes. Returns that part.
+// Leaves out choices that save less than a `count`-th part of all savings, or several such parts,
+// more than one before them, which keeps fewer bytes. Returns how much less.
 double thin(const std::vector<Choice>& arena, std::vector<int>& front, std::size_t count) {
-  const double step = arena[front.back()].saved_ms / static_cast<double>(count - 1);
-  std::vector<int> thinned{front.front()};
-  for (std::size_t k = 1; k < front.size(); ++k) {
-    if (arena[front[k]].saved_ms >= arena[thinned.back()].saved_ms + step) {
-      thinned.push_back(front[k]);
+  double most = 0;
+  for (int choice : front) most = std::max(most, arena[choice].saved_ms);
+  double step = most / static_cast<double>(count - 1);
+  std::vector<int> thinned;
+  for (;; step *= 2) {  // once, unless copies count
+    thinned.clear();
+    for (int choice : front) {
+      const auto is_near = [&](int at) {
+        return arena[choice].saved_ms < arena[at].saved_ms + step &&
+               arena[at].copies <= arena[choice].copies;
+      };
+      if (std::none_of(thinned.begin(), thinned.end(), is_near)) thinned.push_back(choice);
     }
+    if (thinned.size() <= count) break;
   }
   front = std::move(thinned);
   return step;
@@ -175,7 +197,7 @@ OperatorOptions operator_options(const SACStats& stats, const OperatorRules& rul
     }
     total_ms += group.runtime;
     if (group.fate == Fate::kDiscard || group.runtime == 0) continue;
-    add_group(group, static_cast<int>(g), arena, front);
+    add_group(group, static_cast<int>(g), rules.counts_copies, arena, front);
     if (front.size() > rules.max_options) {
       out.loss_ms += thin(arena, front, rules.max_options);
       out.is_complete = false;

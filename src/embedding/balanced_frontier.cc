@@ -6,6 +6,7 @@
 
 #include "plimsoll/core/checked.h"
 #include "plimsoll/core/clock_share.h"
+#include "plimsoll/embedding/balanced_record.h"
 #include "plimsoll/embedding/perf_model.h"
 #include "plimsoll/solve/balanced_placement.h"
 #include "plimsoll/solve/bound_placement.h"
@@ -17,9 +18,16 @@ namespace {
 constexpr double kBoundSlack = 1e-9;     // relative; what bound_placement promises
 constexpr double kUnlimitedShare = .25;  // of the clock, for the plan without a limit
 
-struct Found {
+struct FoundPlan {
+  Bytes bytes = 0;
+  double ms = 0;
+  PlacedProposal plan;
+};
+
+struct FoundBound {
   Bytes limit = 0;
   std::optional<double> lower_bound;
+  std::optional<solve::PlacementBound> prices;
 };
 
 class FrontierSearch {
@@ -42,12 +50,15 @@ class FrontierSearch {
     if (!planning.outcome.plan || planning.enumeration.options.tables.empty()) {
       return std::move(result_);
     }
+    num_replayed_ = result_.unlimited.stops.size();
     keep(planning.best, planning.outcome.certificate.objective);
-    const Bytes top = upper_.back().x;
-    bounds_.push_back({top, planning.outcome.certificate.lower_bound});
+    const Bytes top = plans_.back().bytes;
+    bounds_.push_back({top, planning.outcome.certificate.lower_bound, std::nullopt});
     PLIMSOLL_ASSIGN(least_, least_limit(top));
     PLIMSOLL_RETURN_IF_ERROR(search_limits(least_, top));
-    result_.frontier = solve::Frontier(upper_curve(), lower_curve());
+    result_.unlimited.planning.provenance.stopped_at = write_stops(result_.unlimited.stops);
+    solve::PiecewiseLinear upper = upper_curve();
+    result_.frontier = solve::Frontier(std::move(upper), lower_curve());
     return std::move(result_);
   }
 
@@ -69,28 +80,56 @@ class FrontierSearch {
     for (const Storage& used : rank_storage(result_.unlimited.planning.enumeration.options, plan)) {
       most = std::max(most, used.hbm);
     }
-    upper_.push_back({most, objective, 0});
-    starts_.push_back(plan);
+    plans_.push_back({most, objective, plan});
+  }
+
+  // Where the run that is replayed stopped next; -1: nowhere.
+  std::int64_t replayed_stop() {
+    const std::size_t next = num_replayed_++;
+    return next < options_.stops.size() ? options_.stops[next] : -1;
+  }
+
+  // The stops of the searches that are still to come.
+  std::vector<std::int64_t> replayed_stops() const {
+    const std::size_t done = std::min(num_replayed_, options_.stops.size());
+    return {options_.stops.begin() + static_cast<std::ptrdiff_t>(done), options_.stops.end()};
+  }
+
+  std::vector<PlacedProposal> starts() const {
+    std::vector<PlacedProposal> starts;
+    for (const FoundPlan& found : plans_) starts.push_back(found.plan);
+    return starts;
   }
 
   // The least limit for which the totals do not prove that nothing fits.
   Result<Bytes> least_limit(Bytes top) {
     Bytes low = -1;  // nothing fits, or no bytes at all
     Bytes high = top;
+    std::int64_t num_steps = 0, stop = -1;
+    const std::int64_t replayed = replayed_stop();
     while (high - low > std::max<Bytes>(top >> 20, 1)) {
+      if (num_steps == replayed || solve::is_stopped(context_)) {
+        stop = num_steps;
+        break;
+      }
       const Bytes middle = low + (high - low) / 2;
       BridgeOptions settings = options_.bridge;
       settings.max_hbm = middle;
       settings.keeps_hazards = result_.unlimited.keeps_hazards;
       PLIMSOLL_ASSIGN(const PlacementBridge bridge, make_bounded_bridge(input(), settings));
-      if (bridge.is_tighter) return 0;  // what does not fit there may fit otherwise
-      if (solve::is_stopped(context_)) return low + 1;
+      if (bridge.is_tighter) {  // what does not fit there may fit otherwise
+        low = -1;
+        break;
+      }
       solve::BoundOptions quick;
       quick.use_windows = quick.use_patterns = quick.use_branching = false;
       quick.max_cases = 1;
       const bool fits = !solve::bound_placement(bridge.problem, quick, context_).is_infeasible();
+      if (solve::is_stopped(context_)) continue;  // the bound may have been cut
+      ++num_steps;
       (fits ? high : low) = middle;
     }
+    result_.unlimited.stops.push_back(stop);
     return low + 1;
   }
 
@@ -102,47 +141,68 @@ class FrontierSearch {
     search.effort = effort / num_limits_;
     const double low = std::log(static_cast<double>(std::max<Bytes>(least, 1)));
     const double high = std::log(static_cast<double>(top));
+    const std::int64_t replayed = replayed_stop();
+    std::int64_t num_searched = 0;
+    std::vector<std::int64_t> stops;
     for (int i = num_limits_ - 1; i >= 0; --i) {
-      if (solve::is_stopped(context_)) {
-        note_stop(context_.is_cancelled() ? StopReason::kCancelled : StopReason::kDeadline);
-        break;
-      }
+      if (num_searched == replayed || solve::is_stopped(context_)) break;
+      ++num_searched;
       const Bytes limit = saturated_cast(std::exp(low + (high - low) * i / num_limits_));
-      BalancedOptions options = options_;
-      options.bridge.keeps_hazards =
-          result_.unlimited.keeps_hazards;  // one curve, one kind of plan
-      options.may_keep_hazards = false;
-      options.stops.clear();  // they are of the plan without a limit
-      options.bridge.max_hbm = std::clamp(limit, least, top - 1);
-      PLIMSOLL_ASSIGN(
-          const OptionSearchResult found,
-          balance_options(input(), options, starts_, search, share_clock(context_, 1.0 / (i + 1))));
-      note_stop(found.outcome.stop);
-      if (found.outcome.status == SolveStatus::kInfeasible) {
-        least_ = std::max(least_, *options.bridge.max_hbm + 1);
-        continue;
-      }
-      bounds_.push_back({*options.bridge.max_hbm, found.outcome.certificate.lower_bound});
-      if (found.outcome.plan) keep(*found.outcome.plan, found.outcome.certificate.objective);
+      PLIMSOLL_ASSIGN(const OptionSearchResult found,
+                      search_limit(std::clamp(limit, least, top - 1), search,
+                                   share_clock(context_, 1.0 / (i + 1))));
+      stops.insert(stops.end(), found.stops.begin(), found.stops.end());
     }
+    const bool is_cut = num_searched < num_limits_;
+    if (is_cut) {
+      note_stop(context_.is_cancelled()       ? StopReason::kCancelled
+                : context_.is_past_deadline() ? StopReason::kDeadline
+                                              : StopReason::kEffort);
+    }
+    std::vector<std::int64_t>& all = result_.unlimited.stops;
+    all.push_back(is_cut ? num_searched : -1);
+    all.insert(all.end(), stops.begin(), stops.end());
     return {};
+  }
+
+  Result<OptionSearchResult> search_limit(Bytes limit, const SearchOptions& search,
+                                          const RunContext& context) {
+    BalancedOptions options = options_;
+    options.bridge.keeps_hazards = result_.unlimited.keeps_hazards;  // one curve, one kind of plan
+    options.may_keep_hazards = false;
+    options.stops = replayed_stops();
+    options.bridge.max_hbm = limit;
+    PLIMSOLL_ASSIGN(OptionSearchResult found,
+                    balance_options(input(), options, starts(), search, context));
+    num_replayed_ += found.stops.size();
+    note_stop(found.outcome.stop);
+    if (found.outcome.status == SolveStatus::kInfeasible) {
+      if (limit < least_) return found;
+      least_ = limit + 1;
+      nothing_fits_ = found.bound && found.bound->is_infeasible() ? found.bound : std::nullopt;
+      return found;
+    }
+    bounds_.push_back({limit, found.outcome.certificate.lower_bound, found.bound});
+    if (found.outcome.plan) keep(*found.outcome.plan, found.outcome.certificate.objective);
+    return found;
   }
 
   // A cut curve is cut, though the plan without a limit may be whole.
   void note_stop(StopReason reason) {
     StopReason& stop = result_.unlimited.planning.outcome.stop;
-    const bool is_cut = reason == StopReason::kDeadline || reason == StopReason::kCancelled;
-    if (is_cut && stop == StopReason::kFinished) stop = reason;
+    if (stop == StopReason::kFinished) stop = reason;
   }
 
   // What every plan gives from its bytes on.
   solve::PiecewiseLinear upper_curve() {
-    std::stable_sort(upper_.begin(), upper_.end(), [](const auto& a, const auto& b) {
-      return a.x != b.x ? a.x < b.x : a.y < b.y;
+    std::stable_sort(plans_.begin(), plans_.end(), [](const auto& a, const auto& b) {
+      return a.bytes != b.bytes ? a.bytes < b.bytes : a.ms < b.ms;
     });
     solve::PiecewiseLinear curve;
-    for (const solve::Segment& point : upper_) {
-      if (curve.empty() || point.y < curve.back().y) curve.push_back(point);
+    for (FoundPlan& found : plans_) {
+      if (!curve.empty() && found.ms >= curve.back().y) continue;
+      curve.push_back({found.bytes, found.ms, 0});
+      result_.plans.push_back(std::move(found.plan));
     }
     return curve;
   }
@@ -150,19 +210,26 @@ class FrontierSearch {
   // What every bound gives up to its limit; the last one, which knows no limit, everywhere.
   solve::PiecewiseLinear lower_curve() {
     std::stable_sort(bounds_.begin(), bounds_.end(),
-                     [](const Found& a, const Found& b) { return a.limit > b.limit; });
+                     [](const auto& a, const auto& b) { return a.limit > b.limit; });
     std::vector<double> value;  // descending limits: bounds never fall
-    for (const Found& found : bounds_) {
+    for (const FoundBound& found : bounds_) {
       const double own = found.lower_bound.value_or(0) * (1 - kBoundSlack);
       value.push_back(value.empty() ? own : std::max(own, value.back()));
     }
     solve::PiecewiseLinear curve;
     Bytes from = least_;
+    std::optional<solve::PlacementBound>* prices = &nothing_fits_;  // of what lies left of `from`
     for (std::size_t i = bounds_.size(); i-- > 0;) {
       const bool is_last = i == 0;
       if (!is_last && bounds_[i].limit < from) continue;
-      if (curve.empty() || value[i] < curve.back().y) curve.push_back({from, value[i], 0});
+      if (curve.empty() || value[i] < curve.back().y) {
+        curve.push_back({from, value[i], 0});
+        result_.proofs.push_back(std::move(*prices));
+      }
       from = bounds_[i].limit + 1;
+      prices = &bounds_[i].prices;
+      const bool is_priced = *prices && (*prices)->value * (1 - kBoundSlack) >= value[i];
+      if (!is_priced) prices->reset();
     }
     return curve;
   }
@@ -175,10 +242,11 @@ class FrontierSearch {
   const RunContext& context_;
   Estimator estimator_;
   BalancedFrontier result_;
-  std::vector<PlacedProposal> starts_;
-  solve::PiecewiseLinear upper_;  // a point a plan, as found
-  std::vector<Found> bounds_;
-  Bytes least_ = 0;  // below it nothing fits
+  std::vector<FoundPlan> plans_;  // as found
+  std::vector<FoundBound> bounds_;
+  Bytes least_ = 0;                                    // below it nothing fits
+  std::optional<solve::PlacementBound> nothing_fits_;  // what proves that
+  std::size_t num_replayed_ = 0;                       // of options_.stops, used by now
 };
 
 }  // namespace

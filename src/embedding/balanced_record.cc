@@ -76,6 +76,7 @@ void record_balanced(const BalancedOptions& options, const BalancedResult& resul
   recorded["step_model"] = write_step_model(bridge.step_model);
   recorded["max_column_blocks"] = fmt::format("{}", options.max_column_blocks);
   if (result.keeps_hazards) recorded["keeps_hazards"] = "true";
+  if (bridge.strict_numerics) recorded["strict_numerics"] = "true";
   recorded["pools_ddr"] = bridge.pools_ddr ? "true" : "false";
   recorded["uses_reference"] = options.uses_reference ? "true" : "false";
 }
@@ -102,6 +103,7 @@ Result<BalancedOptions> read_balanced_record(const Record& recorded) {
   PLIMSOLL_RETURN_IF_ERROR(read_key(recorded, "max_column_blocks", options.max_column_blocks));
   read_flag(recorded, "keeps_reference_rating", options.keeps_reference_rating);
   read_flag(recorded, "keeps_hazards", bridge.keeps_hazards);
+  read_flag(recorded, "strict_numerics", bridge.strict_numerics);
   read_flag(recorded, "pools_ddr", bridge.pools_ddr);
   read_flag(recorded, "uses_reference", options.uses_reference);
   return options;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "embedding/explain_no_plan.h"
+#include "embedding/option_hazards.h"
 #include "embedding/plan_faults.h"
 #include "plimsoll/core/checked.h"
 #include "plimsoll/core/clock_share.h"
@@ -18,7 +19,8 @@
 namespace plimsoll::embedding {
 namespace {
 
-constexpr double kWorse = 1e-9;   // relative; figures nearer than that are equal
+constexpr double kWorse = 1e-9;       // relative; figures nearer than that are equal
+constexpr std::size_t kMaxNamed = 5;  // tables in a warning
 constexpr int kNarrowShare = 10;  // the default options take one in so many of the wide's effort
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
@@ -79,9 +81,17 @@ class BalancedSearch {
     if (!planning.reservation || planning.enumeration.options.tables.empty()) {
       return std::move(result_);
     }
-    if (auto error = find_overdrawn_rank(planning.reservation->topology)) {
-      refuse(*std::move(error));
+    if (const auto overdrawn = find_overdrawn_rank(planning.reservation->topology)) {
+      refuse(overdrawn->error(), overdrawn->tier, overdrawn->missing,
+             "reservations alone exceed the capacity of a rank");
       return std::move(result_);
+    }
+    if (options_.bridge.strict_numerics) {
+      if (auto error = find_numeric_refusal(planning.enumeration.options, problem_.model)) {
+        error->message += "; " + error->remedy;
+        refuse(*error, error->place, 0, "a table has no option");
+        return std::move(result_);
+      }
     }
     const bool is_wide = options_.max_column_blocks > 0 && given_ == nullptr;
     // Most is the wide space's, which starts from the best plan of the narrow one.
@@ -95,21 +105,24 @@ class BalancedSearch {
   }
 
  private:
-  // Whatever the plan, a rank is over its capacity before a table is placed.
-  void refuse(Error error) {
+  // Whatever the plan, a rank is over its capacity before a table is placed, or a table has no
+  // option.
+  void refuse(const Error& error, std::string binding, Bytes missing, std::string proof) {
     PlanningResult& planning = result_.planning;
     Outcome<ShardingPlan>& outcome = planning.outcome;
     outcome.status = SolveStatus::kInfeasible;
-    outcome.certificate = {kNaN, std::nullopt, "reservations alone exceed the capacity of a rank"};
+    outcome.certificate = {kNaN, std::nullopt, std::move(proof)};
     outcome.explanation = {};
-    outcome.explanation.binding = error.place;
+    outcome.explanation.binding = std::move(binding);
+    outcome.explanation.missing = missing;
     outcome.explanation.lines.push_back(error.message);
     std::erase_if(outcome.warnings, [](const Warning& warning) {
       return warning.code == "plan_exceeds_capacity";  // of the reference's plan
     });
-    planning.failure = std::move(error);
+    planning.failure = error;
     planning.rating = kNaN;
     result_.times = {kNaN, kNaN, kNaN};
+    result_.reference.reset();  // its plan does not fit either
     planning.provenance.stopped_at = write_stops(result_.stops);
     record_balanced(options_, result_, planning.provenance.options);
   }
@@ -294,6 +307,29 @@ class BalancedSearch {
                      why_not_taken(input(), rules, *reference_, *best_))});
   }
 
+  // The reference says nothing of them and trains them alike, so that they are no reason against a
+  // plan by themselves.
+  void warn_of_numerics() {
+    if (!best_) return;
+    const OptionSet& set = result_.planning.enumeration.options;
+    const std::vector<bool> is_numeric = find_numeric_options(set, problem_.model);
+    std::vector<std::string> fqns;
+    for (const std::int32_t index : best_->options) {
+      if (!is_numeric[static_cast<std::size_t>(index)]) continue;
+      const Option& option = set.options[static_cast<std::size_t>(index)];
+      fqns.push_back(set.tables[static_cast<std::size_t>(option.table)].fqn);
+    }
+    if (fqns.empty()) return;
+    const std::size_t named = std::min(fqns.size(), kMaxNamed);
+    result_.planning.outcome.warnings.push_back(
+        {"optimizer_state_per_block", fqns.front(),
+         fmt::format(
+             "{} table(s) cut by columns keep a state of row-wise Adagrad for each block and "
+             "train otherwise than the unsharded table: {}{}",
+             fqns.size(), fmt::join(fqns.begin(), fqns.begin() + std::ptrdiff_t(named), ", "),
+             fqns.size() > named ? ", ..." : "")});
+  }
+
   void warn_of_reference() {
     if (!best_ || !options_.keeps_reference_rating || !options_.uses_reference ||
         options_.bridge.objective != BalanceObjective::kTime) {
@@ -317,6 +353,7 @@ class BalancedSearch {
     PlanningResult& planning = result_.planning;
     Outcome<ShardingPlan>& outcome = planning.outcome;
     warn_of_reference();
+    warn_of_numerics();
     planning.provenance.stopped_at = write_stops(result_.stops);
     record_balanced(options_, result_, planning.provenance.options);
     if (!best_) {
@@ -401,8 +438,8 @@ Result<BoundedProblem> prepare_bounded_problem(const PlanningProblem& problem,
   PLIMSOLL_ASSIGN(bounded.reservation,
                   reserve(problem.cost_model, problem.reservation, problem.topology, problem.model,
                           problem.batch_size));
-  if (auto error = find_overdrawn_rank(bounded.reservation.topology)) {
-    return tl::unexpected<Error>(*std::move(error));
+  if (const auto overdrawn = find_overdrawn_rank(bounded.reservation.topology)) {
+    return tl::unexpected<Error>(overdrawn->error());
   }
   const Estimator estimator(problem.cost_model, problem.topology, problem.mode);
   EnumerationOptions enumeration = problem.enumeration;

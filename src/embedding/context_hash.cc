@@ -96,6 +96,13 @@ std::string model_text(const Model& model) {
     text.add("sharder.multipass_num_passes", module.sharder.multipass_num_passes);
     text.add("sharder.forward_comms", module.sharder.forward_comms);
     text.add("sharder.backward_comms", module.sharder.backward_comms);
+    if (module.sharder.codec_bytes) {
+      const CodecBytes& bytes = *module.sharder.codec_bytes;
+      text.add("codec.forward_all_to_all", bytes.forward_all_to_all);
+      text.add("codec.backward_all_to_all", bytes.backward_all_to_all);
+      text.add("codec.forward_reduce_scatter", bytes.forward_reduce_scatter);
+      text.add("codec.backward_reduce_scatter", bytes.backward_reduce_scatter);
+    }
     text.add("dense_parameter_bytes", module.dense_parameter_bytes);
     text.add("dense_buffer_bytes", module.dense_buffer_bytes);
     for (const Table& table : module.tables) {

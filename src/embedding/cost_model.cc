@@ -9,12 +9,25 @@
 namespace plimsoll::embedding {
 namespace {
 
-CostModel make_1_4() {
+CostModel make_1_2() {
   CostModel m;
-  m.name = "torchrec-1.4";
+  m.name = "torchrec-1.2";
+  m.twrw_crosses_at_inter_host_bw = true;
+  m.mtia_is_host = true;
   m.zero_cap_is_default = true;
-  m.poolings_on_option = true;
   m.heterogeneous_planner = true;
+  return m;
+}
+
+CostModel make_1_4() {
+  CostModel m = make_1_2();
+  m.name = "torchrec-1.4";
+  m.twrw_crosses_at_inter_host_bw = false;
+  m.mtia_is_host = false;
+  m.key_value_cache = true;
+  m.virtual_tables = true;
+  m.managed_collision_key_value = true;
+  m.poolings_on_option = true;
   return m;
 }
 
@@ -27,37 +40,50 @@ CostModel make_ref() {
   return m;
 }
 
-CostModel make_1_8() {
-  CostModel m;
-  m.name = "torchrec-1.8";
+CostModel make_1_5() {
+  CostModel m = make_1_4();
+  m.name = "torchrec-1.5";
   m.input_dist = true;
+  m.buckets = true;
+  m.feature_processed_row_types = true;
+  m.key_value_columns_on_distinct_ranks = true;
+  return m;
+}
+
+CostModel make_1_7() {
+  CostModel m = make_1_5();
+  m.name = "torchrec-1.7";
+  m.zero_cap_is_default = false;
+  m.heterogeneous_planner = false;
   m.pooled_output_cap = true;
   m.twrw_floor_groups = true;
   m.twrw_sequence_inter_uses_whole_batch = true;
   m.inference_everywhere = true;
   m.inference_prefetch = true;
   m.key_value_on_ssd = true;
-  m.negative_cost_is_error = true;
   m.unknown_kernel_is_value_error = true;
   m.ssd_tier = true;
   m.pods = true;
-  m.buckets = true;
-  m.fewer_buckets_than_ranks_is_error = true;
-  m.managed_collision_buckets = true;
-  m.poolings_on_option = true;
-  m.feature_processed_row_types = true;
   m.key_value_needs_ssd = true;
-  m.dram_ssd_virtual_table = true;
-  m.key_value_columns_on_distinct_ranks = true;
   m.checks_modules_and_kernels = true;
-  m.checks_dense_is_data_parallel = true;
   m.fixed_absolute_reservation = true;
   m.inference_and_fixed_report_ids = true;
   m.reservation_dry_run_note = true;
   m.report_ssd = true;
   m.report_sharder_by_module = true;
-  m.report_kernel_breakdown = true;
   m.report_kernel_constraints = true;
+  return m;
+}
+
+CostModel make_1_8() {
+  CostModel m = make_1_7();
+  m.name = "torchrec-1.8";
+  m.negative_cost_is_error = true;
+  m.fewer_buckets_than_ranks_is_error = true;
+  m.managed_collision_buckets = true;
+  m.dram_ssd_virtual_table = true;
+  m.checks_dense_is_data_parallel = true;
+  m.report_kernel_breakdown = true;
   return m;
 }
 
@@ -73,7 +99,8 @@ CostModel make_1_9() {
 }  // namespace
 
 std::span<const CostModel> cost_models() {
-  static const std::array models{make_1_4(), make_ref(), make_1_8(), make_1_9()};
+  static const std::array models{make_1_2(), make_1_4(), make_ref(), make_1_5(),
+                                 make_1_7(), make_1_8(), make_1_9()};
   return models;
 }
 

@@ -12,6 +12,7 @@
 
 #include "plimsoll/core/checked.h"
 #include "plimsoll/embedding/enumerator.h"
+#include "plimsoll/embedding/sharder.h"
 
 namespace plimsoll::embedding {
 namespace {
@@ -86,11 +87,12 @@ void cut_by_memory(const std::vector<Bytes>& caps, std::int64_t buckets, std::in
   runs.append(1, rows - taken);
 }
 
-std::vector<Bytes> custom_caps(const Topology& topology) {
+std::vector<Bytes> custom_caps(const CostModel& cost_model, const Topology& topology) {
   std::vector<Bytes> caps;
-  if (topology.compute_device == ComputeDevice::kCpu && topology.has_custom_ddr) {
+  const bool in_ddr = memory_device(cost_model, topology.compute_device) == ComputeDevice::kCpu;
+  if (in_ddr && topology.has_custom_ddr) {
     for (const Storage& device : topology.devices) caps.push_back(device.ddr);
-  } else if (topology.compute_device != ComputeDevice::kCpu && topology.has_custom_hbm) {
+  } else if (!in_ddr && topology.has_custom_hbm) {
     for (const Storage& device : topology.devices) caps.push_back(device.hbm);
   }
   return caps;
@@ -111,7 +113,7 @@ std::int64_t least_divisor(std::int64_t number, std::int64_t least) {
 Result<void> cut_row_wise(const CostModel& cost_model, const Topology& topology, std::int64_t rows,
                           std::optional<std::int64_t> num_buckets, RowRuns& runs) {
   const std::int64_t ranks = topology.world_size;
-  const std::vector<Bytes> caps = custom_caps(topology);
+  const std::vector<Bytes> caps = custom_caps(cost_model, topology);
   if (!num_buckets && caps.empty()) return cut_evenly(rows, ranks, runs);
   const std::int64_t buckets = num_buckets.value_or(rows);
   if (num_buckets) {
@@ -179,7 +181,14 @@ Result<Cut> cut_table(const CostModel& cost_model, const Topology& topology, Sha
   Cut cut;
   const std::int64_t width =
       is_column_cut(type) ? column_width(shape.columns, min_partition) : shape.columns;
-  cut.column_blocks = static_cast<std::int32_t>(shape.columns / width);
+  const auto column_blocks = checked_narrow<std::int32_t>(shape.columns / width);
+  if (!column_blocks) {
+    return fail(
+        ErrorCode::kOverflow, "",
+        fmt::format("{} column shards of one table are more than 2^31 - 1", shape.columns / width),
+        "raise min_partition, or leave the types out that cut columns");
+  }
+  cut.column_blocks = *column_blocks;
   RowRuns runs(width, cut.runs);
   switch (type) {
     case ShardingType::kDataParallel:

@@ -108,8 +108,9 @@ Result<EasyRecPlanner> make_easyrec_planner(const EasyRecSetup& setup,
     spec.ddr_caps.clear();
   }
   PLIMSOLL_RETURN_IF_ERROR(topology::apply_easyrec_overrides(environment, spec));
-  PLIMSOLL_ASSIGN(problem.topology, make_topology(spec, setup.cost_model.zero_cap_is_default,
-                                                  setup.cost_model.ssd_tier));
+  PLIMSOLL_ASSIGN(problem.topology,
+                  make_topology(spec, setup.cost_model.zero_cap_is_default,
+                                setup.cost_model.ssd_tier, !setup.cost_model.mtia_is_host));
   const bool has_cuda = spec.compute_device == ComputeDevice::kCuda;
 
   problem.model = setup.model;

@@ -139,6 +139,7 @@ class Explainer {
     find_rules();
     if (!question_.is_given) find_constraints();
     find_hazards();
+    find_numerics();
     if (!question_.is_given) find_widths();
     std::vector<std::string> lines;
     for (const NoPlanCause& cause : causes_) lines.push_back(cause.text);
@@ -255,6 +256,16 @@ class Explainer {
     settings.keeps_hazards = true;
     if (!is_open(question_.input, settings) || !finds_plan(question_.input, settings)) return;
     add(NoPlanCauseKind::kHazards, "no plan without hazards fits", "with hazards", true);
+  }
+
+  void find_numerics() {
+    if (!settings_.strict_numerics) return;
+    BridgeOptions settings = settings_;
+    settings.strict_numerics = false;
+    if (!is_open(question_.input, settings) || !finds_plan(question_.input, settings)) return;
+    add(NoPlanCauseKind::kNumerics,
+        "options that keep an optimizer state per block are ruled out (optimizer_state_per_block)",
+        "with them", true);
   }
 
   void find_widths() {

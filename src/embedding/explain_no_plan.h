@@ -2,7 +2,8 @@
 //
 // Asked, each by the same proof on the problem without it (make_bounded_bridge,
 // solve::prove_shortage): the placement rules, the tables' constraints (sharding types, compute
-// kernels, min_partition), the ban on hazards, the widths that are tried. A cause is what the proof
+// kernels, min_partition), the ban on hazards, that on optimizer states per block, the widths that
+// are tried. A cause is what the proof
 // does not go through without; of rules and constraints a set is named of which none can be left
 // out. Whether a plan is found then says a short search. Beside the causes: the fewest bytes that
 // would help as everything stands (solve/explain_infeasible.h).

@@ -103,6 +103,12 @@ std::string table_fqn(const std::string& module_path, const std::string& table_n
   return module_path + "." + table_name;
 }
 
+Optimizer find_trained_optimizer(const Model& model, const Module& module, const Table& table) {
+  if (table.optimizer) return *table.optimizer;
+  if (model.optimizer) return *model.optimizer;
+  return module.sharder.optimizer.value_or(Optimizer::kNone);
+}
+
 ParameterConstraints find_constraints(const Model& model, const ConstraintMap& fqn_constraints,
                                       const std::optional<ParameterConstraints>& global_constraints,
                                       const std::string& module_path, const Table& table) {

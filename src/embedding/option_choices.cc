@@ -92,6 +92,10 @@ std::vector<PieceRun> spread_over_host(const PieceRun& shard, std::int64_t num_s
   return runs;
 }
 
+bool is_whole_as_columns(const Option& option) {
+  return option.sharding_type == ShardingType::kColumnWise && option.column_blocks == 1;
+}
+
 bool is_whole(const UnitChoice& choice) {
   switch (choice.spread) {
     case Spread::kDevice:
@@ -146,6 +150,7 @@ std::vector<Candidate> OptionChoices::choices_of(const TableOptions& table, bool
     if (type == ShardingType::kTableColumnWise && !may_share && has_columns_like(table, option)) {
       continue;
     }
+    if (is_whole_as_columns(option) && has_whole_like(table, option)) continue;
     Candidate candidate{choice_of(table, option), {o}};
     if (type == ShardingType::kTableColumnWise) {
       add_columns(option, candidate, is_alone, candidates);
@@ -200,7 +205,8 @@ UnitChoice OptionChoices::choice_of(const TableOptions& table, const Option& opt
   }
   choice.causes = causes_of_option_[static_cast<std::size_t>(&option - options_.options.data())];
   if (settings_.objective == BalanceObjective::kTime) {
-    choice.causes.push_back(cause_of(table, option.sharding_type));
+    choice.causes.push_back(
+        cause_of(table, charged_type(option.sharding_type, option.column_blocks)));
   }
   return choice;
 }
@@ -215,6 +221,21 @@ bool OptionChoices::has_columns_like(const TableOptions& table, const Option& ho
         option.column_blocks == host_columns.column_blocks &&
         !options_.wants_distinct_ranks(option) &&
         is_no_heavier(loads_.runs_of(option), loads_.runs_of(host_columns))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// The same table, whole, as table_wise.
+bool OptionChoices::has_whole_like(const TableOptions& table, const Option& columns) const {
+  for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
+    const Option& option = options_.options[static_cast<std::size_t>(o)];
+    if (!is_left_out_[static_cast<std::size_t>(o)] &&
+        option.sharding_type == ShardingType::kTableWise &&
+        option.compute_kernel == columns.compute_kernel &&
+        option.cache_load_factor == columns.cache_load_factor &&
+        is_no_heavier(loads_.runs_of(option), loads_.runs_of(columns))) {
       return true;
     }
   }

@@ -42,6 +42,7 @@ class OptionChoices {
   void add_columns(const Option& option, const Candidate& whole, bool is_alone,
                    std::vector<Candidate>& candidates);
   bool has_columns_like(const TableOptions& table, const Option& host_columns) const;
+  bool has_whole_like(const TableOptions& table, const Option& columns) const;
   bool is_one_host() const;
   int cause_of(const TableOptions& table, ShardingType type);
 

@@ -41,6 +41,11 @@ Given find_given(const Model& model, const TableOptions& table) {
   return given;
 }
 
+bool is_fused_kernel(ComputeKernel kernel) {
+  return kernel == ComputeKernel::kFused || kernel == ComputeKernel::kFusedUvm ||
+         kernel == ComputeKernel::kFusedUvmCaching;
+}
+
 bool is_in_tower(const TableOptions& table, const Given& given) {
   return !table.dependency.empty() ||
          (given.module != nullptr && (given.module->kind == ModuleKind::kEmbeddingTower ||
@@ -80,8 +85,9 @@ using Names = std::vector<std::string_view>;
 
 class HazardFinder {
  public:
-  HazardFinder(const OptionSet& options, const topology::Topology& topology, const Model& model)
-      : options_(options), topology_(topology), model_(model) {}
+  HazardFinder(const OptionSet& options, const topology::Topology& topology, const Model& model,
+               std::vector<bool> is_barred = {})
+      : options_(options), topology_(topology), model_(model), is_barred_(std::move(is_barred)) {}
 
   OptionHazards find() {
     result_.num_hazards.assign(options_.options.size(), 0);
@@ -94,9 +100,12 @@ class HazardFinder {
     }
     result_.is_left_out.assign(options_.options.size(), false);
     result_.group_of_table.assign(options_.tables.size(), -1);
-    for (const std::vector<const TableOptions*>& tables : find_collections()) add_group(tables);
+    for (const Tables& tables : find_collections()) {
+      const std::vector<Way> ways = ways_of(tables);
+      if (ways.size() > 1) add_group(tables, ways);
+    }
     for (const TableOptions& table : options_.tables) {
-      if (group_of(table) < 0) add_group({&table});
+      if (group_of(table) < 0) add_group({&table}, {Way{}});
     }
     return std::move(result_);
   }
@@ -107,16 +116,10 @@ class HazardFinder {
       const Option& option = options_.options[static_cast<std::size_t>(o)];
       of_table[static_cast<std::size_t>(option.table)] = &option;
     }
-    std::vector<bool> is_mixed(options_.tables.size());  // cut by rows beside tables that are not
-    for (const std::vector<const TableOptions*>& tables : find_collections()) {
-      const auto is_cut = [&](const TableOptions* table) {
-        const Option* option = of_table[position_of(*table)];
-        return option == nullptr || is_row_wise_kind(option->sharding_type);
-      };
-      if (std::all_of(tables.begin(), tables.end(), is_cut)) continue;
-      for (const TableOptions* table : tables) {
-        is_mixed[position_of(*table)] = is_cut(table) && is_mean(*table);
-      }
+    std::vector<std::string_view> mixed(options_.tables.size());  // what beside others is wrong
+    for (const Tables& tables : find_collections()) {
+      find_mixed_rows(tables, of_table, mixed);
+      if (is_of_sequences(tables)) find_mixed_widths(tables, of_table, mixed);
     }
     std::vector<TableHazard> found;
     for (std::size_t t = 0; t < of_table.size(); ++t) {
@@ -125,7 +128,7 @@ class HazardFinder {
       for (const auto& name : hazards_of(table, find_given(model_, table), *of_table[t])) {
         found.push_back({static_cast<std::int32_t>(t), name});
       }
-      if (is_mixed[t]) found.push_back({static_cast<std::int32_t>(t), kMixedRows});
+      if (!mixed[t].empty()) found.push_back({static_cast<std::int32_t>(t), mixed[t]});
     }
     return found;
   }
@@ -133,12 +136,14 @@ class HazardFinder {
  private:
   static constexpr std::string_view kRefused = "runtime_cannot_hold";
   static constexpr std::string_view kMixedRows = "mean_pooling_mixed_rows";
+  static constexpr std::string_view kMixedWidths = "mixed_column_widths";
   static constexpr std::int64_t kNever = std::numeric_limits<std::int32_t>::max();
 
   template <class Visit>
   void for_each_option(const TableOptions& table, const Visit& visit) const {
     for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
-      visit(options_.options[static_cast<std::size_t>(o)]);
+      const auto index = static_cast<std::size_t>(o);
+      if (is_barred_.empty() || !is_barred_[index]) visit(options_.options[index]);
     }
   }
 
@@ -167,22 +172,35 @@ class HazardFinder {
     if (given.is_mean_pooled && option.sharding_type == ShardingType::kGridShard) {
       names.push_back("mean_pooling_grid");
     }
-    add_refusals(table, given, option, names);
+    add_refusals(table, given, option, shards, names);
     add_cut_hazards(table, given, option, shards, names);
     return names;
   }
 
   void add_refusals(const TableOptions& table, const Given& given, const Option& option,
-                    Names& names) const {
+                    const ShardRuns& shards, Names& names) const {
     const bool on_cpu = topology_.compute_device == topology::ComputeDevice::kCpu;
     const ComputeKernel kernel = option.compute_kernel;
-    const Optimizer optimizer =
-        given.table->optimizer.value_or(model_.optimizer.value_or(Optimizer::kNone));
-    const bool is_fused = kernel == ComputeKernel::kFused || kernel == ComputeKernel::kFusedUvm ||
-                          kernel == ComputeKernel::kFusedUvmCaching;
+    const Optimizer optimizer = find_trained_optimizer(model_, *given.module, *given.table);
+    const bool is_fused = is_fused_kernel(kernel);
+    const bool is_trained = is_fused || kernel == ComputeKernel::kDense;
+    const DataType data_type = given.table->data_type;
     if (on_cpu && kernel == ComputeKernel::kDense && !table.is_pooled) names.push_back(kRefused);
+    if (on_cpu && is_trained && data_type != DataType::kFp32 && data_type != DataType::kFp16) {
+      names.push_back(kRefused);
+    }
     if (on_cpu && is_fused && optimizer == Optimizer::kAdam) names.push_back(kRefused);
+    if (on_cpu && is_fused && optimizer == Optimizer::kRowWiseAdagrad &&
+        has_too_many_rows(shards)) {
+      names.push_back(kRefused);
+    }
     if (is_key_value(kernel) && (on_cpu || optimizer == Optimizer::kSgd)) names.push_back(kRefused);
+  }
+
+  static bool has_too_many_rows(const ShardRuns& shards) {
+    return std::any_of(shards.runs.begin(), shards.runs.end(), [](const ShardRun& run) {
+      return run.rows > std::numeric_limits<std::int32_t>::max();
+    });
   }
 
   void add_cut_hazards(const TableOptions& table, const Given& given, const Option& option,
@@ -220,89 +238,199 @@ class HazardFinder {
     }
   }
 
-  // Of several tables, some of them mean-pooled; every tower wraps a collection of its own.
-  std::vector<std::vector<const TableOptions*>> find_collections() const {
-    std::map<std::pair<std::int32_t, int>, std::vector<const TableOptions*>> collections;
+  using Tables = std::vector<const TableOptions*>;
+
+  // Of several tables; every tower wraps a collection of its own.
+  std::vector<Tables> find_collections() const {
+    std::map<std::pair<std::int32_t, int>, Tables> collections;
     for (const TableOptions& table : options_.tables) {
       const Given given = find_given(model_, table);
       if (given.module != nullptr) {
         collections[{table.module, given.table->tower.value_or(0)}].push_back(&table);
       }
     }
-    std::vector<std::vector<const TableOptions*>> found;
+    std::vector<Tables> found;
     for (auto& [collection, tables] : collections) {
-      if (tables.size() > 1 && std::any_of(tables.begin(), tables.end(),
-                                           [this](const auto* table) { return is_mean(*table); })) {
-        found.push_back(std::move(tables));
-      }
+      if (tables.size() > 1) found.push_back(std::move(tables));
     }
     return found;
   }
 
-  // Hazards of an option by itself, and what a way of its collection makes of them.
-  struct Costs {
-    std::int64_t by_rows = 0;  // the collection is cut by rows as a whole
-    std::int64_t mixed = 0;    // it is not; a table by itself has this way only
-  };
-  Costs costs_of(const Option& option, bool is_alone, bool is_mean) const {
-    const std::int64_t own = result_.num_hazards[index_of(option)];
-    const bool is_row = is_row_wise_kind(option.sharding_type);
-    return {is_row && !is_alone ? own : kNever, is_row && is_mean && !is_alone ? own + 1 : own};
+  bool is_of_sequences(const Tables& tables) const {
+    const TableOptions& first = *tables.front();
+    return !first.is_pooled && !is_in_tower(first, find_given(model_, first));
   }
 
-  void add_group(const std::vector<const TableOptions*>& tables) {
-    const bool is_alone = tables.size() == 1;
-    const auto costs_in = [&](const TableOptions& table, const Option& option) {
-      return costs_of(option, is_alone, is_mean(table));
+  std::int64_t width_of(const Option& option) const {
+    const ShardRuns shards = options_.shards(option);
+    return shards.runs.empty() ? 0 : shards.runs.front().columns;
+  }
+
+  using OfTable = std::vector<const Option*>;  // [tables] taken options, or null
+
+  // Mean-pooled tables cut by rows beside tables that are not.
+  void find_mixed_rows(const Tables& tables, const OfTable& taken,
+                       std::vector<std::string_view>& mixed) const {
+    const auto is_cut = [&](const TableOptions* table) {
+      const Option* option = taken[position_of(*table)];
+      return option == nullptr || is_row_wise_kind(option->sharding_type);
     };
-    const auto group = static_cast<std::int32_t>(result_.least_of_group.size());
-    std::vector<Costs> least(tables.size());
-    Costs all;
-    for (std::size_t i = 0; i < tables.size(); ++i) {
-      group_of(*tables[i]) = group;
-      if (tables[i]->num_options > 0) least[i] = {kNever, kNever};
-      for_each_option(*tables[i], [&](const Option& option) {
-        const Costs costs = costs_in(*tables[i], option);
-        least[i].by_rows = std::min(least[i].by_rows, costs.by_rows);
-        least[i].mixed = std::min(least[i].mixed, costs.mixed);
-      });
-      all.by_rows += least[i].by_rows;
-      all.mixed += least[i].mixed;
+    if (std::all_of(tables.begin(), tables.end(), is_cut)) return;
+    for (const TableOptions* table : tables) {
+      if (is_cut(table) && is_mean(*table)) mixed[position_of(*table)] = kMixedRows;
     }
-    RowChoice choice{{}, {}, group};
-    for (std::size_t i = 0; i < tables.size(); ++i) {
-      int num_kept = 0;
-      std::map<std::string_view, int> named;  // by options that are kept
-      for_each_option(*tables[i], [&](const Option& option) {
-        const Costs costs = costs_in(*tables[i], option);
-        const bool in_rows = all.by_rows <= all.mixed && costs.by_rows == least[i].by_rows;
-        const bool in_mixed = all.mixed <= all.by_rows && costs.mixed == least[i].mixed;
-        const auto o = static_cast<std::int32_t>(index_of(option));
-        if (in_rows && !in_mixed) choice.rows.push_back(o);
-        if (in_mixed && !in_rows) choice.others.push_back(o);
-        if (!in_rows && !in_mixed) {
-          result_.is_left_out[index_of(option)] = true;
-          return;
-        }
-        ++num_kept;
-        Names names = hazards_of(*tables[i], find_given(model_, *tables[i]), option);
-        if (in_mixed && costs.mixed > costs.by_rows) names.push_back(kMixedRows);
-        for (const std::string_view name : std::set(names.begin(), names.end())) ++named[name];
+  }
+
+  // Column_wise tables of another width than most of them, or than the first of as many.
+  void find_mixed_widths(const Tables& tables, const OfTable& taken,
+                         std::vector<std::string_view>& mixed) const {
+    std::vector<std::pair<std::int64_t, int>> counts;  // by width, in order of the tables
+    const auto width_at = [&](const TableOptions* table) {
+      const Option* option = taken[position_of(*table)];
+      const bool is_cut = option != nullptr && option->sharding_type == ShardingType::kColumnWise;
+      return is_cut ? width_of(*option) : 0;
+    };
+    for (const TableOptions* table : tables) {
+      const std::int64_t width = width_at(table);
+      if (width == 0) continue;
+      const auto same = std::find_if(counts.begin(), counts.end(),
+                                     [width](const auto& count) { return count.first == width; });
+      if (same == counts.end())
+        counts.emplace_back(width, 1);
+      else
+        ++same->second;
+    }
+    if (counts.size() < 2) return;
+    const auto most =
+        std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
+          return a.second < b.second;  // the first of several
+        });
+    for (const TableOptions* table : tables) {
+      const std::int64_t width = width_at(table);
+      if (width != 0 && width != most->first) mixed[position_of(*table)] = kMixedWidths;
+    }
+  }
+
+  // A way of a collection to few hazards.
+  struct Way {
+    enum class Kind { kAlone, kMixedRows, kByRows, kWidth } kind = Kind::kAlone;
+    std::int64_t width = 0;  // of kWidth
+  };
+
+  // One where tables do not depend on each other.
+  std::vector<Way> ways_of(const Tables& tables) const {
+    if (std::any_of(tables.begin(), tables.end(),
+                    [this](const auto* table) { return is_mean(*table); })) {
+      return {{Way::Kind::kMixedRows, 0}, {Way::Kind::kByRows, 0}};
+    }
+    if (!is_of_sequences(tables)) return {Way{}};
+    std::vector<std::pair<std::int64_t, int>> counts;  // tables by width
+    for (const TableOptions* table : tables) {
+      std::set<std::int64_t> widths;
+      for_each_option(*table, [&](const Option& option) {
+        if (option.sharding_type == ShardingType::kColumnWise) widths.insert(width_of(option));
       });
+      for (const std::int64_t width : widths) {
+        const auto same = std::find_if(counts.begin(), counts.end(),
+                                       [width](const auto& count) { return count.first == width; });
+        if (same == counts.end())
+          counts.emplace_back(width, 1);
+        else
+          ++same->second;
+      }
+    }
+    if (counts.size() < 2) return {Way{}};
+    // First the width of most tables, of equal ones the wider.
+    std::sort(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
+      return a.second != b.second ? a.second > b.second : a.first > b.first;
+    });
+    std::vector<Way> ways;
+    for (const auto& [width, count] : counts) ways.push_back({Way::Kind::kWidth, width});
+    return ways;
+  }
+
+  // What a way of its collection makes of an option, beside its own hazards.
+  std::string_view hazard_in(const Way& way, const TableOptions& table,
+                             const Option& option) const {
+    const bool is_row = is_row_wise_kind(option.sharding_type);
+    if (way.kind == Way::Kind::kMixedRows && is_row && is_mean(table)) return kMixedRows;
+    const bool is_column = option.sharding_type == ShardingType::kColumnWise;
+    if (way.kind == Way::Kind::kWidth && is_column && width_of(option) != way.width) {
+      return kMixedWidths;
+    }
+    return {};
+  }
+
+  std::int64_t cost_in(const Way& way, const TableOptions& table, const Option& option) const {
+    if (way.kind == Way::Kind::kByRows && !is_row_wise_kind(option.sharding_type)) return kNever;
+    return result_.num_hazards[index_of(option)] + (hazard_in(way, table, option).empty() ? 0 : 1);
+  }
+
+  void add_group(const Tables& tables, const std::vector<Way>& ways) {
+    const auto group = static_cast<std::int32_t>(result_.least_of_group.size());
+    std::vector<std::vector<std::int64_t>> least(ways.size());  // [ways][tables]
+    std::vector<std::int64_t> totals(ways.size());
+    for (std::size_t w = 0; w < ways.size(); ++w) {
+      for (const TableOptions* table : tables) {
+        group_of(*table) = group;
+        std::int64_t& of_table = least[w].emplace_back(-1);
+        for_each_option(*table, [&](const Option& option) {
+          const std::int64_t cost = cost_in(ways[w], *table, option);
+          if (of_table < 0 || cost < of_table) of_table = cost;
+        });
+        totals[w] += std::max<std::int64_t>(of_table, 0);
+      }
+    }
+    const std::int64_t fewest = *std::min_element(totals.begin(), totals.end());
+    result_.least_of_group.push_back(fewest);
+    std::vector<std::size_t> kept;  // ways of the fewest hazards
+    for (std::size_t w = 0; w < ways.size(); ++w) {
+      if (totals[w] == fewest) kept.push_back(w);
+    }
+    WayChoice choice{std::vector<std::vector<std::int32_t>>(kept.size()), group};
+    for (std::size_t i = 0; i < tables.size(); ++i) {
+      // [kept] does the way take the option?
+      const auto takes = [&, i](const Option& option) {
+        std::vector<bool> taking(kept.size());
+        for (std::size_t k = 0; k < kept.size(); ++k) {
+          taking[k] = cost_in(ways[kept[k]], *tables[i], option) == least[kept[k]][i];
+        }
+        return taking;
+      };
+      std::map<std::string_view, int> named;  // by options and ways that are kept
+      int num_kept = 0;                       // pairs of an option and a way
+      for_each_option(*tables[i], [&](const Option& option) {
+        const std::vector<bool> taking = takes(option);
+        const std::size_t o = index_of(option);
+        result_.is_left_out[o] = std::find(taking.begin(), taking.end(), true) == taking.end();
+        if (result_.is_left_out[o]) return;
+        const Names own = hazards_of(*tables[i], find_given(model_, *tables[i]), option);
+        for (std::size_t k = 0; k < kept.size(); ++k) {
+          if (!taking[k]) {
+            choice.left_out[k].push_back(static_cast<std::int32_t>(o));
+            continue;
+          }
+          ++num_kept;
+          std::set<std::string_view> names(own.begin(), own.end());
+          names.insert(hazard_in(ways[kept[k]], *tables[i], option));
+          for (const std::string_view name : names) ++named[name];
+        }
+      });
+      named.erase(std::string_view());
       for (const auto& [name, count] : named) {
         const TableHazard hazard{static_cast<std::int32_t>(position_of(*tables[i])), name};
         result_.unavoidable.push_back({hazard, count == num_kept});
       }
     }
-    result_.least_of_group.push_back(std::min(all.by_rows, all.mixed));
-    if (all.by_rows == all.mixed && !choice.rows.empty() && !choice.others.empty()) {
-      result_.row_choices.push_back(std::move(choice));
-    }
+    const bool is_open = std::any_of(choice.left_out.begin(), choice.left_out.end(),
+                                     [](const auto& options) { return !options.empty(); });
+    if (is_open) result_.way_choices.push_back(std::move(choice));
   }
 
   const OptionSet& options_;
   const topology::Topology& topology_;
   const Model& model_;
+  const std::vector<bool> is_barred_;  // [options], or empty
   OptionHazards result_;
 };
 
@@ -312,15 +440,59 @@ std::int64_t OptionHazards::least() const {
   return std::accumulate(least_of_group.begin(), least_of_group.end(), std::int64_t{0});
 }
 
+std::size_t WayChoice::way_of(std::span<const std::int32_t> taken) const {
+  std::vector<std::int64_t> excluded;
+  for (const std::vector<std::int32_t>& options : left_out) {
+    excluded.push_back(std::count_if(taken.begin(), taken.end(), [&options](std::int32_t o) {
+      return std::binary_search(options.begin(), options.end(), o);
+    }));
+  }
+  return static_cast<std::size_t>(std::min_element(excluded.begin(), excluded.end()) -
+                                  excluded.begin());
+}
+
 OptionHazards find_option_hazards(const OptionSet& options, const topology::Topology& topology,
-                                  const Model& model) {
-  return HazardFinder(options, topology, model).find();
+                                  const Model& model, const std::vector<bool>& is_barred) {
+  return HazardFinder(options, topology, model, is_barred).find();
 }
 
 std::vector<TableHazard> find_plan_hazards(const OptionSet& options,
                                            const topology::Topology& topology, const Model& model,
                                            std::span<const std::int32_t> taken) {
   return HazardFinder(options, topology, model).find(taken);
+}
+
+std::vector<bool> find_numeric_options(const OptionSet& options, const Model& model) {
+  std::vector<bool> is_row_wise_state;  // [tables]
+  for (const TableOptions& table : options.tables) {
+    const Given given = find_given(model, table);
+    is_row_wise_state.push_back(given.module != nullptr && !is_quantised(given.module->kind) &&
+                                find_trained_optimizer(model, *given.module, *given.table) ==
+                                    Optimizer::kRowWiseAdagrad);
+  }
+  std::vector<bool> is_numeric;
+  for (const Option& option : options.options) {
+    is_numeric.push_back(is_row_wise_state[static_cast<std::size_t>(option.table)] &&
+                         option.compute_kernel != ComputeKernel::kDense &&
+                         option.column_blocks > 1);
+  }
+  return is_numeric;
+}
+
+std::optional<Error> find_numeric_refusal(const OptionSet& options, const Model& model) {
+  const std::vector<bool> is_numeric = find_numeric_options(options, model);
+  for (const TableOptions& table : options.tables) {
+    const auto first = is_numeric.begin() + table.first_option;
+    const auto last = first + table.num_options;
+    if (first == last || std::find(first, last, false) != last) continue;
+    return Error{
+        ErrorCode::kPlanner, "table " + table.fqn,
+        "optimizer_state_per_block: every option of the table cuts its columns, and row-wise "
+        "Adagrad keeps a state for each block",
+        "allow the table another sharding type, or plan without strict_numerics",
+        "strict_constraints"};
+  }
+  return std::nullopt;
 }
 
 }  // namespace plimsoll::embedding

@@ -2,31 +2,41 @@
 // the checker calls hazards, seen from the search's side. Source: specification of the Python
 // drop-in, section 10; the judge of them is check/sharding_check.h.
 //
-// Fewest hazards. Hazards are those that the checker counts. But for mean_pooling_mixed_rows they
-// are of one option each, so that their least number adds up table by table. A collection with
-// mean-pooled tables has two ways: all its tables cut by rows, where nothing is added, or not all,
-// where every mean-pooled table cut by rows is one hazard more. The way of fewer hazards is taken;
-// of equal ones both are, and a plan takes one of them (RowChoice). So the plans that avoid what
-// `is_left_out` and `row_choices` exclude are exactly those of the fewest hazards, memory aside.
+// Fewest hazards. Hazards are those that the checker counts. But for mean_pooling_mixed_rows and
+// mixed_column_widths they are of one option each, so that their least number adds up table by
+// table. Two kinds of collection have several ways. One with mean-pooled tables: not all its tables
+// are cut by rows, and every mean-pooled table that is, is one hazard more; or all are, and nothing
+// is added. One of sequences: a width of column_wise shards, and every column_wise table of another
+// width is one hazard more. In each way the least number adds up table by table. The ways of the
+// fewest hazards are kept, and a plan takes one of them (WayChoice). So the plans that avoid what
+// `is_left_out` and `way_choices` exclude are exactly those of the fewest hazards, memory aside.
+//
+// optimizer_state_per_block is not counted: the reference trains so, too. Where
+// `strict_numerics` is asked for, options that have it are no options (`find_numeric_options`).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "plimsoll/core/result.h"
 #include "plimsoll/embedding/model.h"
 #include "plimsoll/embedding/option_set.h"
 #include "plimsoll/topology/topology.h"
 
 namespace plimsoll::embedding {
 
-// A collection with mean-pooled tables: cut by rows as a whole, or not. A plan takes none of
-// `rows`, or none of `others`.
-struct RowChoice {
-  std::vector<std::int32_t> rows;    // ascending; options that only the cut as a whole takes
-  std::vector<std::int32_t> others;  // ascending; options that only the other way takes
+// A collection with several ways to the fewest hazards. A plan takes one of them.
+struct WayChoice {
+  // [ways] ascending; options that the way excludes and another takes.
+  std::vector<std::vector<std::int32_t>> left_out;
   std::int32_t group = 0;
+
+  // The way of a plan that takes these options: of the ways that exclude the fewest of them, the
+  // first.
+  std::size_t way_of(std::span<const std::int32_t> taken) const;
 };
 
 struct TableHazard {
@@ -44,24 +54,31 @@ struct UnavoidableHazard {
 struct OptionHazards {
   std::vector<int> num_hazards;        // [options] of each by itself
   std::vector<bool> is_left_out;       // [options] in no plan of the fewest hazards
-  std::vector<RowChoice> row_choices;  // of collections that may be either
+  std::vector<WayChoice> way_choices;  // of collections that have several ways
   std::vector<UnavoidableHazard> unavoidable;
-  // Tables whose hazards depend on each other are of one group: those of a collection with
-  // mean-pooled tables; every other table is one by itself.
+  // Tables whose hazards depend on each other are of one group: those of a collection that may have
+  // several ways; every other table is one by itself.
   std::vector<std::int32_t> group_of_table;  // [tables]
   std::vector<std::int64_t> least_of_group;  // [groups] hazards
 
   std::int64_t least() const;  // hazards of every plan that avoids what is excluded
 };
 
-// Where `model` lacks a table (options of a dump), only what shapes show is seen. O(options +
-// runs).
+// Where `model` lacks a table (options of a dump), only what shapes show is seen. Options that
+// `is_barred` names are none. O(options * widths + runs).
 OptionHazards find_option_hazards(const OptionSet& options, const topology::Topology& topology,
-                                  const Model& model);
+                                  const Model& model, const std::vector<bool>& is_barred = {});
 
 // The hazards of a plan that takes these options, table by table, as many as the checker counts.
 std::vector<TableHazard> find_plan_hazards(const OptionSet& options,
                                            const topology::Topology& topology, const Model& model,
                                            std::span<const std::int32_t> taken);
+
+// [options] Would the runtime keep an optimizer state for each block of columns, where the
+// unsharded table has one (optimizer_state_per_block)?
+std::vector<bool> find_numeric_options(const OptionSet& options, const Model& model);
+
+// Error kPlanner that names the first table all of whose options are of that kind, if there is one.
+std::optional<Error> find_numeric_refusal(const OptionSet& options, const Model& model);
 
 }  // namespace plimsoll::embedding

@@ -30,6 +30,7 @@ constexpr std::chrono::milliseconds kLateness(100);
 constexpr int kStartShare = 10;             // one in so many of the effort
 constexpr double kStartClockShare = .25;    // of the clock
 constexpr std::size_t kMaxReductions = 32;  // searches for plans of fewer hazards
+constexpr int kMaxWays = 8;                 // of a collection that are searched
 
 constexpr const char* kTiers[] = {"hbm", "ddr", "ssd"};
 
@@ -63,7 +64,10 @@ class OptionSearch {
         search_(search),
         context_(context),
         starts_(starts),
-        hazards_(find_option_hazards(*input.options, *input.room, model())) {}
+        hazards_(find_option_hazards(*input.options, *input.room, model(),
+                                     options.bridge.strict_numerics
+                                         ? find_numeric_options(*input.options, model())
+                                         : std::vector<bool>())) {}
 
   Result<OptionSearchResult> run() {
     PLIMSOLL_RETURN_IF_ERROR(search_all());
@@ -107,7 +111,8 @@ class OptionSearch {
     return search_once(settings, search_, context_);
   }
 
-  // Collections that may be cut by rows as a whole are not, and then, in turn, are.
+  // Collections take the first of their ways to few hazards, and then, in turn, each of the others,
+  // which share as much effort as the first had.
   Result<void> search_once(BridgeOptions settings, const SearchOptions& search,
                            const RunContext& clock) {
     if (is_out_of_time()) {
@@ -116,26 +121,42 @@ class OptionSearch {
     }
     result_.outcome = empty_outcome();
     PLIMSOLL_RETURN_IF_ERROR(search_bridge(settings, search, clock));
-    settings.cut_by_rows.resize(static_cast<std::size_t>(bridge_.num_row_choices));
-    for (std::size_t i = 0; i < settings.cut_by_rows.size(); ++i) {
-      if (is_out_of_time()) {
-        note_unbegun();
-        break;
+    const std::vector<int> num_ways = bridge_.num_ways;
+    settings.ways.assign(num_ways.size(), 0);
+    for (std::size_t i = 0; i < num_ways.size(); ++i) {
+      const int last = std::min(num_ways[i], kMaxWays) - 1;
+      SearchOptions share = search;
+      if (last > 1) {
+        const std::int64_t all = search.effort < 0 ? solve::kDefaultBalanceEffort : search.effort;
+        share.effort = all / last;
       }
-      BridgeOptions other = settings;
-      other.cut_by_rows[i] = true;
-      const Outcome<PlacedProposal> best = result_.outcome;
-      PLIMSOLL_RETURN_IF_ERROR(search_bridge(other, search, clock));
-      const Outcome<PlacedProposal>& found = result_.outcome;
-      if (!best.plan || (found.plan && found.certificate.objective < best.certificate.objective)) {
-        settings = std::move(other);
-        continue;
+      for (int way = 1; way <= last; ++way) {
+        if (is_out_of_time()) {
+          note_unbegun();
+          return {};
+        }
+        BridgeOptions other = settings;
+        other.ways[i] = way;
+        PLIMSOLL_ASSIGN(const bool is_better, search_way(other, share, clock));
+        if (is_better) settings = std::move(other);
       }
-      std::vector<Warning> warnings = std::move(result_.outcome.warnings);
-      result_.outcome = best;
-      result_.outcome.warnings = std::move(warnings);
     }
     return {};
+  }
+
+  // Keeps what it finds where that is better.
+  Result<bool> search_way(const BridgeOptions& settings, const SearchOptions& search,
+                          const RunContext& clock) {
+    const Outcome<PlacedProposal> best = result_.outcome;
+    PLIMSOLL_RETURN_IF_ERROR(search_bridge(settings, search, clock));
+    const Outcome<PlacedProposal>& found = result_.outcome;
+    if (!best.plan || (found.plan && found.certificate.objective < best.certificate.objective)) {
+      return true;
+    }
+    std::vector<Warning> warnings = std::move(result_.outcome.warnings);
+    result_.outcome = best;
+    result_.outcome.warnings = std::move(warnings);
+    return false;
   }
 
   // What is left when a search begins anew.
@@ -159,7 +180,12 @@ class OptionSearch {
   Result<void> search_bridge(const BridgeOptions& settings, const SearchOptions& search,
                              const RunContext& clock) {
     is_bridged_ = true;
-    PLIMSOLL_ASSIGN(bridge_, make_placement_bridge(input_, settings));
+    Result<PlacementBridge> bridge = make_placement_bridge(input_, settings);
+    if (!bridge && may_have_plans(settings, bridge.error())) {
+      see_no_plan();
+      return {};
+    }
+    PLIMSOLL_ASSIGN(bridge_, std::move(bridge));
     for (const Warning& warning : bridge_.warnings) warn(warning);
     if (is_hopeless()) return {};
     solve::BalanceOptions balance;
@@ -199,6 +225,26 @@ class OptionSearch {
     return {};
   }
 
+  // Rules leave no plan among those that the search sees. Are there others, with hazards, or where
+  // tables of one unit stand otherwise?
+  bool may_have_plans(BridgeOptions settings, const Error& error) const {
+    if (error.code != ErrorCode::kConflict) return false;
+    if (!settings.keeps_hazards || !settings.left_out.empty()) {
+      settings.keeps_hazards = true;
+      settings.left_out.clear();
+    }
+    return make_bounded_bridge(input_, settings).has_value();
+  }
+
+  void see_no_plan() {
+    bridge_ = {};
+    bridge_.is_tighter = true;
+    bridge_.leaves_hazards_out = !settings_.keeps_hazards;
+    bound_ = {};
+    result_.outcome = empty_outcome();
+    result_.outcome.status = SolveStatus::kLimit;
+  }
+
   // No time is left to begin with: the best start, and nothing proved.
   void take_start(const BridgeOptions& settings) {
     note_unbegun();
@@ -219,8 +265,10 @@ class OptionSearch {
   // A plan a little late is better than none: what constructions for the rating, the simplest
   // objective, find at once.
   Result<void> construct_late() {
-    PLIMSOLL_ASSIGN(const PlacementBridge bridge,
-                    make_placement_bridge(input_, least(BalanceObjective::kRating)));
+    const BridgeOptions settings = least(BalanceObjective::kRating);
+    Result<PlacementBridge> made = make_placement_bridge(input_, settings);
+    if (!made && may_have_plans(settings, made.error())) return {};
+    PLIMSOLL_ASSIGN(const PlacementBridge bridge, std::move(made));
     solve::BalanceOptions balance;
     balance.uses_patterns = balance.uses_dives = false;
     balance.uses_annealing = balance.uses_exchanges = false;
@@ -425,11 +473,13 @@ class OptionSearch {
     if (result_.outcome.status == SolveStatus::kInfeasible && !bridge_.is_tighter) return true;
     BridgeOptions settings = settings_;
     settings.rating_cap.reset();
-    PLIMSOLL_ASSIGN(const PlacementBridge bridge, make_bounded_bridge(input_, settings));
-    if (bridge.is_tighter) return false;
+    const Result<PlacementBridge> bridge = make_bounded_bridge(input_, settings);
+    if (!bridge && bridge.error().code == ErrorCode::kConflict) return true;  // rules leave none
+    if (!bridge) return tl::unexpected<Error>(bridge.error());
+    if (bridge->is_tighter) return false;
     solve::BoundOptions cheap;
     cheap.use_windows = cheap.use_patterns = false;
-    return solve::bound_placement(bridge.problem, cheap, RunContext{}).is_infeasible();
+    return solve::bound_placement(bridge->problem, cheap, RunContext{}).is_infeasible();
   }
 
   std::vector<std::int64_t> hazards_by_group(const PlacedProposal& plan) const {
@@ -442,8 +492,8 @@ class OptionSearch {
   }
 
   // Holds to their fewest hazards the groups where the plan has no more, and one other, unless that
-  // is -1; the rest to no option of more hazards than the plan has there. A collection that may be
-  // cut by rows as a whole is, or not, as in the plan.
+  // is -1; the rest to no option of more hazards than the plan has there. A collection of several
+  // ways goes the plan's.
   std::vector<bool> leave_out(const PlacedProposal& plan, std::int32_t other) const {
     const std::vector<std::int64_t> counts = hazards_by_group(plan);
     const auto is_held = [&](std::int32_t group) {
@@ -458,13 +508,9 @@ class OptionSearch {
                         ? hazards_.is_left_out[o]
                         : hazards_.num_hazards[o] > counts[static_cast<std::size_t>(group)];
     }
-    for (const RowChoice& choice : hazards_.row_choices) {
+    for (const WayChoice& choice : hazards_.way_choices) {
       if (!is_held(choice.group)) continue;
-      const bool by_rows =
-          std::any_of(plan.options.begin(), plan.options.end(), [&choice](std::int32_t o) {
-            return std::binary_search(choice.rows.begin(), choice.rows.end(), o);
-          });
-      for (const std::int32_t o : by_rows ? choice.others : choice.rows) {
+      for (const std::int32_t o : choice.left_out[choice.way_of(plan.options)]) {
         left_out[static_cast<std::size_t>(o)] = true;
       }
     }
@@ -567,7 +613,10 @@ class OptionSearch {
     outcome.explanation = {};
     if (outcome.status == SolveStatus::kInfeasible) outcome.status = SolveStatus::kLimit;
     if (!options_.certifies) return {};
-    PLIMSOLL_ASSIGN(bridge_, make_bounded_bridge(input_, settings_));
+    Result<PlacementBridge> bridge = make_bounded_bridge(input_, settings_);
+    if (!bridge && bridge.error().code == ErrorCode::kConflict)
+      return {};  // of fewest hazards none
+    PLIMSOLL_ASSIGN(bridge_, std::move(bridge));
     if (bridge_.is_tighter) return {};
     solve::BoundOptions options;
     options.tolerance = search_.tolerance;

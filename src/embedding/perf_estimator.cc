@@ -17,6 +17,7 @@
 #include "embedding/dynamic_embedding.h"
 #include "embedding/loads.h"
 #include "plimsoll/embedding/estimator.h"
+#include "plimsoll/embedding/sharder.h"
 
 namespace plimsoll::embedding {
 namespace {
@@ -145,7 +146,9 @@ Perf table_row_wise_perf(const Shared& s) {
       s.table.is_pooled || !s.cost_model.twrw_sequence_inter_uses_whole_batch ? outputs
                                                                               : s.loads.ids;
   const auto cross = [&](double element_size) {
-    const double bw = s.bandwidth(1, static_cast<int>(num_groups), Collective::kAllToAll);
+    const double bw = s.cost_model.twrw_crosses_at_inter_host_bw
+                          ? s.topology.comms.inter_host_bw
+                          : s.bandwidth(1, static_cast<int>(num_groups), Collective::kAllToAll);
     return crossing_outputs * num_groups * s.columns * element_size / bw;
   };
 
@@ -206,8 +209,8 @@ Result<double> Estimator::device_bandwidth(ComputeKernel kernel,
   const double hbm = topology_.hbm_mem_bw;
   const double to_ddr = topology_.hbm_to_ddr_mem_bw;
   const ComputeDevice device = topology_.compute_device;
-  const double near =
-      device == ComputeDevice::kCpu ? topology_.ddr_mem_bw : hbm;  // where the weights lie
+  const bool in_ddr = memory_device(cost_model_, device) == ComputeDevice::kCpu;
+  const double near = in_ddr ? topology_.ddr_mem_bw : hbm;  // where the weights lie
   if (kernel == kDense) return 0.5 * near;
   if (kernel == kFused || kernel == kQuant) return near;
   if (device == ComputeDevice::kCuda) {

@@ -78,6 +78,7 @@ std::optional<std::string> PieceLoads::use_rating_tier(const std::vector<bool>& 
   for (solve::TierBytes& cap : problem.caps) {
     cap[static_cast<std::size_t>(rating_tier_)] = rating_units_ + slack;
   }
+  problem.is_pooled[static_cast<std::size_t>(rating_tier_)] = false;  // every rank keeps it
   return std::nullopt;
 }
 

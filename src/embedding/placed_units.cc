@@ -112,7 +112,11 @@ std::optional<solve::UnitPlacements> find_placements(const PlacementBridge& brid
     if (ours == theirs) return true;
     const Option& a = options.options[static_cast<std::size_t>(ours)];
     const Option& b = options.options[static_cast<std::size_t>(theirs)];
+    const bool is_whole = a.sharding_type == ShardingType::kTableWise && b.column_blocks == 1 &&
+                          (b.sharding_type == ShardingType::kColumnWise ||
+                           b.sharding_type == ShardingType::kTableColumnWise);
     const bool is_stand_in =
+        is_whole ||
         (a.sharding_type == ShardingType::kColumnWise &&
          b.sharding_type == ShardingType::kTableColumnWise) ||
         (a.sharding_type == ShardingType::kRowWise &&

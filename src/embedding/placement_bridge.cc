@@ -16,7 +16,8 @@ namespace plimsoll::embedding {
 namespace {
 
 constexpr int kMaxCombinations = 4096;    // of the options of one unit's tables
-constexpr std::size_t kMaxExclusive = 3;  // row choices that a bound tells apart
+constexpr std::size_t kMaxExclusive = 3;  // collections whose ways a bound tells apart
+constexpr std::size_t kMaxWays = 8;       // of each of them
 
 class Builder {
  public:
@@ -26,7 +27,7 @@ class Builder {
   Result<PlacementBridge> build() {
     PLIMSOLL_RETURN_IF_ERROR(check_step_model(settings_.step_model));
     PLIMSOLL_RETURN_IF_ERROR(start_problem());
-    find_hazards();
+    PLIMSOLL_RETURN_IF_ERROR(find_hazards());
     PLIMSOLL_RETURN_IF_ERROR(make_units());
     cap_rating();
     PLIMSOLL_RETURN_IF_ERROR(add_units());
@@ -54,21 +55,32 @@ class Builder {
     return {};
   }
 
-  void find_hazards() {
+  Result<void> find_hazards() {
+    static const Model kNone;
+    const Model& model = input_.model != nullptr ? *input_.model : kNone;
     is_left_out_ = settings_.left_out;
     bridge_.is_tighter =
         std::find(is_left_out_.begin(), is_left_out_.end(), true) != is_left_out_.end();
     is_left_out_.resize(options_.options.size(), false);
     causes_of_option_.resize(options_.options.size());
-    if (settings_.keeps_hazards) return;
-    const OptionHazards hazards = find_option_hazards(
-        options_, *input_.room, input_.model != nullptr ? *input_.model : Model{});
+    std::vector<bool> is_barred;
+    if (settings_.strict_numerics) {
+      is_barred = find_numeric_options(options_, model);
+      if (auto error = find_numeric_refusal(options_, model)) {
+        return tl::unexpected<Error>(*std::move(error));
+      }
+      for (std::size_t o = 0; o < is_barred.size(); ++o) {
+        if (is_barred[o]) is_left_out_[o] = true;
+      }
+    }
+    if (settings_.keeps_hazards) return {};
+    const OptionHazards hazards = find_option_hazards(options_, *input_.room, model, is_barred);
     for (std::size_t o = 0; o < is_left_out_.size(); ++o) {
       if (!hazards.is_left_out[o]) continue;
       is_left_out_[o] = true;
       bridge_.leaves_hazards_out = true;
     }
-    choose_rows(hazards.row_choices);
+    choose_ways(hazards.way_choices);
     for (const auto& [hazard, is_certain] : hazards.unavoidable) {
       bridge_.warnings.push_back(
           {"hazard_unavoidable", options_.tables[static_cast<std::size_t>(hazard.table)].fqn,
@@ -76,32 +88,47 @@ class Builder {
                        "they {} this one",
                        hazard.name, is_certain ? "have" : "may have")});
     }
+    return {};
   }
 
-  // Of each collection that may be cut by rows as a whole one side goes, or both exclude each
-  // other.
-  void choose_rows(const std::vector<RowChoice>& choices) {
-    solve::PlacementProblem& problem = bridge_.problem;
-    bridge_.num_row_choices = static_cast<int>(choices.size());
+  // Of each collection with several ways the options of one are left, or those of any two exclude
+  // each other.
+  void choose_ways(const std::vector<WayChoice>& choices) {
     if (choices.empty()) return;
     bridge_.leaves_hazards_out = true;
     bridge_.is_tighter |= !settings_.is_for_bound;
     for (std::size_t i = 0; i < choices.size(); ++i) {
-      if (!settings_.is_for_bound) {
-        const bool by_rows = i < settings_.cut_by_rows.size() && settings_.cut_by_rows[i];
-        for (const std::int32_t o : by_rows ? choices[i].others : choices[i].rows) {
-          is_left_out_[static_cast<std::size_t>(o)] = true;
-        }
-      } else if (i < kMaxExclusive) {
-        const auto cause = static_cast<int>(problem.charges.size());
-        problem.charges.insert(problem.charges.end(), 2, 0.0);
-        problem.exclusive.push_back({cause, cause + 1});
-        for (const std::int32_t o : choices[i].rows) {
-          causes_of_option_[static_cast<std::size_t>(o)].push_back(cause);
-        }
-        for (const std::int32_t o : choices[i].others) {
-          causes_of_option_[static_cast<std::size_t>(o)].push_back(cause + 1);
-        }
+      const std::vector<std::vector<std::int32_t>>& ways = choices[i].left_out;
+      bridge_.num_ways.push_back(static_cast<int>(ways.size()));
+      if (settings_.is_for_bound) {
+        if (i < kMaxExclusive && ways.size() <= kMaxWays) exclude_each_other(ways);
+        continue;
+      }
+      const auto way = static_cast<std::size_t>(i < settings_.ways.size() ? settings_.ways[i] : 0);
+      for (const std::int32_t o : ways[way]) is_left_out_[static_cast<std::size_t>(o)] = true;
+    }
+  }
+
+  // A cause for each way, of the options that this way alone takes. Options of some ways and not of
+  // others have none: that allows more plans, never fewer.
+  void exclude_each_other(const std::vector<std::vector<std::int32_t>>& ways) {
+    solve::PlacementProblem& problem = bridge_.problem;
+    const auto first = static_cast<int>(problem.charges.size());
+    const auto num_ways = static_cast<int>(ways.size());
+    problem.charges.insert(problem.charges.end(), ways.size(), 0.0);
+    for (int b = 1; b < num_ways; ++b) {
+      for (int a = 0; a < b; ++a) problem.exclusive.push_back({first + a, first + b});
+    }
+    std::map<std::int32_t, int> excluded;  // by how many ways
+    for (const std::vector<std::int32_t>& options : ways) {
+      for (const std::int32_t o : options) ++excluded[o];
+    }
+    for (const auto& [o, count] : excluded) {
+      if (count + 1 != num_ways) continue;
+      for (int w = 0; w < num_ways; ++w) {
+        const std::vector<std::int32_t>& options = ways[static_cast<std::size_t>(w)];
+        if (std::binary_search(options.begin(), options.end(), o)) continue;
+        causes_of_option_[static_cast<std::size_t>(o)].push_back(first + w);
       }
     }
   }
@@ -301,8 +328,9 @@ Result<PlacementBridge> make_placement_bridge(const BridgeInput& input,
 
 Result<PlacementBridge> make_bounded_bridge(const BridgeInput& input, BridgeOptions options) {
   options.is_for_bound = false;
-  PLIMSOLL_ASSIGN(PlacementBridge bridge, make_placement_bridge(input, options));
-  if (!bridge.is_tighter) return bridge;
+  Result<PlacementBridge> bridge = make_placement_bridge(input, options);
+  const bool has_no_plan = !bridge && bridge.error().code == ErrorCode::kConflict;
+  if (!has_no_plan && (!bridge || !bridge->is_tighter)) return bridge;
   options.is_for_bound = true;
   return make_placement_bridge(input, options);
 }

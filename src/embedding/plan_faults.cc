@@ -43,6 +43,7 @@ class FaultFinder {
 
   Fault find() const {
     if (Fault fault = find_overload()) return fault;
+    if (Fault fault = find_numeric()) return fault;
     if (Fault fault = find_shared_rank()) return fault;
     if (Fault fault = find_lost_group()) return fault;
     for (const auto& [fqn, allowed] : rules_.allowed_ranks) {
@@ -93,6 +94,19 @@ class FaultFinder {
       if ((r + 1) % pool != 0 && r + 1 != used.size()) continue;
       if (ddr_left < 0) return fmt::format("needs more DDR than rank {} has", r);
       ddr_left = 0;
+    }
+    return std::nullopt;
+  }
+
+  // Columns with an optimizer state each.
+  Fault find_numeric() const {
+    if (!rules_.strict_numerics || input_.model == nullptr) return std::nullopt;
+    const std::vector<bool> is_numeric = find_numeric_options(options_, *input_.model);
+    for (const std::int32_t index : plan_.options) {
+      if (!is_numeric[static_cast<std::size_t>(index)]) continue;
+      const Option& option = options_.options[static_cast<std::size_t>(index)];
+      return fmt::format("has optimizer_state_per_block of {}",
+                         options_.tables[static_cast<std::size_t>(option.table)].fqn);
     }
     return std::nullopt;
   }

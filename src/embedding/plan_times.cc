@@ -67,7 +67,7 @@ PlanTimes plan_times(const BridgeInput& input, const StepModel& step_model,
   for (const std::int32_t index : plan.options) {
     const Option& option = input.options->options[static_cast<std::size_t>(index)];
     types.emplace(input.options->tables[static_cast<std::size_t>(option.table)].module_path,
-                  option.sharding_type);
+                  charged_type(option.sharding_type, option.column_blocks));
   }
   times.time = step_model.kernel_weight * kernels + step_model.collective_weight * collectives +
                step_model.ms_per_output_byte * outputs + step_model.ms_per_table * tables +

@@ -9,6 +9,7 @@
 #include "embedding/reference_text.h"
 #include "plimsoll/core/checked.h"
 #include "plimsoll/core/python_text.h"
+#include "plimsoll/embedding/sharder.h"
 
 namespace plimsoll::embedding {
 namespace {
@@ -25,8 +26,8 @@ constexpr double kIndexBytes = 8;
 constexpr Bytes kTrainingKjtMultiplier = 20;  // 2 pipelined batches of 10 internal copies each
 
 // The tier that dense parts and ids are taken from; a tpu has neither in the reference.
-void subtract(Topology& topology, Bytes bytes, Storage& per_rank) {
-  switch (topology.compute_device) {
+void subtract(const CostModel& cost_model, Topology& topology, Bytes bytes, Storage& per_rank) {
+  switch (memory_device(cost_model, topology.compute_device)) {
     case topology::ComputeDevice::kCuda:
     case topology::ComputeDevice::kMtia:
       per_rank = {bytes, 0, 0};
@@ -151,8 +152,8 @@ Result<Reservation> reserve_heuristical(const CostModel& cost_model, Reservation
   PLIMSOLL_RETURN_IF_ERROR(check_sum(dense_bytes, kjt_bytes));
   Storage dense;
   Storage kjt;
-  subtract(result.topology, dense_bytes, dense);
-  subtract(result.topology, kjt_bytes, kjt);
+  subtract(cost_model, result.topology, dense_bytes, dense);
+  subtract(cost_model, result.topology, kjt_bytes, kjt);
   result.dense = dense;
   result.kjt = kjt;
   // Quirk: rank 0's HBM alone is looked at.
@@ -180,19 +181,20 @@ Result<Reservation> reserve_heuristical(const CostModel& cost_model, Reservation
       storage_in_gb(kjt), python_repr(options.percentage), storage_in_gb(before.devices.front())));
 }
 
-Result<Reservation> reserve_sku_aware(Reservation result, const Topology& before,
-                                      const Model& model, std::int64_t batch_size) {
+Result<Reservation> reserve_sku_aware(const CostModel& cost_model, Reservation result,
+                                      const Topology& before, const Model& model,
+                                      std::int64_t batch_size) {
   const ReservationOptions& options = result.options;
   take_absolute(result.topology, options.base_bytes.value_or(options.margin_bytes));
   take_absolute(result.topology, options.overhead_bytes);
   if (!options.base_bytes) {
     PLIMSOLL_ASSIGN(const Bytes bytes,
                     dense_size(model, options.parameter_multiplier, options.dense_tensor_estimate));
-    subtract(result.topology, bytes, result.dense.emplace());
+    subtract(cost_model, result.topology, bytes, result.dense.emplace());
   }
   PLIMSOLL_ASSIGN(const Bytes kjt_bytes, kjt_size(model, batch_size, kTrainingKjtMultiplier));
   Storage kjt;
-  subtract(result.topology, kjt_bytes, kjt);
+  subtract(cost_model, result.topology, kjt_bytes, kjt);
   result.kjt = kjt;
   const double hbm = static_cast<double>(before.devices.front().hbm);
   const Bytes reserved =
@@ -266,7 +268,7 @@ Result<Reservation> reserve(const CostModel& cost_model, const ReservationOption
       return reserve_heuristical(cost_model, std::move(result), topology, model, batch);
     case ReservationKind::kSkuAware:
       if (!cost_model.sku_aware_reservation) break;
-      return reserve_sku_aware(std::move(result), topology, model, batch);
+      return reserve_sku_aware(cost_model, std::move(result), topology, model, batch);
     case ReservationKind::kInference: {
       take_percentage(result.topology, options.percentage);
       PLIMSOLL_ASSIGN(const Bytes dense_bytes, dense_size(model, 1, options.dense_tensor_estimate));
@@ -274,8 +276,8 @@ Result<Reservation> reserve(const CostModel& cost_model, const ReservationOption
       PLIMSOLL_RETURN_IF_ERROR(check_sum(dense_bytes, kjt_bytes));
       Storage dense;
       Storage kjt;
-      subtract(result.topology, dense_bytes, dense);
-      subtract(result.topology, kjt_bytes, kjt);
+      subtract(cost_model, result.topology, dense_bytes, dense);
+      subtract(cost_model, result.topology, kjt_bytes, kjt);
       result.dense = dense;
       result.kjt = kjt;
       return result;
@@ -296,7 +298,7 @@ Result<Reservation> reserve(const CostModel& cost_model, const ReservationOption
         Topology scratch = result.topology;
         Storage kjt;
         PLIMSOLL_ASSIGN(const Bytes bytes, kjt_size(model, batch, kTrainingKjtMultiplier));
-        subtract(scratch, bytes, kjt);
+        subtract(cost_model, scratch, bytes, kjt);
         result.kjt = kjt;
       }
       return result;
@@ -307,18 +309,23 @@ Result<Reservation> reserve(const CostModel& cost_model, const ReservationOption
               "choose heuristical, fixed_percentage or inference, or a newer cost model");
 }
 
-std::optional<Error> find_overdrawn_rank(const Topology& reserved) {
-  for (std::size_t rank = 0; rank < reserved.devices.size(); ++rank) {
-    const Storage& left = reserved.devices[rank];
-    const std::pair<const char*, Bytes> tiers[] = {
-        {"hbm", left.hbm}, {"ddr", left.ddr}, {"ssd", left.ssd}};
-    for (const auto& [tier, bytes] : tiers) {
-      if (bytes >= 0) continue;
-      return Error{ErrorCode::kPlanner, fmt::format("rank {}", rank),
-                   fmt::format("what is reserved takes {} ({} bytes) more of {} than rank {} has",
-                               format_bytes(-bytes), -bytes, tier, rank),
-                   "give the rank more memory, or reserve less", "insufficient_storage"};
+Error OverdrawnRank::error() const {
+  return {ErrorCode::kPlanner, fmt::format("rank {}", rank),
+          fmt::format("what is reserved takes {} ({} bytes) more of {} than rank {} has",
+                      format_bytes(missing), missing, tier, rank),
+          "give the rank more memory, or reserve less", "insufficient_storage"};
+}
+
+std::optional<OverdrawnRank> find_overdrawn_rank(const Topology& reserved) {
+  constexpr std::pair<const char*, Bytes Storage::*> kTiers[] = {
+      {"hbm", &Storage::hbm}, {"ddr", &Storage::ddr}, {"ssd", &Storage::ssd}};
+  for (const auto& [tier, bytes] : kTiers) {
+    OverdrawnRank worst{0, tier, 0};
+    for (std::size_t rank = 0; rank < reserved.devices.size(); ++rank) {
+      const Bytes missing = saturated_subtract(0, reserved.devices[rank].*bytes);
+      if (missing > worst.missing) worst = {static_cast<int>(rank), tier, missing};
     }
+    if (worst.missing > 0) return worst;
   }
   return std::nullopt;
 }

@@ -76,6 +76,7 @@ SharderParams visible_sharder_params(const Module& module) {
   if (is_quantised(module.kind)) {
     params.forward_comms.reset();
     params.backward_comms.reset();
+    params.codec_bytes.reset();
   }
   return params;
 }
@@ -143,13 +144,20 @@ Kernels allowed_compute_kernels(const CostModel& cost_model, ModuleKind kind, Sh
     return {kQuant};
   }
   // Any device, any type; the order differs from every other sharder's.
-  if (is_managed_collision(kind)) return {kFused, kFusedUvmCaching, kFusedUvm, kKeyValue};
+  if (is_managed_collision(kind)) {
+    Kernels kernels{kFused, kFusedUvmCaching, kFusedUvm};
+    if (cost_model.managed_collision_key_value) kernels.push_back(kKeyValue);
+    return kernels;
+  }
   if (type == kDataParallel) return {kDense};
   Kernels kernels{kFused};
   if (on_cuda) {
     kernels.insert(kernels.end(), {kFusedUvm, kFusedUvmCaching});
     if (!is_fused(kind)) {
-      kernels.insert(kernels.end(), {kKeyValue, kSsdVirtualTable, kDramVirtualTable});
+      kernels.push_back(kKeyValue);
+      if (cost_model.virtual_tables) {
+        kernels.insert(kernels.end(), {kSsdVirtualTable, kDramVirtualTable});
+      }
       if (cost_model.dram_ssd_virtual_table) kernels.push_back(kDramSsdVirtualTable);
     }
   }
@@ -291,6 +299,11 @@ bool has_default_sharder(const CostModel& cost_model, ModuleKind kind) {
       return false;
   }
   return false;
+}
+
+ComputeDevice memory_device(const CostModel& cost_model, ComputeDevice device) {
+  const bool is_host = device == ComputeDevice::kMtia && cost_model.mtia_is_host;
+  return is_host ? ComputeDevice::kCpu : device;
 }
 
 topology::Storage table_storage(ModuleKind kind, const TableShape& shape, ComputeKernel kernel,

@@ -126,7 +126,8 @@ std::vector<std::string> format_rank_table(const PlanningProblem& problem, doubl
                                        {"Input (MB)", 12},
                                        {"Output (MB)", 13},
                                        {"Shards", 8}});
-  const topology::ComputeDevice device = problem.topology.compute_device;
+  const topology::ComputeDevice device =
+      memory_device(problem.cost_model, problem.topology.compute_device);
   const bool has_hbm =
       device == topology::ComputeDevice::kCuda || device == topology::ComputeDevice::kMtia;
   // Types that the plan uses are listed on every rank. Without a plan nothing is counted.

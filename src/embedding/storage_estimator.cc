@@ -183,9 +183,9 @@ Result<Estimator::Io> Estimator::shard_io(const TableProfile& table, ShardingTyp
 Result<StorageParts> Estimator::shard_storage_parts(const TableProfile& table, ShardingType type,
                                                     ComputeKernel kernel, std::int64_t rows,
                                                     std::int64_t columns) const {
-  const ComputeDevice device = topology_.compute_device;
+  const ComputeDevice device = memory_device(cost_model_, topology_.compute_device);
   const double ratio = caching_ratio(table);
-  const Storage raw = table_storage(table.module_kind, table.shape, kernel, device);
+  Storage raw = table_storage(table.module_kind, table.shape, kernel, device);
 
   Bytes hbm_table = raw.hbm;
   Bytes aux = 0;
@@ -194,6 +194,7 @@ Result<StorageParts> Estimator::shard_storage_parts(const TableProfile& table, S
     PLIMSOLL_ASSIGN(aux, ceil_bytes(static_cast<double>(rows) *
                                         (kAuxBytesPerRow + ratio * kAuxBytesPerCachedRow),
                                     "a cache's state"));
+    if (kernel == ComputeKernel::kKeyValue && !cost_model_.key_value_cache) raw.ddr = 0;
   }
   PLIMSOLL_ASSIGN(TierParts hbm,
                   tier_parts(table, type, hbm_table, rows, columns, aux, mode_.inference));
@@ -206,11 +207,10 @@ Result<StorageParts> Estimator::shard_storage_parts(const TableProfile& table, S
     PLIMSOLL_ASSIGN(ssd.optimizer_state,
                     add(ssd.optimizer_state, ddr.optimizer_state, "a shard on ssd"));
   }
-  if (is_key_value(kernel) || table.use_virtual_table) {
+  if (cost_model_.key_value_cache && (is_key_value(kernel) || table.use_virtual_table)) {
     // The whole table's rows and columns, not the shard's, and no DDR at all: quirks of the
-    // reference.
-    const double factor = table.sharder.cache_load_factor.value_or(0);
-    const double cached = factor != 0 ? factor : kDefaultCachingRatio;
+    // reference. A sharder's ratio of 0 is 0 here.
+    const double cached = table.sharder.cache_load_factor.value_or(kDefaultCachingRatio);
     const std::int64_t megabytes =
         table.key_value_params ? table.key_value_params->max_l1_cache_size.value_or(0) : 0;
     PLIMSOLL_ASSIGN(

@@ -35,6 +35,12 @@ double reduce_scatter_bytes(CommsPrecision precision) {
 CommsElementSizes comms_element_sizes(const SharderParams& sharder, bool is_pooled,
                                       int element_size, ComputeDevice) {
   const double plain = element_size;
+  if (sharder.codec_bytes) {
+    const CodecBytes& bytes = *sharder.codec_bytes;
+    return {bytes.forward_all_to_all.value_or(plain), bytes.backward_all_to_all.value_or(plain),
+            is_pooled ? bytes.forward_reduce_scatter.value_or(plain) : plain,
+            is_pooled ? bytes.backward_reduce_scatter.value_or(plain) : plain};
+  }
   const CommsPrecision forward = sharder.forward_comms.value_or(CommsPrecision::kFp32);
   const CommsPrecision backward = sharder.backward_comms.value_or(CommsPrecision::kFp32);
   // FP32 both ways builds no registry at all: then the table's own element size counts. On cpu BF16

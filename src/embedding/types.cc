@@ -35,7 +35,8 @@ PLIMSOLL_ENUM_NAMES(Optimizer, "none", "sgd", "adam", "rowwise_adagrad", "other"
 PLIMSOLL_ENUM_NAMES(PipelineType, "none", "train_base", "train_sparse_dist",
                     "train_prefetch_sparse_dist");
 PLIMSOLL_ENUM_NAMES(CacheAlgorithm, "lru", "lfu");
-PLIMSOLL_ENUM_NAMES(BoundsCheckMode, "fatal", "warning", "ignore", "none");
+PLIMSOLL_ENUM_NAMES(BoundsCheckMode, "fatal", "warning", "ignore", "none", "v2_ignore",
+                    "v2_warning", "v2_fatal");
 PLIMSOLL_ENUM_NAMES(DynamicEmbeddingMode, "hybrid", "caching");
 PLIMSOLL_ENUM_NAMES(CommsPrecision, "fp32", "fp16", "bf16", "fp8", "int8", "mx4");
 PLIMSOLL_ENUM_NAMES(ModuleKind, "embedding_bag_collection", "embedding_bag", "embedding_collection",
@@ -146,6 +147,12 @@ PartitionBy partition_by(ShardingType type) {
       return PartitionBy::kMultiHost;
   }
   return PartitionBy::kDevice;
+}
+
+ShardingType charged_type(ShardingType type, std::int64_t column_blocks) {
+  const bool is_of_columns =
+      type == ShardingType::kColumnWise || type == ShardingType::kTableColumnWise;
+  return is_of_columns && column_blocks == 1 ? ShardingType::kTableWise : type;
 }
 
 std::string_view abbreviation(ShardingType type) {

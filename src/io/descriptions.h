@@ -133,6 +133,14 @@ void describe(Fields& fields, T& entry) {
   fields.optional("constraints", entry.constraints);
 }
 
+template <class Fields, SameAs<embedding::CodecBytes> T>
+void describe(Fields& fields, T& bytes) {
+  fields.optional("forward_all_to_all", bytes.forward_all_to_all, kPositive);
+  fields.optional("backward_all_to_all", bytes.backward_all_to_all, kPositive);
+  fields.optional("forward_reduce_scatter", bytes.forward_reduce_scatter, kPositive);
+  fields.optional("backward_reduce_scatter", bytes.backward_reduce_scatter, kPositive);
+}
+
 template <class Fields, SameAs<embedding::SharderParams> T>
 void describe(Fields& fields, T& sharder) {
   fields.optional("cache_load_factor", sharder.cache_load_factor, kFraction);
@@ -140,6 +148,8 @@ void describe(Fields& fields, T& sharder) {
   fields.optional("multipass_num_passes", sharder.multipass_num_passes, kNonNegative);
   fields.optional("forward_comms", sharder.forward_comms);
   fields.optional("backward_comms", sharder.backward_comms);
+  fields.optional("codec_bytes", sharder.codec_bytes);
+  fields.optional("optimizer", sharder.optimizer);
 }
 
 template <class Fields, SameAs<ModuleEntry> T>
@@ -346,6 +356,17 @@ void describe(Fields& fields, T& taken) {
   fields.optional("shards", taken.shards);
 }
 
+template <class Fields, SameAs<FrontierPlan> T>
+void describe(Fields& fields, T& point) {
+  fields.optional("tables", point.tables);
+  fields.optional("options", point.options);
+}
+
+template <class Fields, SameAs<FrontierProof> T>
+void describe(Fields& fields, T& point) {
+  fields.optional("bound", point.bound);
+}
+
 template <class Fields, SameAs<Provenance> T>
 void describe(Fields& fields, T& provenance) {
   fields.stated("version", provenance.version);
@@ -392,6 +413,8 @@ void describe(Fields& fields, T& document) {
   fields.optional("certificate", document.certificate);
   fields.optional("frontier", answer.frontier);
   fields.optional("frontier_bound", answer.frontier_bound);
+  fields.optional("frontier_plans", answer.frontier_plans);
+  fields.optional("frontier_proofs", answer.frontier_proofs);
   fields.optional("provenance", answer.provenance);
   fields.optional("warnings", answer.warnings);
   fields.optional("explanation", answer.explanation);

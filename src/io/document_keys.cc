@@ -38,6 +38,8 @@ std::vector<TypeKeys> document_keys() {
       {"plan", "times", keys_of<embedding::PlanTimes>()},
       {"plan", "option", keys_of<TakenOption>()},
       {"plan", "frontier", keys_of<solve::FrontierPoint>()},
+      {"plan", "frontier_plan", keys_of<FrontierPlan>()},
+      {"plan", "frontier_proof", keys_of<FrontierProof>()},
       {"plan", "shard_costs", keys_of<ShardCosts>()},
       {"step_model", "", keys_of<StepModelDocument>()},
       {"torchrec_options", "", keys_of<TorchrecOptionsDocument>()},

@@ -15,6 +15,7 @@
 namespace plimsoll::io {
 
 using embedding::Cut;
+using embedding::Model;
 using embedding::Module;
 using embedding::PlacedShard;
 using embedding::RankRun;
@@ -148,6 +149,18 @@ Result<void> for_each_table(const JsonValue& root, std::string_view file, const 
   return {};
 }
 
+// What such a plan leaves unsaid is as the constraints have it, which TorchRec's planner passes on.
+void pass_through(const Model& model, const std::string& table, TableSharding& sharding) {
+  const auto found = model.constraints.find(table);
+  if (found == model.constraints.end()) return;
+  sharding.cache_params = found->second.cache_params;
+  sharding.enforce_hbm = found->second.enforce_hbm;
+  sharding.stochastic_rounding = found->second.stochastic_rounding;
+  sharding.bounds_check_mode = found->second.bounds_check_mode;
+  sharding.output_dtype = found->second.output_dtype;
+  sharding.key_value_params = found->second.key_value_params;
+}
+
 class ForeignPlanReader {
  public:
   ForeignPlanReader(std::string_view file, const ForeignPlanContext& context)
@@ -198,6 +211,7 @@ class ForeignPlanReader {
     } else {
       PLIMSOLL_ASSIGN(sharding.shards, cut_anew(table, path, name, pointer));
     }
+    pass_through(context_.model, name, sharding);
     return sharding;
   }
 

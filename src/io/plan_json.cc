@@ -43,10 +43,11 @@ Result<void> check_runs(const TableSharding& sharding, const std::string& place)
   return {};
 }
 
-Result<void> check_plan(const ShardingPlan& plan, std::string_view file, std::string_view pointer) {
-  for (std::size_t i = 0; i < plan.tables.size(); ++i) {
+Result<void> check_tables(const std::vector<TableSharding>& tables, std::string_view file,
+                          std::string_view pointer) {
+  for (std::size_t i = 0; i < tables.size(); ++i) {
     PLIMSOLL_RETURN_IF_ERROR(
-        check_runs(plan.tables[i], document_place(file, fmt::format("{}/tables/{}", pointer, i))));
+        check_runs(tables[i], document_place(file, fmt::format("{}/tables/{}", pointer, i))));
   }
   return {};
 }
@@ -68,13 +69,20 @@ Result<ShardingAnswer> read_plan_tree(const JsonValue& root, std::string_view fi
   ShardingAnswer answer;
   if (root.find("tables") != nullptr) {
     PLIMSOLL_ASSIGN(PlanDocument document, read_tree<PlanDocument>(root, file));
-    PLIMSOLL_RETURN_IF_ERROR(check_plan(document.plan, file, ""));
+    PLIMSOLL_RETURN_IF_ERROR(check_tables(document.plan.tables, file, ""));
     answer.plan = std::move(document.plan);
     return answer;
   }
   PLIMSOLL_ASSIGN(AnswerDocument document, read_tree<AnswerDocument>(root, file));
   answer = std::move(document.answer);
-  if (answer.plan) PLIMSOLL_RETURN_IF_ERROR(check_plan(*answer.plan, file, "/plan"));
+  if (answer.plan) PLIMSOLL_RETURN_IF_ERROR(check_tables(answer.plan->tables, file, "/plan"));
+  for (std::size_t i = 0; i < answer.frontier_plans.size(); ++i) {
+    PLIMSOLL_RETURN_IF_ERROR(
+        check_tables(answer.frontier_plans[i].tables, file, fmt::format("/frontier_plans/{}", i)));
+  }
+  for (FrontierProof& proof : answer.frontier_proofs) {
+    if (proof.bound) restore_infinities(*proof.bound);
+  }
   if (document.certificate) {
     PLIMSOLL_RETURN_IF_ERROR(check_gap(document.certificate->entry, file));
     answer.certificate = std::move(document.certificate->entry.certificate);

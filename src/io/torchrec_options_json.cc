@@ -30,14 +30,23 @@ struct ShardClass {
   Perf perf;
 };
 
-// TorchRec asks distinct ranks from release 1.5 on; "1.4.0" is older.
-bool is_before_distinct_ranks(std::string_view release) {
+// The cost model of a release "major.minor", or of the one before that is known; "": the default.
+embedding::CostModel cost_model_of(std::string_view release) {
+  constexpr std::pair<int, std::string_view> kFrom[] = {{9, "torchrec-1.9"}, {8, "torchrec-1.8"},
+                                                        {6, "torchrec-1.7"}, {5, "torchrec-1.5"},
+                                                        {3, "torchrec-1.4"}, {0, "torchrec-1.2"}};
   int major = 0, minor = 0;
   const char* end = release.data() + release.size();
   const auto [dot, fault] = std::from_chars(release.data(), end, major);
-  if (fault != std::errc{} || dot == end || *dot != '.') return false;
-  if (std::from_chars(dot + 1, end, minor).ec != std::errc{}) return false;
-  return major < 1 || (major == 1 && minor < 5);
+  const bool is_known = fault == std::errc{} && dot != end && *dot == '.' &&
+                        std::from_chars(dot + 1, end, minor).ec == std::errc{};
+  if (!is_known || major > 1) return embedding::default_cost_model();
+  if (major < 1) minor = 0;
+  for (const auto& [from, name] : kFrom) {
+    if (minor < from) continue;
+    if (auto found = embedding::find_cost_model(name)) return *std::move(found);
+  }
+  return embedding::default_cost_model();
 }
 
 class Reader {
@@ -50,7 +59,9 @@ class Reader {
     set.world_size = document_.world_size;
     set.local_world_size = document_.local_world_size;
     set.group_size = document_.group_size.value_or(document_.local_world_size);
-    set.key_value_columns_on_distinct_ranks = !is_before_distinct_ranks(document_.torchrec);
+    result_.cost_model = cost_model_of(document_.torchrec);
+    set.key_value_columns_on_distinct_ranks =
+        result_.cost_model.key_value_columns_on_distinct_ranks;
     PLIMSOLL_RETURN_IF_ERROR(read_machine());
     PLIMSOLL_RETURN_IF_ERROR(read_classes());
     PLIMSOLL_RETURN_IF_ERROR(read_tables());

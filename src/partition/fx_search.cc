@@ -14,8 +14,8 @@
 #include "partition/fx_starts.h"
 #include "partition/fx_tree.h"
 #include "partition/longest_path.h"
-#include "partition/split.h"
 #include "partition/working_parts.h"
+#include "plimsoll/partition/split.h"
 
 namespace plimsoll::partition {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "partition/device_mapping.h"
 #include "partition/modes.h"
-#include "partition/split.h"
 #include "partition/working_parts.h"
 #include "plimsoll/partition/latency.h"
+#include "plimsoll/partition/split.h"
 
 namespace plimsoll::partition {
 namespace {

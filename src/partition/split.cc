@@ -1,4 +1,4 @@
-#include "partition/split.h"
+#include "plimsoll/partition/split.h"
 
 #include <map>
 #include <set>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -16,6 +17,7 @@
 #include "plimsoll/solve/placement_exchange.h"
 #include "plimsoll/solve/placement_judge.h"
 #include "plimsoll/solve/placement_shake.h"
+#include "plimsoll/solve/replica_exchange.h"
 #include "solve/balance_parts.h"
 #include "solve/part_annealing.h"
 
@@ -75,6 +77,7 @@ class Balancer {
     make_parts();
     sharpen(Sharpness::kCheap);
     if (options_.uses_constructions) construct();
+    exchange_replicas_of_parts();
     if (!has_plan()) find_by_backtracking();
     exchange_in_parts(effort_ / 8);
     if (options_.uses_patterns) sharpen(Sharpness::kCoarse);
@@ -158,15 +161,21 @@ class Balancer {
     return part.items.empty_units.empty();
   }
 
+  std::array<double, kNumTiers> byte_prices(const Part& part) const {
+    std::array<double, kNumTiers> prices{};
+    for (std::size_t a = 0; a < part.bound.prices.price.size(); ++a) {
+      double& price = prices[groups_.ranks.accounts[a].tier];
+      price = std::max(price, part.bound.prices.price[a]);
+    }
+    return prices;
+  }
+
   StartOptions start_options(const Part& part) const {
     StartOptions options;
     options.lower_bound = std::max(part.bound.value, 1e-9);
     const std::vector<double>& floor = part.bound.survivors.floor_load;
     options.forced_uniform = floor.empty() ? 0 : *std::min_element(floor.begin(), floor.end());
-    for (std::size_t a = 0; a < part.bound.prices.price.size(); ++a) {
-      double& price = options.byte_price[groups_.ranks.accounts[a].tier];
-      price = std::max(price, part.bound.prices.price[a]);
-    }
+    options.byte_price = byte_prices(part);
     // A tenth of the effort, shared by the parts, and no more than about a second's work.
     const auto num_units = std::max<std::int64_t>(part.items.num_units, 1);
     const auto num_parts = static_cast<std::int64_t>(parts_.size());
@@ -199,6 +208,43 @@ class Balancer {
                        [](const Start& a, const Start& b) { return a.objective < b.objective; });
       if (!part.starts.empty()) offer(part.starts.front());
     }
+  }
+
+  // Where bytes have a price, changes one by one overdraw some cap. Most of the effort goes here,
+  // and the searches below get the rest.
+  void exchange_replicas_of_parts() {
+    if (!options_.uses_replicas) return;
+    const std::int64_t before = clock_.effort();
+    share_effort(effort_ / 5 * 4, [this](Part& part, std::int64_t share) {
+      if (!is_tight(part) || !is_overdrawable(part.items)) return;
+      ReplicaOptions options;
+      options.lower_bound = std::max(part.lower_bound - part.constant, 1e-9);
+      options.incumbent = best_.objective - part.constant;
+      options.byte_price = byte_prices(part);
+      options.max_moves = share;
+      options.tolerance = tolerance_;
+      options.seed = search_.seed;
+      const auto improve = [&](const UnitPlacements& found) {
+        offer(found);
+        keep_start(part);
+        offer(improved(part, best_, share / 64, exchange));
+        return best_.objective - part.constant;
+      };
+      if (const auto found = exchange_replicas(part.items, options, clock_, improve)) {
+        offer(*found);
+        keep_start(part);
+      }
+    });
+    effort_ = std::max(effort_ - (clock_.effort() - before), effort_ / 5);
+  }
+
+  // Memory decides, and what was found until now is far from the bound.
+  bool is_tight(const Part& part) const {
+    constexpr double kLargeGap = .05;
+    if (has_plan() && gap_of(part) < kLargeGap) return false;
+    const std::vector<double>& price = part.bound.prices.price;
+    return !has_plan() ||
+           std::any_of(price.begin(), price.end(), [](double one) { return one > 0; });
   }
 
   // Rules and caps that leave few placements.

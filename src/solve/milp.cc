@@ -157,28 +157,28 @@ std::optional<double> seconds_left(const MilpOptions& options) {
 }
 
 // Why a program may not begin, or go on.
-std::optional<StopReason> find_stop(const RunContext& context) {
-  if (context.is_cancelled()) return StopReason::kCancelled;
-  if (context.is_past_deadline()) return StopReason::kDeadline;
-  return std::nullopt;
+std::optional<StopReason> find_stop(const MilpOptions& options) {
+  if (options.context.is_cancelled()) return StopReason::kCancelled;
+  if (options.context.is_past_deadline()) return StopReason::kDeadline;
+  return options.find_stop ? options.find_stop() : std::nullopt;
 }
 
-// Ends a linear program at the next iteration once the caller's context says so, and notes that it
-// did: Cbc may take such a program for infeasible, so that nothing it proves counts any more.
+// Ends a linear program at the next iteration once the caller says so, and notes that it did: Cbc
+// may take such a program for infeasible, so that nothing it proves counts any more.
 class LinearWatch : public ClpEventHandler {
  public:
-  LinearWatch(const RunContext& context, std::atomic<bool>& has_ended)
-      : context_(context), has_ended_(has_ended) {}
+  LinearWatch(const MilpOptions& options, std::atomic<bool>& has_ended)
+      : options_(options), has_ended_(has_ended) {}
   ClpEventHandler* clone() const override { return new LinearWatch(*this); }
   int event(Event) override {
     constexpr int kGoOn = -1, kEnd = 0;
-    if (!find_stop(context_)) return kGoOn;
+    if (!find_stop(options_)) return kGoOn;
     has_ended_ = true;
     return kEnd;
   }
 
  private:
-  RunContext context_;
+  const MilpOptions& options_;  // the caller's, which outlives the program
   std::atomic<bool>& has_ended_;
 };
 
@@ -212,7 +212,7 @@ std::optional<Result<MilpOutcome>> solve_relaxation(const MilpOptions& options,
                                                     OsiClpSolverInterface& solver) {
   solver.setSolveOptions(without_shared_parts());
   solver.initialSolve();
-  if (const auto stop = find_stop(options.context)) {
+  if (const auto stop = find_stop(options)) {
     MilpOutcome outcome;
     outcome.stop = *stop;
     return outcome;
@@ -229,15 +229,15 @@ std::optional<Result<MilpOutcome>> solve_relaxation(const MilpOptions& options,
   return std::nullopt;
 }
 
-// Ends Cbc's search at the next node once the caller's context says so.
+// Ends Cbc's search at the next node once the caller says so.
 class Watch : public CbcEventHandler {
  public:
-  explicit Watch(const RunContext& context) : context_(context) {}
+  explicit Watch(const MilpOptions& options) : options_(options) {}
   CbcEventHandler* clone() const override { return new Watch(*this); }
-  CbcAction event(CbcEvent) override { return find_stop(context_) ? stop : noAction; }
+  CbcAction event(CbcEvent) override { return find_stop(options_) ? stop : noAction; }
 
  private:
-  RunContext context_;
+  const MilpOptions& options_;
 };
 
 // What `cbc` does when it is given a file and these settings, which is how PuLP runs it.
@@ -264,7 +264,7 @@ void run_program(const MilpOptions& options, std::optional<double> seconds, CbcM
 }
 
 MilpOutcome read_outcome(const CbcModel& model, const MilpProblem& problem,
-                         const RunContext& context) {
+                         const MilpOptions& options) {
   MilpOutcome outcome;
   if (const double* best = model.bestSolution(); best != nullptr) {
     read_solution(problem, best, outcome);
@@ -280,7 +280,7 @@ MilpOutcome read_outcome(const CbcModel& model, const MilpProblem& problem,
     outcome.stop = StopReason::kDeadline;
   } else if (model.isNodeLimitReached()) {
     outcome.stop = StopReason::kEffort;
-  } else if (const auto stop = find_stop(context)) {
+  } else if (const auto stop = find_stop(options)) {
     outcome.stop = *stop;
   }
   return outcome;
@@ -295,8 +295,8 @@ class Search {
     solver_.getModelPtr()->setLogLevel(0);
     solver_.setHintParam(OsiDoReducePrint, true, OsiHintTry);
     load(problem, solver_);
-    if (options.context.deadline || options.context.cancel != nullptr) {
-      LinearWatch watch(options.context, has_ended_);
+    if (options.context.deadline || options.context.cancel != nullptr || options.find_stop) {
+      LinearWatch watch(options, has_ended_);
       solver_.getModelPtr()->passInEventHandler(&watch);
     }
     if (auto end = solve_relaxation(options, solver_)) return *std::move(end);
@@ -315,11 +315,11 @@ class Search {
       model.setMaximumNodes(static_cast<int>(
           std::min<std::int64_t>(*options.max_nodes, std::numeric_limits<int>::max())));
     }
-    Watch watch(options.context);
+    Watch watch(options);
     model.passInEventHandler(&watch);
     if (options.as_program) {
       run_program(options, seconds, model);
-      return outcome_of(model, problem, options.context);
+      return outcome_of(model, problem, options);
     }
     // Without preprocessing: with Cgl's, Cbc 2.10 lost the optimum of 14 of 3,000 small random
     // binary programs, and with the strategy's own it returned points that break rows; without, of
@@ -327,19 +327,19 @@ class Search {
     CbcStrategyDefault strategy(/*cutsOnlyAtRoot=*/0, /*numberStrong=*/5, /*numberBeforeTrust=*/5);
     model.setStrategy(strategy);
     model.branchAndBound();
-    return outcome_of(model, problem, options.context);
+    return outcome_of(model, problem, options);
   }
 
  private:
   MilpOutcome outcome_of(const CbcModel& model, const MilpProblem& problem,
-                         const RunContext& context) const {
-    MilpOutcome outcome = read_outcome(model, problem, context);
+                         const MilpOptions& options) const {
+    MilpOutcome outcome = read_outcome(model, problem, options);
     if (!has_ended_) return outcome;
     const bool has_point = !outcome.values.empty() && is_within_rows(problem, outcome.values);
     if (!has_point) outcome = {};
     outcome.status = has_point ? SolveStatus::kFeasible : SolveStatus::kLimit;
     if (has_point) outcome.lower_bound = std::min(relaxed_, outcome.objective);
-    outcome.stop = find_stop(context).value_or(StopReason::kDeadline);
+    outcome.stop = find_stop(options).value_or(StopReason::kDeadline);
     return outcome;
   }
 
@@ -382,7 +382,7 @@ Result<MilpOutcome> solve_milp(const MilpProblem& problem, const MilpOptions& op
     return outcome;
   }
 
-  if (const auto stop = find_stop(options.context)) {
+  if (const auto stop = find_stop(options)) {
     outcome.stop = *stop;
     return outcome;
   }

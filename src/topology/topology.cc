@@ -214,7 +214,7 @@ Storage Topology::total_storage() const {
 }
 
 Result<Topology> make_topology(const TopologySpec& spec, bool zero_cap_is_default,
-                               bool has_ssd_tier) {
+                               bool has_ssd_tier, bool mtia_has_hbm) {
   PLIMSOLL_RETURN_IF_ERROR(check_sizes(spec));
   PLIMSOLL_RETURN_IF_ERROR(check_numbers(spec));
   PLIMSOLL_ASSIGN(std::vector<Bytes> hbm, make_caps("hbm", spec, spec.hbm_cap, spec.hbm_caps,
@@ -225,7 +225,9 @@ Result<Topology> make_topology(const TopologySpec& spec, bool zero_cap_is_defaul
                                                     kDefaultSsdCap, zero_cap_is_default));
   PLIMSOLL_ASSIGN(std::vector<double> speeds, make_speeds(spec));
   const auto world_size = static_cast<std::size_t>(spec.world_size);
-  if (spec.compute_device == ComputeDevice::kCpu && spec.hbm_caps.empty()) {
+  const bool has_hbm = spec.compute_device != ComputeDevice::kCpu &&
+                       (spec.compute_device != ComputeDevice::kMtia || mtia_has_hbm);
+  if (!has_hbm && spec.hbm_caps.empty()) {
     hbm.assign(world_size, 0);
   }
   if (!has_ssd_tier) ssd.assign(world_size, 0);

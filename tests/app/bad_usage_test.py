@@ -48,7 +48,7 @@ FLAGS = [
     ("--seed", "18446744073709551616", "2^64"),
     ("--threads", "0", "1"),
     ("--color", "red", "auto"),
-    ("--cost-model", "torchrec-1.7", "did you mean 'torchrec-1."),
+    ("--cost-model", "torchrec-1.6", "did you mean 'torchrec-1."),
     ("--optimizer", "adm", "adam"),
     ("--optimizer", "magic", "rowwise_adagrad"),
     ("--proposer", "greedy_dept", "did you mean 'greedy_depth'"),

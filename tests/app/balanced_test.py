@@ -114,6 +114,40 @@ class Answers(Balanced):
         self.write("rules.json", {"apart": [["ebc.t3", "ebc.t9"]]})
         self.assertEqual(self.shard("--rules", "rules.json", "--json", code=1).error["code"], "not_found")
 
+    def test_rules_that_only_plans_with_hazards_keep_are_kept(self):
+        held = {"name": "a", "num_embeddings": 9000, "embedding_dim": 16, "feature_names": ["a"]}
+        mean = held | {"name": "b", "feature_names": ["b"], "pooling": "mean"}
+        held["constraints"] = {"compute_kernels": ["fused"], "sharding_types": ["table_row_wise"]}
+        mean["constraints"] = {"compute_kernels": ["fused"], "sharding_types": ["grid_shard", "column_wise"]}
+        self.write("model.json", {"modules": [{"path": "m", "tables": [mean]}, {"path": "n", "tables": [held]}]})
+        self.write("rules.json", {"together": [["m.b", "n.a"]]})
+        asked = ("model.json", "--on", "2x1GiB", "--rules", "rules.json", "-o", "plan.json", "--json")
+        answer = self.run_program("shard", *asked).document
+        types = {t["table"]: t["sharding_type"] for t in answer["plan"]["tables"]}
+        self.assertEqual(types, {"a": "table_row_wise", "b": "grid_shard"})
+        self.assertIn("hazard_unavoidable", [warning["code"] for warning in answer["warnings"]])
+        self.run_program("check", "model.json", "plan.json", "--on", "2x1GiB")
+        self.write("rules.json", {"allowed_ranks": {"m.b": [0]}, "forbidden_ranks": {"m.b": [0]}})
+        self.assertEqual(self.run_program("shard", *asked, code=1).error["code"], "conflict")
+
+    def test_a_plan_whose_hazards_may_not_be_the_fewest_is_feasible_at_any_gap(self):
+        def mean(name, rows, columns, *types):
+            made = {"name": name, "num_embeddings": rows, "embedding_dim": columns, "feature_names": [name]}
+            constraints = {"compute_kernels": ["fused"], "sharding_types": list(types)}
+            return made | {"pooling": "mean", "constraints": constraints}
+
+        tables = [mean("a", 60000, 12, "row_wise"), mean("b", 2, 8, "row_wise", "table_row_wise")]
+        tables.append(mean("c", 24000, 8, "table_row_wise", "grid_shard"))
+        self.write("model.json", {"modules": [{"path": "m", "tables": tables}], "optimizer": "adam"})
+        caps = [7238946, 7238946, 3619473]
+        self.write("topology.json", {"world_size": 3, "hbm_caps": caps, "hbm_mem_bw": "2GiB/s"})
+        on = ("--on", "topology.json")
+        asked = ("--reservation", "fixed_percentage:0", "--batch-size", "64", "-o", "plan.json", "--json")
+        answer = self.run_program("shard", "model.json", *on, *asked).document
+        self.assertEqual(answer["status"], "feasible")
+        self.assertLess(answer["certificate"]["gap"], 1e-6)
+        self.run_program("check", "model.json", "plan.json", *on)
+
     def test_a_plan_that_breaks_its_rules_is_found(self):
         self.write("rules.json", {"allowed_ranks": {"ebc.t3": [2]}, "apart": [["ebc.t3", "ebc.t5"]]})
         self.shard("--rules", "rules.json", "--objective", "rating")
@@ -337,6 +371,16 @@ class Reasons(Balanced):
         self.assertRegex(
             answer.out.splitlines()[1], "^does not fit: what is reserved takes .* more of ddr than rank 1 has"
         )
+        self.assertNotIn("reference", answer.out)
+        plan = program.parse(self.read("plan.json"))
+        self.assertNotIn("reference", plan)
+        self.assertEqual(plan["explanation"]["binding"], "ddr")
+        missing = plan["explanation"]["missing"]
+        # So many bytes more, and the rank has what is reserved; one less, and it lacks one.
+        for more, lacks in ((missing, 0), (missing - 1, 1)):
+            enough = ("--on", self.write("more.json", caps | {"ddr_caps": ["1 GiB", more, "1 GiB"]}))
+            answer = self.run_program("shard", "movielens-two-tower", *enough, "--json", code=None).document
+            self.assertEqual("reserved" in answer.get("failure", {}).get("message", ""), lacks == 1, answer)
         judged = self.run_program("check", "movielens-two-tower", "plan.json", *on, "--json").document
         self.assertEqual(judged["certificate_status"], "proved")
 
@@ -470,9 +514,56 @@ class Judgements(Balanced):
         report = self.check("--json", "--strict", code=5).document
         self.assertEqual([v["code"] for v in report["violations"]], ["not_repeated"])
 
+    def test_a_forged_curve_is_refuted(self):
+        def faster(answer):
+            answer["frontier"][0].update(ms=answer["frontier"][0]["ms"] * 0.999, is_exact=False)
+
+        def another_plan(answer):
+            answer["frontier_plans"][0] = {}  # that of the plan beside
+
+        def below_the_first(answer):  # a size at which a plan exists
+            answer["frontier_bound"][0]["bytes"] = answer["frontier"][0]["bytes"] - 1
+            answer["frontier_proofs"] = []
+
+        def above_the_second(answer):  # and at which a better one does
+            lower = answer["frontier_bound"]
+            lower[1]["bytes"] += (answer["frontier"][-1]["bytes"] - lower[1]["bytes"]) // 2
+
+        def higher(answer):
+            lower = answer["frontier_bound"]
+            lower[0]["ms"] = min(lower[0]["ms"] * 1.01, answer["frontier"][0]["ms"])
+
+        for objective in ("rating", "step", "time"):
+            self.shard("--frontier", "--objective", objective)
+            self.assertEqual(self.status(), "proved", objective)
+            genuine = self.answer()
+            self.assertGreater(len(genuine["frontier_bound"]), 2)
+            for forge in (
+                faster,
+                another_plan,
+                above_the_second,
+                higher,
+                lambda a: a["frontier"].pop(0),
+                lambda a: a["frontier"][0].update(bytes=a["frontier"][0]["bytes"] + 1),
+                lambda a: a["frontier_plans"].pop(),
+                lambda a: a["frontier_proofs"].pop(0),
+                lambda a: a["frontier_plans"][0]["tables"].pop(),
+            ):
+                self.write("plan.json", genuine)
+                self.change(forge)
+                report = self.check("--json", code=5).document
+                self.assertIn("frontier_mismatch", [v["code"] for v in report["violations"]], objective)
+            for left_out in ("frontier_plans", "frontier_proofs"):
+                self.write("plan.json", genuine)
+                self.change(lambda answer, key=left_out: answer.pop(key))
+                self.assertIn(self.status(), ("proved", "not_repeated") if "proofs" in left_out else ("not_repeated",))
+            self.write("plan.json", genuine)
+            self.change(below_the_first)
+            self.assertIn(self.status(code=None), ("not_repeated", "refuted"))
+
     def test_inputs_bill_reference_and_curve_are_judged(self):
         self.shard("--frontier", "--objective", "rating")
-        self.assertEqual(self.status(), "not_repeated")
+        self.assertEqual(self.status(), "proved")
 
         def curve(answer):
             answer["frontier"][0]["ms"] *= 0.01
@@ -802,6 +893,14 @@ class Dumps(ProgramTest):
         for point in upper:
             bound = [p["ms"] for p in lower if p["bytes"] <= point["bytes"]]
             self.assertLessEqual(bound[-1], point["ms"] * (1 + 1e-9))
+        self.write("plan.json", answer)
+        judged = self.run_program("check", "dump.json", "plan.json", "--json").document
+        self.assertEqual(judged["certificate_status"], "proved")
+        moved = next(p for p in answer["frontier_plans"] if p)["options"][0]
+        moved["option"] = 0 if moved["option"] != 0 else 1
+        self.write("plan.json", answer)
+        judged = self.run_program("check", "dump.json", "plan.json", "--json", code=5).document
+        self.assertEqual(judged["violations"][0]["code"], "frontier_mismatch")
 
     def test_the_check_reads_a_dump_that_nothing_fits(self):
         self.dump["room"] = [[1, 1, 0]] * len(self.dump["room"])

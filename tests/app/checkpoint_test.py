@@ -1,6 +1,7 @@
 """plimsoll checkpoint, and plimsoll check of its plans: questions, searches, streams, exit codes, bad input."""
 
 import json
+import math
 import pathlib
 import re
 
@@ -126,6 +127,26 @@ class Checkpoint(ProgramTest):
         self.assertEqual(whole["budget_bytes"], 2704 << 20)
         self.assertEqual(self.plan("tiny.json", "--budget", "75%")["budget_bytes"], 2028 << 20)
 
+    def test_a_large_frontier_is_held_against_prices(self):
+        honest = self.run_program("checkpoint", "llama-3-8b", "--frontier", "--json").document
+        judged = []
+        for share in (1, 0.95):  # of the time that a point in the middle states
+            points = [point | {"is_exact": point["ms"] == 0} for point in honest["frontier"]]
+            middle = len(points) // 2
+            ms = share * points[middle]["ms"]
+            points[middle:] = [point | {"ms": min(ms, point["ms"])} for point in points[middle:]]
+            points = [p for p, before in zip(points, [{"ms": math.inf}, *points]) if p["ms"] < before["ms"]]
+            lower = [honest["frontier_bound"][0] | {"ms": 0}]
+            self.write("curve.json", honest | {"frontier": points, "frontier_bound": lower})
+            judged.append(self.run_program("check", "llama-3-8b", "curve.json", "--json", code=None).document)
+        self.assertEqual([report["certificate_status"] for report in judged], ["not_repeated", "refuted"])
+        self.assertIn("prices prove", judged[1]["certificate_reason"])
+        honest["frontier"][0]["bytes"] -= 1
+        honest["frontier_bound"][0]["bytes"] -= 2
+        self.write("curve.json", honest)
+        report = self.run_program("check", "llama-3-8b", "curve.json", "--json", code=5).document
+        self.assertIn("no plan needs less", report["certificate_reason"])
+
     def test_the_whole_frontier(self):
         points = self.plan("tiny.json", "--frontier")["frontier"]
         self.assertEqual(points, self.plan("tiny.json")["frontier"])
@@ -176,6 +197,38 @@ class Checkpoint(ProgramTest):
                     report = self.run_program("check", model, "p.json", "--json").document
                     self.assertEqual((report["violations"], report["hazards"]), ([], []))
                     self.assertLessEqual(report["peak_bytes"], json.loads(self.read("p.json"))["budget_bytes"])
+
+    def test_the_room_of_copies_may_bind_at_the_last_module_of_a_unit(self):
+        module = {"act_total": 9, "act_grad_per_module": 0, "grad_total": 0, "param_per_module": 0, "sac_runtime": 7}
+        module |= {"fw_runtime_per_module": 7, "bw_runtime_per_module": 14, "sac_memory": 8, "total_peak_bw": 68}
+        root = module | {"fqn": "R", "is_leaf": False, "act_fw_per_module": 8}
+        leaf = module | {"fqn": "R.a", "is_leaf": True, "act_fw_per_module": 0}
+        table = {"func_names": ["mm"] * 3, "runtimes": [1, 5, 1], "memory": [6, 2, 0], "saved_autograd_ops": [0, 2]}
+        table |= {"view_like_ops": [], "rand_ops": [], "inplace_ops": [], "force_store_random": False}
+        order = {"fw_pre_order": ["R", "R.a"], "fw_post_order": ["R.a", "R"]}
+        stats = {"mod_order": order, "mod_stats": [root, leaf], "total_step_peak": 75, "sac_stats": [table]}
+        self.write("copies.json", stats | {"sac_stats_of": {"R": 0}})
+        asked = ("--budget", "70B", "--repair", "saved_copies", "-o", "p.json", "--json")
+        predicted = self.run_program("checkpoint", "copies.json", *asked).document["predicted"]
+        self.assertEqual((predicted["peak_bytes"], predicted["recompute_ms"], predicted["binding"]), (70, 1, "R"))
+        self.assertEqual(self.run_program("check", "copies.json", "p.json", "--json").document["violations"], [])
+
+    def test_runs_of_modules_take_what_they_take_under_fitted_costs_too(self):
+        stats = tiny()
+        stats["mod_stats"][5]["act_grad_per_module"] = 1650 << 20  # R.c needs more than R.a and R.b by themselves free
+        stats["mod_stats"][1]["act_grad_per_module"] = 948 << 20  # and R.a needs more than R.b
+        self.write("runs.json", stats)
+        asked = ("--segments", "2", "--budget", "2500MiB", "-o", "p.json", "--json")
+        copies = ("--repair", "saved_copies")
+        for extra in (("--costs", "operators", *copies), ("--costs", "fit", *copies), ("--costs", "fit")):
+            (unit,) = self.run_program("checkpoint", "runs.json", *asked, *extra).document["units"]
+            self.assertEqual((unit["fqns"], unit["recompute_ms"]), (["R.a", "R.b"], 10))
+            self.assertEqual(self.run_program("check", "runs.json", "p.json", "--json").document["violations"], [])
+        answer = json.loads(self.read("p.json"))
+        answer["units"][0]["discarded_bytes"] -= 1
+        self.write("p.json", answer)
+        report = self.run_program("check", "runs.json", "p.json", "--json", code=5).document
+        self.assertIn("discarded", [violation["code"] for violation in report["violations"]])
 
     def test_plans_of_torchs_search_and_of_pipelines_pass_too(self):
         model = stats_path("gpt-native-12l")

@@ -51,8 +51,8 @@ class Bash(ProgramTest):
 
     def test_flags_of_the_command(self):
         self.assertEqual(self.complete("shard", "model.json", "--batch"), ["--batch-size"])
-        self.assertEqual(self.complete("check", "--stri"), ["--strict"])
-        self.assertEqual(self.complete("shard", "--stri"), [])
+        self.assertEqual(self.complete("check", "--stri"), ["--strict", "--strict-numerics"])
+        self.assertEqual(self.complete("shard", "--stri"), ["--strict-numerics"])
 
     def test_every_flag_that_help_names(self):
         for command in ("shard", "partition", "check", "convert", "models", "hardware", "schema"):

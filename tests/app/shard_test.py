@@ -296,9 +296,22 @@ class Choices(ProgramTest):
         return self.run_program("shard", "model.json", "--on", "8x40GiB", "--json", *arguments, **more).document
 
     def test_cost_models(self):
-        for name in ("torchrec-1.4", "torchrec-ref", "torchrec-1.8", "torchrec-1.9"):
+        for name in (
+            "torchrec-1.2",
+            "torchrec-1.4",
+            "torchrec-ref",
+            "torchrec-1.5",
+            "torchrec-1.7",
+            "torchrec-1.8",
+            "torchrec-1.9",
+        ):
             self.assertEqual(self.plan("--cost-model", name)["provenance"]["options"]["cost_model"], name)
         self.assertEqual(self.plan()["provenance"]["options"]["cost_model"], "torchrec-1.9")
+
+    def test_bounds_check_modes_are_passed_on(self):
+        for mode in ("fatal", "warning", "ignore", "none", "v2_fatal", "v2_warning", "v2_ignore"):
+            self.write("model.json", {"tables": [table(rows=100000) | {"constraints": {"bounds_check_mode": mode}}]})
+            self.assertEqual(self.plan()["plan"]["tables"][0]["bounds_check_mode"], mode)
 
     def test_proposers_and_partitioners(self):
         for name in (

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 
 #include "plimsoll/embedding/balanced_frontier.h"
@@ -367,6 +368,41 @@ TEST(BalancedFrontier, BeginsWhereThePlansBegin) {
   const Bytes least = found->frontier.lower().front().x;
   EXPECT_LE(least, found->frontier.min_bytes());
   EXPECT_GT(least, found->frontier.min_bytes() - 3000);  // a millionth of the largest plan's
+}
+
+// Cancelled somewhere, in the plan without a limit or at a limit, the plans of the curve are made
+// again from where it says that it stopped.
+TEST(BalancedFrontier, MakesTheSamePlansAgainFromWhereItStopped) {
+  const embedding::PlanningProblem problem = make_problem();
+  SearchOptions search;
+  search.effort = 20000;
+  int num_cut = 0, num_left_out = 0;
+  for (int num_calls = 0; num_calls < 60; num_calls += 3) {
+    SCOPED_TRACE(num_calls);
+    embedding::BalancedOptions options;
+    std::atomic<bool> cancel = false;
+    RunContext context;
+    context.cancel = &cancel;
+    int num_left = num_calls;
+    context.progress = [&](const Progress&) { cancel = cancel || num_left-- == 0; };
+    const auto cut = embedding::plan_balanced_frontier(problem, options, 4, search, context);
+    ASSERT_TRUE(cut) << format_error(cut.error());
+    const embedding::PlanningResult& planning = cut->unlimited.planning;
+    num_cut += planning.outcome.stop == StopReason::kCancelled ? 1 : 0;
+    options.stops = *embedding::read_stops(planning.provenance.stopped_at);
+    num_left_out += options.stops.empty() || cut->frontier.is_empty() ? 0 : 1;
+    const auto again = embedding::plan_balanced_frontier(problem, options, 4, search, {});
+    ASSERT_TRUE(again) << format_error(again.error());
+    EXPECT_EQ(again->frontier.upper(), cut->frontier.upper());
+    ASSERT_EQ(again->plans.size(), cut->plans.size());
+    for (std::size_t i = 0; i < cut->plans.size(); ++i) {
+      EXPECT_EQ(again->plans[i].options, cut->plans[i].options);
+      EXPECT_EQ(again->plans[i].ranks, cut->plans[i].ranks);
+    }
+    EXPECT_EQ(again->unlimited.planning.provenance.stopped_at, planning.provenance.stopped_at);
+  }
+  EXPECT_GT(num_cut, 5);
+  EXPECT_GT(num_left_out, 5);
 }
 
 // A mean-pooled table that fits only cut by rows, beside one that cannot be: every plan of the

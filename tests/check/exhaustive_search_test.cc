@@ -30,7 +30,7 @@ PlacementProblem pieces(int num_ranks, const std::vector<double>& loads) {
 }
 
 ExhaustiveEnd end_at(const PlacementProblem& problem, double target) {
-  return search_to_the_end(problem, target, 100000).end;
+  return search_to_the_end(problem, target).end;
 }
 
 //   rank 0  |333|333|
@@ -62,7 +62,19 @@ TEST(ExhaustiveSearch, KeepsPiecesOnDistinctRanks) {
 }
 
 TEST(ExhaustiveSearch, SaysWhenStatesRunOut) {
-  EXPECT_EQ(search_to_the_end(pieces(2, {3, 3, 3, 3, 3}), 8.9, 3).end, ExhaustiveEnd::kLimit);
+  EXPECT_EQ(search_to_the_end(pieces(2, {3, 3, 3, 3, 3}), 8.9, {3}).end, ExhaustiveEnd::kLimit);
+}
+
+// Of many ranks a state costs more, and most that are made are never looked at.
+TEST(ExhaustiveSearch, GivesUpByTheRanksOfAllStatesItMakes) {
+  std::vector<double> loads;
+  for (int i = 0; i < 40; ++i) loads.push_back(100 + i * 7 % 31);
+  const PlacementProblem problem = pieces(16, loads);
+  for (const std::int64_t max_ranks_seen : {1000, 100000}) {
+    const ExhaustiveResult found = search_to_the_end(problem, 290, {1 << 20, max_ranks_seen});
+    EXPECT_EQ(found.end, ExhaustiveEnd::kLimit);
+    EXPECT_LE(found.num_nodes, 2 * max_ranks_seen / 16 + 2);  // two attempts
+  }
 }
 
 TEST(ExhaustiveSearch, KnowsItsScope) {
@@ -88,7 +100,7 @@ TEST(ExhaustiveSearch, AnswersAsEnumerationDoes) {
       EXPECT_EQ(end_at(problem, 1e6), ExhaustiveEnd::kRefuted);
       continue;
     }
-    const ExhaustiveResult found = search_to_the_end(problem, optimum * (1 + 1e-9), 100000);
+    const ExhaustiveResult found = search_to_the_end(problem, optimum * (1 + 1e-9));
     ASSERT_EQ(found.end, ExhaustiveEnd::kFound);
     const solve::PlacementValue value = solve::evaluate(problem, found.placements);
     EXPECT_TRUE(value.is_allowed());

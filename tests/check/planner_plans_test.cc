@@ -20,10 +20,10 @@ class RandomProblem {
   explicit RandomProblem(std::uint64_t seed) : random_(seed) {}
 
   PlanningProblem make() {
-    static constexpr const char* kCostModels[] = {"torchrec-1.4", "torchrec-ref", "torchrec-1.8",
-                                                  "torchrec-1.9"};
     PlanningProblem problem;
-    problem.cost_model = *find_cost_model(kCostModels[pick(4)]);
+    const auto releases = cost_models();
+    problem.cost_model =
+        releases[static_cast<std::size_t>(pick(static_cast<int>(releases.size())))];
     topology::TopologySpec spec;
     spec.local_world_size = 1 + pick(4);
     spec.world_size = *spec.local_world_size * (1 + pick(3));
@@ -34,8 +34,9 @@ class RandomProblem {
                           : device == 1 ? topology::ComputeDevice::kMtia
                                         : topology::ComputeDevice::kCuda;
     if (problem.cost_model.pods && pick(4) == 0) spec.pod_size = 1;
-    problem.topology = *topology::make_topology(spec, problem.cost_model.zero_cap_is_default,
-                                                problem.cost_model.ssd_tier);
+    problem.topology =
+        *topology::make_topology(spec, problem.cost_model.zero_cap_is_default,
+                                 problem.cost_model.ssd_tier, !problem.cost_model.mtia_is_host);
     problem.batch_size = 1 + pick(2000);
     problem.reservation.percentage = 0.05 * pick(4);
     problem.model = make_model();

@@ -269,6 +269,59 @@ TEST(ShardingCheck, FindsDenseOffDataParallel) {
               ElementsAre(Finding(ViolationCode::kDenseOffDataParallel, "ebc.t", kNoRank)));
 }
 
+TEST(ShardingCheck, HoldsAPlanToWhatTheConstraintPassesOn) {
+  Toy toy = table_wise_toy();
+  embedding::ParameterConstraints& wanted = toy.options.fqn_constraints["ebc.t"];
+  embedding::TableSharding& stated = toy.plan.tables[0];
+  wanted.enforce_hbm = stated.enforce_hbm = true;
+  wanted.stochastic_rounding = stated.stochastic_rounding = false;
+  wanted.bounds_check_mode = stated.bounds_check_mode = embedding::BoundsCheckMode::kFatal;
+  wanted.output_dtype = stated.output_dtype = embedding::DataType::kBf16;
+  wanted.cache_params.emplace().multipass_num_passes = 2;
+  stated.cache_params = wanted.cache_params;
+  stated.cache_params->load_factor = 0.25;  // the planner's own choice
+  wanted.key_value_params.emplace().l2_cache_size = 3;
+  stated.key_value_params = wanted.key_value_params;
+  using Change = std::function<void(embedding::TableSharding&)>;
+  struct Case {
+    Change change, leave_out;
+    bool is_held_alone;  // where a plan need not say everything
+  };
+  const Case cases[] = {
+      {[](auto& s) { s.enforce_hbm = false; }, [](auto& s) { s.enforce_hbm.reset(); }, true},
+      {[](auto& s) { s.stochastic_rounding = true; },
+       [](auto& s) { s.stochastic_rounding.reset(); }, true},
+      {[](auto& s) { s.bounds_check_mode = embedding::BoundsCheckMode::kNone; },
+       [](auto& s) { s.bounds_check_mode.reset(); }, true},
+      {[](auto& s) { s.output_dtype = embedding::DataType::kFp16; },
+       [](auto& s) { s.output_dtype.reset(); }, true},
+      {[](auto& s) { s.cache_params->multipass_num_passes = 3; },
+       [](auto& s) { s.cache_params.reset(); }, false},
+      {[](auto& s) { s.key_value_params->l2_cache_size = 4; },
+       [](auto& s) { s.key_value_params.reset(); }, false}};
+  const auto refused = ElementsAre(Finding(ViolationCode::kNotPassedOn, "ebc.t", kNoRank));
+  for (const bool is_whole : {false, true}) {
+    toy.options.is_whole = is_whole;
+    const embedding::TableSharding genuine = toy.plan.tables[0];
+    expect_clean(toy);
+    for (const Case& c : cases) {
+      c.change(toy.plan.tables[0]);
+      EXPECT_EQ(judge(toy).is_right(), !is_whole && !c.is_held_alone);
+      if (is_whole) {
+        EXPECT_THAT(judge(toy).violations, refused);
+      }
+      toy.plan.tables[0] = genuine;
+      c.leave_out(toy.plan.tables[0]);
+      EXPECT_EQ(judge(toy).is_right(), !is_whole);
+      toy.plan.tables[0] = genuine;
+    }
+  }
+  toy.options.fqn_constraints.clear();  // what no constraint says is no planner's to pass on
+  EXPECT_THAT(judge(toy).violations,
+              testing::Each(Finding(ViolationCode::kNotPassedOn, "ebc.t", kNoRank)));
+  EXPECT_EQ(judge(toy).violations.size(), std::size(cases));
+}
+
 TEST(ShardingCheck, WantsLoadFactorsStrictlyInsideWhereTheReleaseDoes) {
   Toy toy = table_wise_toy();
   toy.plan.tables[0].compute_kernel = kFusedUvmCaching;
@@ -936,6 +989,102 @@ TEST(ShardingHazards, SeesWhatTheCpuRefuses) {
   expect_hazard(adam, HazardCode::kRuntimeCannotHold, "ebc.t", kNoRank);
   adam.topology.compute_device = adam.plan.compute_device = ComputeDevice::kCuda;
   expect_clean(adam);
+}
+
+TEST(ShardingHazards, SeesWhatTheCpuDoesNotTrain) {
+  Toy halves(1, 1, ComputeDevice::kCpu);
+  halves.add_module("ebc");
+  halves.add_table("t", 10, 8).data_type = embedding::DataType::kFp16;
+  halves.place("t", kTableWise, kFused, {{10, 8, 0, 0, 0}});
+  expect_clean(halves);
+  halves.model.modules[0].tables[0].data_type = embedding::DataType::kBf16;
+  expect_hazard(halves, HazardCode::kRuntimeCannotHold, "ebc.t", kNoRank);
+  halves.topology.compute_device = halves.plan.compute_device = ComputeDevice::kCuda;
+  expect_clean(halves);
+
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  for (const std::int64_t rows : {kMost, kMost + 1}) {
+    Toy large(1, 1, ComputeDevice::kCpu);
+    large.add_module("ebc");
+    large.add_table("t", rows, 8);
+    large.place("t", kTableWise, kFused, {{rows, 8, 0, 0, 0}});
+    expect_clean(large);
+    // By the sharder's fused_params; an optimizer of the table wins over them.
+    large.model.modules[0].sharder.optimizer = embedding::Optimizer::kRowWiseAdagrad;
+    if (rows == kMost) {
+      expect_clean(large);
+    } else {
+      expect_hazard(large, HazardCode::kRuntimeCannotHold, "ebc.t", kNoRank);
+    }
+    large.model.modules[0].tables[0].optimizer = embedding::Optimizer::kSgd;
+    expect_clean(large);
+  }
+}
+
+//            rank 0   rank 1
+//  a         0..8     8..16      two blocks of 8 columns
+//  b         0..8     8..16
+//  c  0..4, 8..12     4..8, 12..16
+TEST(ShardingHazards, SeesColumnsOfSeveralWidthsInACollectionOfSequences) {
+  const auto make = [](ModuleKind kind) {
+    Toy toy(2, 2);
+    toy.add_module("ec", kind);
+    for (const char* name : {"a", "b", "c"}) toy.add_table(name, 10, 16);
+    toy.place("c", kColumnWise, kFused,
+              {{10, 4, 0, 0, 0}, {10, 4, 0, 4, 1}, {10, 4, 0, 8, 0}, {10, 4, 0, 12, 1}});
+    toy.place("a", kColumnWise, kFused, {{10, 8, 0, 0, 0}, {10, 8, 0, 8, 1}});
+    toy.place("b", kColumnWise, kFused, {{10, 8, 0, 0, 1}, {10, 8, 0, 8, 0}});
+    return toy;
+  };
+  Toy toy = make(ModuleKind::kEmbeddingCollection);
+  expect_hazard(toy, HazardCode::kMixedColumnWidths, "ec.c",
+                kNoRank);                                   // of another width than most
+  expect_clean(make(ModuleKind::kEmbeddingBagCollection));  // pools bring their own widths
+
+  // A whole table is of one block, and as wide as the table.
+  toy.plan.tables[0].sharding_type = kTableWise;
+  set_shards(toy.plan.tables[0], {{10, 16, 0, 0, 0}});
+  expect_clean(toy);
+  toy.plan.tables[0].sharding_type = kColumnWise;
+  expect_hazard(toy, HazardCode::kMixedColumnWidths, "ec.c", kNoRank);
+  // Of as many tables the first one's width is the collection's, as the module lists them.
+  toy.plan.tables[2].sharding_type = kTableWise;
+  set_shards(toy.plan.tables[2], {{10, 16, 0, 0, 0}});
+  expect_hazard(toy, HazardCode::kMixedColumnWidths, "ec.c", kNoRank);
+  // Unlike blocks of one table.
+  set_shards(toy.plan.tables[0], {{10, 8, 0, 0, 0}, {10, 4, 0, 8, 1}, {10, 4, 0, 12, 1}});
+  expect_hazard(toy, HazardCode::kMixedColumnWidths, "ec.c", kNoRank);
+}
+
+// A violation under strict_numerics alone.
+TEST(ShardingHazards, SeesAnOptimizerStatePerBlock) {
+  const auto expect_numeric = [](Toy toy) {
+    toy.options.strict = true;
+    const CheckReport report = judge(toy);
+    EXPECT_THAT(report.violations, IsEmpty());
+    EXPECT_THAT(report.hazards,
+                ElementsAre(Finding(HazardCode::kOptimizerStatePerBlock, "ebc.t", kNoRank)));
+    toy.options.strict = false;
+    toy.options.strict_numerics = true;
+    EXPECT_THAT(judge(toy).violations,
+                ElementsAre(Finding(ViolationCode::kHazard, "ebc.t", kNoRank)));
+  };
+  using embedding::Optimizer;
+  for (Toy toy : {column_wise_toy(), grid_toy()}) {
+    expect_clean(toy);
+    toy.model.optimizer = Optimizer::kRowWiseAdagrad;
+    expect_numeric(toy);
+    toy.model.modules[0].tables[0].optimizer = Optimizer::kOther;
+    expect_clean(toy);
+    toy.model.optimizer.reset();
+    toy.model.modules[0].tables[0].optimizer.reset();
+    toy.model.modules[0].sharder.optimizer = Optimizer::kRowWiseAdagrad;
+    expect_numeric(toy);
+  }
+  for (Toy toy : {table_wise_toy(), row_wise_toy(), data_parallel_toy()}) {
+    toy.model.optimizer = Optimizer::kRowWiseAdagrad;
+    expect_clean(toy);
+  }
 }
 
 TEST(ShardingHazards, SeesSequencesCutOverAHost) {

@@ -230,6 +230,28 @@ TEST(CheckpointProblem, JoinsRunsOfChildrenIntoUnits) {
   EXPECT_THAT(units_of(problem_from(stats, model)), ElementsAre("R.a", "R.b"));
 }
 
+// A run's forwards are all run again before its backward begins, at its last module.
+TEST(CheckpointProblem, AsksRoomForARunWhereItsBackwardBegins) {
+  ModuleStats stats = with_totals();
+  for (ModuleInfo& module : stats.mod_stats) module.output_per_module = 64 * kMiB;
+  ModuleInfo& a = stats.mod_stats[1];
+  ModuleInfo& b = stats.mod_stats[3];
+  a.total_pre_bw = 5000 * kMiB;
+  a.total_peak_fw = 2000 * kMiB;
+  a.total_post_fw = 100 * kMiB;
+  b.total_pre_bw = 3000 * kMiB;
+  b.total_peak_fw = 1900 * kMiB;
+  b.total_post_fw = 1800 * kMiB;
+  MemoryModel model;
+  model.max_segment_length = 2;
+  const auto need_of_pair = [&] { return problem_from(stats, model).units[1].own_need; };
+  model.unit_own_backward = true;
+  ASSERT_EQ(units_of(problem_from(stats, model))[1], "R.a+R.b");
+  EXPECT_EQ(need_of_pair(), 3000 * kMiB);
+  model.recompute_working_set = true;
+  EXPECT_EQ(need_of_pair(), (3000 + 2000 - 1800 + 64) * kMiB);
+}
+
 TEST(CheckpointProblem, RefusesWhatMakesNoSense) {
   const ModuleStats stats = tiny6();
   MemoryModel model;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "checkpoint/random_trees.h"
 #include "plimsoll/checkpoint/frontier_search.h"
@@ -106,6 +107,54 @@ TEST(OperatorChoices, EndAnEarlyStopWithTheLastSavedOperatorWhereverItIsListed) 
   EXPECT_EQ(operator_options(stats, rules).options[0].recompute_ms, 1 + 2 + 4);
 }
 
+//  op       0   1   2        2 makes the output. Saving 0 keeps fewer bytes than saving 1 and saves
+//  ms       4   4   9        as much time, but autograd would not have kept it.
+//  bytes    2   3   0
+TEST(OperatorChoices, KeepThoseOfFewerCopiesWhereCopiesCount) {
+  SACStats stats = table({4, 4, 9}, {2, 3, 0});
+  stats.saved_autograd_ops = {1};
+  const auto points = [&stats](bool counts_copies) {
+    OperatorRules rules;
+    rules.counts_copies = counts_copies;
+    std::vector<std::tuple<Bytes, Bytes, double>> found;
+    for (const OperatorOption& option : operator_options(stats, rules).options) {
+      found.emplace_back(option.kept, option.kept_extra, option.recompute_ms);
+    }
+    return found;
+  };
+  EXPECT_THAT(points(false),
+              ElementsAre(std::tuple(0, 0, 8.), std::tuple(2, 2, 4.), std::tuple(5, 2, 0.)));
+  EXPECT_THAT(points(true), ElementsAre(std::tuple(0, 0, 8.), std::tuple(2, 2, 4.),
+                                        std::tuple(3, 0, 4.), std::tuple(5, 2, 0.)));
+}
+
+TEST(OperatorChoices, ThinOnlyBesideWhatKeepsNoMoreCopies) {
+  Random random(5);
+  SACStats stats;
+  for (int op = 0; op < 12; ++op) {
+    stats.func_names.push_back("op");
+    stats.memory.push_back(random.whole(1000, 9000));
+    stats.runtimes.push_back(1e-4 * static_cast<double>(stats.memory.back()) * random.in(1, 1.05));
+    if (op % 2 == 0) stats.saved_autograd_ops.push_back(op);
+  }
+  OperatorRules rules;
+  rules.counts_copies = true;
+  rules.max_options = 1u << 20;
+  const OperatorOptions all = operator_options(stats, rules);
+  ASSERT_TRUE(all.is_complete);
+  rules.max_options = 100;
+  const OperatorOptions some = operator_options(stats, rules);
+  EXPECT_FALSE(some.is_complete);
+  ASSERT_LE(some.options.size(), 100u);
+  ASSERT_LT(some.options.size(), all.options.size());
+  for (const OperatorOption& option : all.options) {
+    EXPECT_TRUE(std::any_of(some.options.begin(), some.options.end(), [&](const auto& kept) {
+      return kept.kept <= option.kept && kept.kept_extra <= option.kept_extra &&
+             kept.recompute_ms <= option.recompute_ms + some.loss_ms;
+    }));
+  }
+}
+
 TEST(OperatorChoices, EqualTryingEverySetOfOperators) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(seed);
@@ -192,7 +241,7 @@ TEST(OperatorChoices, ThinOnlyWhatSavesLittle) {
     stats.memory.push_back(random.whole(1000, 9000));
     stats.runtimes.push_back(1e-4 * static_cast<double>(stats.memory.back()) * random.in(1, 1.05));
   }
-  const OperatorOptions all = operator_options(stats, {false, 1u << 20});
+  const OperatorOptions all = operator_options(stats, {.max_options = 1u << 20});
   ASSERT_TRUE(all.is_complete);
   ASSERT_GT(all.options.size(), 200u);
   OperatorRules rules;

@@ -29,6 +29,14 @@ TEST(Saturated, SumsStopAtTheEndsOf64Bits) {
   EXPECT_EQ(saturated_multiply(kSaturated, -2), kLeast);
 }
 
+TEST(Checked, NarrowsWhatFits) {
+  EXPECT_EQ(checked_narrow<std::int32_t>(0x7fffffff), 0x7fffffff);
+  EXPECT_EQ(checked_narrow<std::int32_t>(-0x80000000LL), std::numeric_limits<std::int32_t>::min());
+  EXPECT_FALSE(checked_narrow<std::int32_t>(0x80000000LL));
+  EXPECT_FALSE(checked_narrow<std::int32_t>(-0x80000001LL));
+  EXPECT_FALSE(checked_narrow<std::int32_t>(std::int64_t{1} << 32));
+}
+
 TEST(Saturated, CastsDropFractionsAndStopAtTheEndsOf64Bits) {
   EXPECT_EQ(saturated_cast(2.9), 2);
   EXPECT_EQ(saturated_cast(-2.9), -2);

@@ -206,9 +206,10 @@ TEST(EasyRec, PassesConstraintsByFqnOnToPlanAndChecker) {
                                  problem.cost_model, problem.mode, options)
         ->violations;
   };
-  // Without them the checker sees one id a sample in m.ec.a.
-  ASSERT_EQ(judge().size(), 1u);
-  EXPECT_EQ(judge()[0].code, check::ViolationCode::kRatingMismatch);
+  // Without them the checker sees one id a sample in m.ec.a, and nothing that enforces HBM.
+  ASSERT_EQ(judge().size(), 2u);
+  EXPECT_EQ(judge()[0].code, check::ViolationCode::kNotPassedOn);
+  EXPECT_EQ(judge()[1].code, check::ViolationCode::kRatingMismatch);
   options.fqn_constraints = problem.enumeration.fqn_constraints;
   EXPECT_TRUE(judge().empty());
   options.global_constraints.emplace().sharding_types = {kDataParallel};

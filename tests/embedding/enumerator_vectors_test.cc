@@ -354,6 +354,19 @@ TEST(EnumeratorVectors, HugeColumnWidths) {
   EXPECT_EQ(column_width(kMost, kMost / 2 + 1), kMost);
 }
 
+TEST(EnumeratorVectors, RefusesMoreColumnShardsThanCanBeCounted) {
+  const CostModel cost_model = cost_model_named("torchrec-ref");
+  const auto cut = [&](std::int64_t columns) {
+    return cut_table(cost_model, build(cluster(4, 4), cost_model), ShardingType::kColumnWise,
+                     {1, columns, 4, columns * 4}, 4, std::nullopt);
+  };
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  ASSERT_TRUE(cut(4 * kMost));
+  EXPECT_EQ(cut(4 * kMost)->column_blocks, kMost);
+  ASSERT_FALSE(cut(4 * (kMost + 1)));
+  EXPECT_EQ(cut(4 * (kMost + 1)).error().code, ErrorCode::kOverflow);
+}
+
 TEST(EnumeratorVectors, RowCuts) {
   const CostModel cost_model = cost_model_named("torchrec-ref");
   const auto rows = [&](const TopologySpec& spec, std::int64_t height,

@@ -5,55 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
-#include <limits>
-#include <set>
 
-#include "plimsoll/check/sharding_check.h"
-#include "plimsoll/embedding/balanced_search.h"
+#include "every_plan.h"
+#include "small_models.h"
 
 namespace plimsoll::embedding {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// A generator of the test's own.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15U + 1) {
-    for (int i = 0; i < 5; ++i) below(2);
-  }
-  std::int64_t below(std::int64_t end) {
-    state_ ^= state_ << 13;
-    state_ ^= state_ >> 7;
-    state_ ^= state_ << 17;
-    return static_cast<std::int64_t>((state_ >> 11) % static_cast<std::uint64_t>(end));
-  }
-
- private:
-  std::uint64_t state_;
-};
-
-Table make_table(const std::string& name, std::int64_t rows, std::int64_t columns,
-                 Pooling pooling) {
-  Table table;
-  table.name = name;
-  table.num_embeddings = rows;
-  table.embedding_dim = columns;
-  table.pooling = pooling;
-  return table;
-}
-
-void set_room(PlanningProblem& problem, int world_size, int local_world_size, Bytes hbm,
-              double inter_host_bw) {
-  topology::TopologySpec spec;
-  spec.world_size = world_size;
-  spec.local_world_size = local_world_size;
-  spec.hbm_cap = hbm;
-  spec.inter_host_bw = inter_host_bw;
-  problem.topology = *topology::make_topology(spec, true, true);
-  problem.reservation.percentage = 0;
-}
 
 // One collection or tower, of mean-pooled tables, too, whose types are constrained at random; some
 // tables have fewer rows than there are ranks, and often not everything fits everywhere.
@@ -145,129 +102,6 @@ PlanningProblem tower_problem(std::uint64_t seed) {
   problem.model.modules.push_back(std::move(module));
   set_room(problem, 4, 2, 2000 * kMiB, 1e7);
   return problem;
-}
-
-// Every way to place one option.
-std::vector<std::vector<std::int32_t>> placements_of(const OptionSet& set, const Option& option) {
-  if (option.partition_by == PartitionBy::kUniform) return {{}};
-  const bool is_host = option.sharding_type == ShardingType::kTableRowWise ||
-                       option.sharding_type == ShardingType::kGridShard;
-  const int width = is_host ? set.group_size : 1;
-  std::vector<std::vector<std::int32_t>> all{{}};
-  for (int block = 0; block < option.column_blocks; ++block) {
-    std::vector<std::vector<std::int32_t>> longer;
-    for (const auto& ranks : all) {
-      for (int first = 0; first < set.world_size; first += width) {
-        longer.push_back(ranks);
-        for (int i = 0; i < width; ++i) longer.back().push_back(first + i);
-      }
-    }
-    all = std::move(longer);
-  }
-  return all;
-}
-
-void for_each_plan(const OptionSet& set, const std::function<void(const PlacedProposal&)>& visit) {
-  PlacedProposal plan;
-  plan.first_rank.push_back(0);
-  const std::function<void(std::size_t)> place = [&](std::size_t t) {
-    if (t == set.tables.size()) return visit(plan);
-    const TableOptions& table = set.tables[t];
-    for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
-      for (const auto& ranks : placements_of(set, set.options[static_cast<std::size_t>(o)])) {
-        plan.options.push_back(o);
-        plan.ranks.insert(plan.ranks.end(), ranks.begin(), ranks.end());
-        plan.first_rank.push_back(static_cast<std::int64_t>(plan.ranks.size()));
-        place(t + 1);
-        plan.first_rank.pop_back();
-        plan.ranks.resize(static_cast<std::size_t>(plan.first_rank.back()));
-        plan.options.pop_back();
-      }
-    }
-  };
-  place(0);
-}
-
-check::CheckReport judge(const PlanningProblem& problem, const ShardingPlan& plan) {
-  check::CheckOptions options;
-  options.batch_size = problem.batch_size;
-  options.reservation = problem.reservation;
-  auto report = check::check_sharding(problem.model, plan, problem.topology, problem.cost_model,
-                                      problem.mode, options);
-  EXPECT_TRUE(report) << (report ? "" : format_error(report.error()));
-  return *std::move(report);
-}
-
-// Time by the assumed step model: kernels, collectives, half a millisecond a type.
-double time_of(const ShardingPlan& plan, const check::CheckReport& report) {
-  double kernels = 0, collectives = 0;
-  for (const Perf& perf : report.perf) {
-    kernels = std::max(kernels, perf.fwd_compute + perf.bwd_compute + perf.prefetch_compute);
-    collectives = std::max(collectives, perf.fwd_comms + perf.bwd_comms);
-  }
-  std::set<std::pair<std::string, ShardingType>> types;
-  for (const TableSharding& table : plan.tables) {
-    types.insert({table.module_path, table.sharding_type});
-  }
-  return kernels + collectives + .5 * static_cast<double>(types.size());
-}
-
-struct Judged {
-  std::size_t num_hazards = 0;
-  double rating = 0;
-  double time = 0;
-};
-
-// All plans that the checker lets pass.
-std::vector<Judged> all_plans(const PlanningProblem& problem) {
-  const Estimator estimator(problem.cost_model, problem.topology, problem.mode);
-  EnumerationOptions enumeration = problem.enumeration;
-  enumeration.batch_size = problem.batch_size;
-  const auto enumerated = enumerate(estimator, problem.model, enumeration);
-  EXPECT_TRUE(enumerated) << (enumerated ? "" : format_error(enumerated.error()));
-  std::vector<Judged> plans;
-  for_each_plan(enumerated->options, [&](const PlacedProposal& placed) {
-    const ShardingPlan plan =
-        make_sharding_plan(enumerated->options, placed, problem.model, problem.topology);
-    const check::CheckReport report = judge(problem, plan);
-    if (!report.is_right()) return;
-    plans.push_back({report.hazards.size(), report.rating, time_of(plan, report)});
-  });
-  return plans;
-}
-
-struct Best {
-  std::size_t num_hazards = 0;
-  double value = kInfinity;
-};
-
-// First the fewest hazards, then the least objective, of plans that rate at most `cap`.
-Best best_of(const std::vector<Judged>& plans, BalanceObjective objective, double cap = kInfinity) {
-  Best best{std::numeric_limits<std::size_t>::max(), kInfinity};
-  for (const Judged& plan : plans) {
-    if (plan.rating > cap * (1 + 1e-9)) continue;
-    const double value = objective == BalanceObjective::kRating ? plan.rating : plan.time;
-    if (plan.num_hazards > best.num_hazards) continue;
-    if (plan.num_hazards < best.num_hazards) best = {plan.num_hazards, kInfinity};
-    best.value = std::min(best.value, value);
-  }
-  return best;
-}
-
-BalancedResult plan(const PlanningProblem& problem, const BalancedOptions& options) {
-  SearchOptions search;
-  search.effort = 20000;
-  auto result = plan_balanced(problem, options, search, {});
-  EXPECT_TRUE(result) << (result ? "" : format_error(result.error()));
-  return *std::move(result);
-}
-
-std::vector<Warning> warnings_of(const BalancedResult& result, std::string_view code) {
-  std::vector<Warning> found;
-  for (const Warning& warning : result.planning.outcome.warnings) {
-    if (warning.code == code) found.push_back(warning);
-  }
-  return found;
 }
 
 // Every hazard of the plan is announced by its table and its name.

@@ -12,6 +12,7 @@
 #include <limits>
 #include <set>
 
+#include "every_plan.h"
 #include "plimsoll/embedding/balanced_search.h"
 #include "plimsoll/embedding/perf_model.h"
 #include "plimsoll/solve/verify_bound.h"
@@ -20,23 +21,6 @@ namespace plimsoll::embedding {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// A generator of the test's own.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15U + 1) {
-    for (int i = 0; i < 5; ++i) below(2);
-  }
-  std::int64_t below(std::int64_t end) {
-    state_ ^= state_ << 13;
-    state_ ^= state_ >> 7;
-    state_ ^= state_ << 17;
-    return static_cast<std::int64_t>((state_ >> 11) % static_cast<std::uint64_t>(end));
-  }
-
- private:
-  std::uint64_t state_;
-};
 
 struct Shape {
   int num_tables = 3;
@@ -128,59 +112,6 @@ Instance random_instance(std::uint64_t seed, const Shape& shape) {
     if (shape.has_unequal_speeds) set.rank_speeds.push_back(speeds[random.below(4)]);
   }
   return instance;
-}
-
-// Every way to place one option.
-std::vector<std::vector<std::int32_t>> placements_of(const OptionSet& set, const Option& option) {
-  const bool is_host = option.sharding_type == ShardingType::kTableRowWise ||
-                       option.sharding_type == ShardingType::kGridShard;
-  if (option.partition_by == PartitionBy::kUniform) return {{}};
-  const int places = is_host ? set.world_size / set.group_size : set.world_size;
-  std::vector<std::vector<std::int32_t>> all{{}};
-  for (int block = 0; block < option.column_blocks; ++block) {
-    std::vector<std::vector<std::int32_t>> longer;
-    for (const auto& ranks : all) {
-      for (int place = 0; place < places; ++place) {
-        std::vector<std::int32_t> more = ranks;
-        if (is_host) {
-          for (int i = 0; i < set.group_size; ++i) more.push_back(place * set.group_size + i);
-        } else {
-          more.push_back(place);
-        }
-        longer.push_back(std::move(more));
-      }
-    }
-    all = std::move(longer);
-  }
-  if (option.sharding_type == ShardingType::kTableColumnWise) {
-    std::erase_if(all, [&set](const auto& ranks) {
-      return std::any_of(ranks.begin(), ranks.end(), [&](std::int32_t rank) {
-        return rank / set.group_size != ranks.front() / set.group_size;
-      });
-    });
-  }
-  return all;
-}
-
-void for_each_plan(const OptionSet& set, const std::function<void(const PlacedProposal&)>& visit) {
-  PlacedProposal plan;
-  plan.first_rank.push_back(0);
-  const std::function<void(std::size_t)> place = [&](std::size_t t) {
-    if (t == set.tables.size()) return visit(plan);
-    const TableOptions& table = set.tables[t];
-    for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
-      for (const auto& ranks : placements_of(set, set.options[static_cast<std::size_t>(o)])) {
-        plan.options.push_back(o);
-        plan.ranks.insert(plan.ranks.end(), ranks.begin(), ranks.end());
-        plan.first_rank.push_back(static_cast<std::int64_t>(plan.ranks.size()));
-        place(t + 1);
-        plan.first_rank.pop_back();
-        plan.ranks.resize(static_cast<std::size_t>(plan.first_rank.back()));
-        plan.options.pop_back();
-      }
-    }
-  };
-  place(0);
 }
 
 // Ranks that a table stands on.
@@ -292,7 +223,7 @@ Tally compare(const Shape& shape,
     settings.keeps_hazards = true;
     set_up(instance, settings);
     double least[3] = {kInfinity, kInfinity, kInfinity};
-    for_each_plan(instance.options, [&](const PlacedProposal& plan) {
+    for_each_plan(instance.options, HostColumns::kOnOneHost, [&](const PlacedProposal& plan) {
       if (!is_allowed(instance, settings, plan)) return;
       const PlanTimes times = plan_times(instance.input(), settings.step_model, plan);
       const double values[] = {times.rating, times.step, times.time};
@@ -432,7 +363,7 @@ TEST(PlacementBridge, KeepsTheRatingBelowItsCap) {
   int num_capped = 0;
   compare({}, [&](const Instance& instance, BridgeOptions& settings) {
     double least = kInfinity, best = kInfinity, rating = kInfinity;
-    for_each_plan(instance.options, [&](const PlacedProposal& plan) {
+    for_each_plan(instance.options, HostColumns::kOnOneHost, [&](const PlacedProposal& plan) {
       if (!is_allowed(instance, {}, plan)) return;
       const PlanTimes times = plan_times(instance.input(), settings.step_model, plan);
       least = std::min(least, times.rating);
@@ -443,6 +374,20 @@ TEST(PlacementBridge, KeepsTheRatingBelowItsCap) {
     num_capped += rating > least ? 1 : 0;
   });
   EXPECT_GE(num_capped, 3);
+}
+
+TEST(PlacementBridge, KeepsTheRatingOfEveryRankWhereDdrIsPooled) {
+  Instance instance = random_instance(1, {});
+  for (ShardRun& run : instance.options.runs)
+    run.storage = {0, 0, 1};  // DDR is the first free tier
+  for (Storage& device : instance.room.devices) device.ssd = 100;
+  BridgeOptions settings;
+  settings.pools_ddr = true;
+  settings.rating_cap = 1e-3;
+  const auto bridge = make_placement_bridge(instance.input(), settings);
+  ASSERT_TRUE(bridge);
+  ASSERT_EQ(bridge->rating_tier, 1);
+  EXPECT_FALSE(bridge->problem.is_pooled[1]);
 }
 
 TEST(PlacementBridge, LeavesTheCapOutWhereNoTierIsFree) {

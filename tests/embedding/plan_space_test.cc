@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "embedding/option_hazards.h"
+#include "every_plan.h"
 #include "plimsoll/check/sharding_check.h"
 #include "plimsoll/embedding/balanced_search.h"
 #include "plimsoll/solve/placement_judge.h"
@@ -20,41 +21,10 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kMaxPlans = 2000;  // of a model
 
-// A generator of the test's own.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15U + 1) {
-    for (int i = 0; i < 5; ++i) below(2);
-  }
-  int below(int end) {
-    state_ ^= state_ << 13;
-    state_ ^= state_ >> 7;
-    state_ ^= state_ << 17;
-    return static_cast<int>((state_ >> 11) % static_cast<std::uint64_t>(end));
-  }
-  template <class T>
-  T one_of(std::initializer_list<T> values) {
-    return values.begin()[below(static_cast<int>(values.size()))];
-  }
-  // Some, in order; at least one.
-  template <class T>
-  std::vector<T> some_of(const std::vector<T>& values) {
-    std::vector<T> some;
-    for (const T value : values) {
-      if (below(2) == 0) some.push_back(value);
-    }
-    if (some.empty())
-      some.push_back(values[static_cast<std::size_t>(below(static_cast<int>(values.size())))]);
-    return some;
-  }
-
- private:
-  std::uint64_t state_;
-};
-
 PlanningProblem empty_problem(Random& random) {
   PlanningProblem problem;
-  problem.cost_model = cost_models()[static_cast<std::size_t>(random.below(4))];
+  problem.cost_model =
+      cost_models()[static_cast<std::size_t>(random.below(static_cast<int>(cost_models().size())))];
   problem.reservation.percentage = 0;
   topology::TopologySpec spec;
   spec.local_world_size = 1 + random.below(3);
@@ -151,33 +121,6 @@ std::optional<Space> space_of(const PlanningProblem& problem) {
   return Space{Estimator(problem.cost_model, problem.topology, problem.mode), *std::move(prepared)};
 }
 
-// Every way to place one option: shards of device types on any ranks, of host types on any host.
-std::vector<std::vector<std::int32_t>> placements_of(const OptionSet& set, const Option& option) {
-  if (option.partition_by == PartitionBy::kUniform) return {{}};
-  const bool is_block = option.sharding_type == ShardingType::kTableRowWise ||
-                        option.sharding_type == ShardingType::kGridShard;
-  const int width = is_block ? set.group_size : 1;
-  std::vector<std::vector<std::int32_t>> all{{}};
-  for (int block = 0; block < option.column_blocks; ++block) {
-    std::vector<std::vector<std::int32_t>> longer;
-    for (const auto& ranks : all) {
-      for (int place = 0; place < set.world_size / width; ++place) {
-        longer.push_back(ranks);
-        for (int i = 0; i < width; ++i) longer.back().push_back(place * width + i);
-      }
-    }
-    all = std::move(longer);
-  }
-  if (option.sharding_type == ShardingType::kTableColumnWise) {
-    std::erase_if(all, [&set](const auto& ranks) {
-      return std::any_of(ranks.begin(), ranks.end(), [&](std::int32_t rank) {
-        return rank / set.group_size != ranks.front() / set.group_size;
-      });
-    });
-  }
-  return all;
-}
-
 using Visit = std::function<void(const PlacedProposal&, const check::CheckReport&)>;
 
 // False, and nothing visited, where there are too many.
@@ -187,7 +130,8 @@ bool for_each_plan(const PlanningProblem& problem, const OptionSet& set, const V
   for (const TableOptions& table : set.tables) {
     std::vector<PlacedProposal> longer;
     for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
-      for (const auto& ranks : placements_of(set, set.options[static_cast<std::size_t>(o)])) {
+      for (const auto& ranks :
+           placements_of(set, set.options[static_cast<std::size_t>(o)], HostColumns::kOnOneHost)) {
         for (const PlacedProposal& plan : plans) {
           PlacedProposal& more = longer.emplace_back(plan);
           more.options.push_back(o);

@@ -313,6 +313,10 @@ TEST(StorageVectors, CountSpecialTables) {
     key_value.key_value_params->max_l1_cache_size = 1;
     runs = storage(cluster(16, 8), key_value, kRW, ComputeKernel::kKeyValue);
     EXPECT_EQ(runs[0].storage.hbm, 3186688);
+    key_value.sharder.cache_load_factor =
+        0;  // a cache of no rows, unlike that of fused_uvm_caching
+    runs = storage(cluster(16, 8), key_value, kRW, ComputeKernel::kKeyValue);
+    EXPECT_EQ(runs[0].storage.hbm, 2138112);
 
     TableProfile forced = large_table();
     forced.use_virtual_table = true;

@@ -19,8 +19,9 @@ namespace plimsoll::embedding {
 
 using topology::TopologySpec;
 
-inline constexpr std::string_view kReleases[] = {"torchrec-ref", "torchrec-1.4", "torchrec-1.8",
-                                                 "torchrec-1.9"};
+// Release 1.2, which lacks kernels, has tests of its own.
+inline constexpr std::string_view kReleases[] = {"torchrec-ref", "torchrec-1.4", "torchrec-1.5",
+                                                 "torchrec-1.7", "torchrec-1.8", "torchrec-1.9"};
 
 inline CostModel cost_model_named(std::string_view name) {
   auto model = find_cost_model(name);
@@ -29,8 +30,8 @@ inline CostModel cost_model_named(std::string_view name) {
 }
 
 inline Topology build(const TopologySpec& spec, const CostModel& cost_model) {
-  auto topology =
-      topology::make_topology(spec, cost_model.zero_cap_is_default, cost_model.ssd_tier);
+  auto topology = topology::make_topology(spec, cost_model.zero_cap_is_default, cost_model.ssd_tier,
+                                          !cost_model.mtia_is_host);
   EXPECT_TRUE(topology.has_value()) << (topology ? "" : format_error(topology.error()));
   return topology.value_or(Topology{});
 }

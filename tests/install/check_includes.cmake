@@ -16,7 +16,7 @@ set(searches enumerator planner proposer partitioner frontier_search milp_search
              unit_milp fsdp_milp knapsack policy_per_module contiguous_split
              balanced_placement bound_placement throughput latency_search plan_pipeline)
 # Of the target check_balance, which judges what balanced plans claim: docs/decisions/0003-proofs.md.
-set(sees_planner include/plimsoll/check/bill_check.h src/check/balance_check.cc)
+set(sees_planner include/plimsoll/check/bill_check.h src/check/bound_attempt.cc)
 set(public_third_party tl/expected.hpp)
 
 file(GLOB_RECURSE files RELATIVE "${root}" "${root}/include/plimsoll/*.h" "${root}/src/*.h"

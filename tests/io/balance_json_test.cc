@@ -109,6 +109,24 @@ TEST(TorchrecOptionsJson, MakesAnOptionSet) {
                    ->has_components);
 }
 
+TEST(TorchrecOptionsJson, HasTheCostModelOfItsRelease) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"0.8.0", "torchrec-1.2"},  {"1.2.0", "torchrec-1.2"}, {"1.3.0", "torchrec-1.4"},
+      {"1.4.0", "torchrec-1.4"},  {"1.5.0", "torchrec-1.5"}, {"1.6.1", "torchrec-1.7"},
+      {"1.7.0", "torchrec-1.7"},  {"1.8", "torchrec-1.8"},   {"1.9.0+cpu", "torchrec-1.9"},
+      {"1.12.1", "torchrec-1.9"}, {"2.0.0", "torchrec-1.9"}, {"", "torchrec-1.9"},
+      {"1", "torchrec-1.9"},      {"1.x", "torchrec-1.9"},   {"nightly", "torchrec-1.9"}};
+  for (const auto& [release, name] : cases) {
+    SCOPED_TRACE(release);
+    const auto read =
+        read_torchrec_options(dump("\"1.8.0\"", "\"" + std::string(release) + "\""), "d.json");
+    ASSERT_TRUE(read) << format_error(read.error());
+    EXPECT_EQ(read->cost_model.name, name);
+    EXPECT_EQ(read->options.key_value_columns_on_distinct_ranks,
+              read->cost_model.key_value_columns_on_distinct_ranks);
+  }
+}
+
 TEST(TorchrecOptionsJson, NamesThePlaceOfAnError) {
   const auto refuse = [](const std::string& what, const std::string& with, ErrorCode code,
                          const std::string& place) {

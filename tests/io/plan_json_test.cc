@@ -59,6 +59,8 @@ TEST(PlanJson, ReadsBackAWholeAnswer) {
     EXPECT_EQ(read->bound, answer.bound);
     EXPECT_EQ(read->frontier, answer.frontier);
     EXPECT_EQ(read->frontier_bound, answer.frontier_bound);
+    EXPECT_EQ(read->frontier_plans, answer.frontier_plans);
+    EXPECT_EQ(read->frontier_proofs, answer.frontier_proofs);
     EXPECT_EQ(write_answer(*read), text);
   }
 }

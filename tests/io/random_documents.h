@@ -164,6 +164,12 @@ inline embedding::Model random_model(Random& random) {
       module.sharder.forward_comms = random.named<embedding::CommsPrecision>();
       module.sharder.backward_comms = random.named<embedding::CommsPrecision>();
     }
+    if (random.coin()) {
+      const auto bytes = [&] {
+        return random.maybe([&] { return 1.0 + static_cast<double>(random.below(8)); });
+      };
+      module.sharder.codec_bytes.emplace() = {bytes(), bytes(), bytes(), bytes()};
+    }
     const std::int64_t width = 4 * (1 + random.below(200));
     for (std::int64_t t = random.below(4); t > 0; --t) {
       embedding::Table& table = module.tables.emplace_back();
@@ -354,6 +360,12 @@ inline ShardingAnswer random_answer(Random& random) {
   answer.options = random.list(2, [&] { return random_taken_option(random); });
   answer.frontier = random_frontier(random);
   answer.frontier_bound = random_frontier(random);
+  answer.frontier_plans = random.list(2, [&] {
+    return FrontierPlan{random_plan(random).tables,
+                        random.list(2, [&] { return random_taken_option(random); })};
+  });
+  answer.frontier_proofs = random.list(
+      2, [&] { return FrontierProof{random.maybe([&] { return random_bound(random); })}; });
   for (const char* cause : {"hbm", "ddr"}) {
     answer.bill.bytes[cause] = random.list(4, [&] { return random.size(); });
   }

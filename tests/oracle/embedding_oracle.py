@@ -1,345 +1,266 @@
-"""Tables of dumps (plimsoll.torchrec_options/1) over few ranks: rating, step and time, caps, hosts, rules, hazards.
+"""Tables over few ranks: rating, step, time and time under the reference's rating; models and dumps.
 
-A dump says what every option of every table costs, so that everything about a plan follows from the documentation:
-docs/embedding.md, docs/formats.md (options of TorchRec, step model, placement rules) and docs/check.md (hazards).
+Every plan is tried (embedding_case.py). Of a dump everything follows from the documentation; of a model the options and
+what their shards take come from plimsoll-model-options, the third argument after the program: see model_options.cc.
 """
 
-import itertools
-import math
+import json
+import os
+import subprocess
+import sys
 
 from campaign import is_near, judge_answer, main, require
+from embedding_case import Case
+from embedding_problems import DumpMaker, ModelMaker, random_rules, random_step_model
 
-INFINITY = math.inf
-COMPONENTS = ("fwd_compute", "fwd_comms", "bwd_compute", "bwd_comms", "prefetch_compute")
 EFFORT = 20000  # small instances with a gap would use the default up
-BY_ROWS = ("row_wise", "table_row_wise", "grid_shard")
-ROWS_ALONE = ("row_wise", "table_row_wise")  # what counts as cut by rows beside a mean-pooled table
+MANY_PLANS = 4000  # instances with more are left out
+CAP_LEEWAY = 1e-9  # relative, of the reference's rating
 
 
-class Maker:
-    """A dump, option by option."""
-
-    def __init__(self, random, *, has_hazards, has_key_values):
-        self.random = random
-        self.num_hosts, self.per_host = random.choice([(1, 1), (1, 2), (1, 3), (2, 1), (2, 2)])
-        self.world = self.num_hosts * self.per_host
-        self.has_hazards, self.has_key_values = has_hazards, has_key_values
-        self.classes, self.options = [], []
-
-    def shard_class(self, rows, columns, kernel):
-        random = self.random
-        size = rows * columns * 4
-        hbm, ddr = (0, size) if kernel in ("fused_uvm", "key_value") else (size, 0)
-        ms = [random.randint(1, 40) / 16 for _ in COMPONENTS[:4]] + [random.choice([0, 0, 0.125])]
-        self.classes.append([hbm + random.choice([0, 64]), ddr, 0, sum(ms), *ms])
-        return len(self.classes) - 1
-
-    def add(self, table, kind, kernel, blocks):
-        """`blocks`: (rows, columns) in shard order; shards of one size cost the same."""
-        by_size = {}
-        for block in blocks:
-            if block not in by_size:
-                by_size[block] = self.shard_class(*block, kernel)
-        self.options.append(
-            {
-                "fqn": table["fqn"],
-                "sharding_type": kind,
-                "compute_kernel": kernel,
-                "shards": [by_size[block] for block in blocks],
-                "sizes": [list(block) for block in blocks],
-                "rows": table["rows"],
-                "columns": table["columns"],
-                "pooling": table["pooling"],
-                "is_pooled": True,
-            }
-        )
-
-    def blocks_of_rows(self, rows, count):
-        step = -(-rows // count)
-        return [max(0, min(step, rows - i * step)) for i in range(count)]
-
-    def add_table(self, index):
-        random = self.random
-        rows = random.randint(1, 9) if self.has_hazards else 12 * random.randint(1, 3)
-        table = {
-            "fqn": f"m{random.randrange(2)}.t{index}",
-            "rows": rows,
-            "columns": random.choice([8, 16]),
-            "pooling": "mean" if self.has_hazards and random.randrange(3) == 0 else "sum",
-        }
-        columns, kernels = table["columns"], ["fused", random.choice(["fused", "fused_uvm"])]
-        ways = [("table_wise", 3), ("column_wise", 3), ("row_wise", 3), ("data_parallel", 2), ("table_row_wise", 2)]
-        ways += [("table_column_wise", 1), ("grid_shard", 1)]
-        count = len(self.options)
-        while len(self.options) == count:
-            for kind, weight in ways:
-                if random.randrange(5) >= weight:
-                    continue
-                kernel = "dense" if kind == "data_parallel" else random.choice(kernels)
-                if kind == "table_wise":
-                    blocks = [(rows, columns)]
-                elif kind in ("column_wise", "table_column_wise"):
-                    pieces = random.choice([1, 2, 2, columns // 4 if columns == 8 else 2])
-                    blocks = [(rows, columns // pieces)] * pieces
-                    if self.has_key_values and kind == "column_wise" and random.randrange(2) == 0:
-                        kernel = "key_value"
-                elif kind == "row_wise":
-                    blocks = [(r, columns) for r in self.blocks_of_rows(rows, self.world)]
-                elif kind == "data_parallel":
-                    blocks = [(rows, columns)] * self.world
-                elif kind == "table_row_wise":
-                    blocks = [(r, columns) for r in self.blocks_of_rows(rows, self.per_host)]
-                else:
-                    cut = self.blocks_of_rows(rows, self.per_host)
-                    blocks = [(r, columns // 2) for _ in range(2) for r in cut]
-                self.add(table, kind, kernel, blocks)
-
-    def make(self):
-        random = self.random
-        for index in range(random.randint(1, 3 if self.world > 2 else 4)):
-            self.add_table(index)
-        largest = max(c[0] for c in self.classes)
-        roomy = random.randrange(3) == 0
-        room = []
-        for _ in range(self.world):
-            hbm = 10**6 if roomy else random.randint(largest // 2, 3 * largest)
-            ddr = random.choice([10**6, random.randint(0, 2000)])
-            room.append([hbm, ddr, 0])
-        if random.randrange(2) == 0:
-            room = [room[0]] * self.world
-        return {
-            "schema": "plimsoll.torchrec_options/1",
-            "torchrec": "1.8.0",
-            "world_size": self.world,
-            "local_world_size": self.per_host,
-            "room": room,
-            "shard_classes": self.classes,
-            "options": self.options,
-        }
+def read_options(program, flags):
+    """Of a model, as a dump with more keys; None where the tables have no option or nothing is left to reserve."""
+    command = [os.path.abspath(sys.argv[4]), *flags]
+    done = subprocess.run(command, cwd=program.folder, capture_output=True, text=True, timeout=60)
+    if done.returncode == 1:
+        return None
+    require(done.returncode == 0, "options of the model", done.returncode, done.stderr)
+    dump = json.loads(done.stdout)
+    return dump if dump["room"] else None
 
 
-def random_rules(random, dump):
-    tables = sorted({o["fqn"] for o in dump["options"]})
-    rules = {}
-    ranks = list(range(dump["world_size"]))
-    for key in ("allowed_ranks", "forbidden_ranks"):
-        if random.randrange(3) == 0:
-            chosen = sorted(random.sample(ranks, random.randint(1, len(ranks))))
-            rules[key] = {random.choice(tables): chosen}
-    if len(tables) > 1 and random.randrange(3) == 0:
-        rules["apart"] = [sorted(random.sample(tables, 2))]
-    return rules
+class Instance:
+    """Documents in the program's folder, and the case that they mean."""
 
-
-class Case:
-    def __init__(self, dump, rules, step_model, pools_ddr):
-        self.dump, self.rules, self.pools_ddr = dump, rules, pools_ddr
-        self.model = {"kernel_weight": 1, "collective_weight": 1, "ms_per_sharding_type": 0.5, "ms_per_table": 0}
-        self.model |= {"floor_ms": 0} | (step_model or {})
-        self.world, self.per_host = dump["world_size"], dump["local_world_size"]
-        self.num_hosts = self.world // self.per_host
-        self.tables = list(dict.fromkeys(o["fqn"] for o in dump["options"]))
-
-    def host(self, index):
-        return list(range(index * self.per_host, (index + 1) * self.per_host))
-
-    def placements(self, option):
-        """The ranks of its shards, in shard order; those of equal shards in one order only."""
-        kind, count = option["sharding_type"], len(option["shards"])
-        ranks = range(self.world)
-        if kind == "table_wise":
-            yield from ((r,) for r in ranks)
-        elif kind == "column_wise":
-            yield from itertools.combinations_with_replacement(ranks, count)
-        elif kind == "table_column_wise":
-            for h in range(self.num_hosts):
-                yield from itertools.combinations_with_replacement(self.host(h), count)
-        elif kind in ("row_wise", "data_parallel"):
-            yield tuple(ranks)
-        elif kind == "table_row_wise":
-            yield from (tuple(self.host(h)) for h in range(self.num_hosts))
+    def __init__(self, program, random):
+        self.random, self.program = random, program
+        self.objective = random.choice(["rating", "step", "time", None, None])
+        self.is_model = random.randrange(2) == 0
+        has_hazards, has_key_values = random.randrange(3) == 0, random.randrange(3) == 0
+        self.speeds = None
+        self.is_wide = False
+        self.command = ["model.json", "--on", "topology.json"] if self.is_model else ["dump.json"]
+        if self.is_model:
+            dump = self.make_model(has_hazards, has_key_values)
         else:
-            for hosts in itertools.combinations_with_replacement(range(self.num_hosts), count // self.per_host):
-                yield tuple(r for h in hosts for r in self.host(h))
+            dump = DumpMaker(random, has_hazards=has_hazards, has_key_values=has_key_values).make()
+            program.write("dump.json", dump)
+        self.case = None
+        if dump is not None:
+            self.add_settings(dump)
 
-    def is_allowed(self, option, ranks):
-        fqn = option["fqn"]
-        allowed = self.rules.get("allowed_ranks", {}).get(fqn)
-        forbidden = self.rules.get("forbidden_ranks", {}).get(fqn, [])
-        if any(r in forbidden or (allowed is not None and r not in allowed) for r in ranks):
-            return False
-        # TorchRec demands distinct ranks of key_value column cuts from release 1.5 on.
-        if option["compute_kernel"] == "key_value" and option["sharding_type"] == "column_wise":
-            return len(set(ranks)) == len(ranks)
-        return True
+    def make_model(self, has_hazards, has_key_values):
+        random = self.random
+        has_speeds = random.randrange(5) == 0
+        maker = ModelMaker(random, has_hazards=has_hazards, has_key_values=has_key_values, has_speeds=has_speeds)
+        model, topology = maker.make()
+        self.speeds = topology.get("device_speeds")
+        self.program.write("model.json", model)
+        self.program.write("topology.json", topology)
+        self.command += ["--batch-size", str(random.choice([1, 64, 4096]))]
+        self.command += ["--reservation", random.choice(["fixed_percentage:0", "fixed_percentage:0.25"])]
+        self.command += [
+            "--cost-model",
+            random.choice(["torchrec-1.4", "torchrec-1.8", "torchrec-1.9", "torchrec-1.9"]),
+        ]
+        self.is_wide = random.randrange(2 if has_hazards else 3) == 0
+        return read_options(self.program, [*self.command, *(["--widths-all"] if self.is_wide else [])])
 
-    def own_hazards(self, option):
-        kind, rows = option["sharding_type"], [size[0] for size in option["sizes"]]
-        hazards = 0
-        if kind == "grid_shard" and option["pooling"] == "mean":
-            hazards += 1
-        if kind in BY_ROWS:
-            count = self.world if kind == "row_wise" else self.per_host
-            step = -(-option["rows"] // count)
-            wanted = [max(0, min(step, option["rows"] - i * step)) for i in range(count)]
-            hazards += any(r != w for r, w in zip(rows, itertools.cycle(wanted), strict=False))
-            hazards += any(r == 0 for r in rows)
-        return hazards
+    def add_settings(self, dump):
+        random, program = self.random, self.program
+        rules, step_model = {}, None
+        self.flags = ["--effort", str(EFFORT)]
+        if self.objective is not None:
+            self.flags += ["--objective", self.objective]
+        if self.is_wide:
+            self.flags += ["--widths", "all"]
+        if random.randrange(3) == 0:
+            rules = random_rules(random, list(dict.fromkeys(o["fqn"] for o in dump["options"])), dump["world_size"])
+            program.write("rules.json", rules)
+            self.flags += ["--rules", "rules.json"]
+        if self.objective in ("time", None) and random.randrange(2):
+            step_model = random_step_model(random, has_output_bytes=self.is_model)
+            program.write("step.json", step_model)
+            self.flags += ["--step-model", "step.json"]
+        pools_ddr = random.randrange(6) == 0
+        if pools_ddr:
+            self.flags += ["--pool-ddr"]
+        self.case = Case(dump, rules=rules, step_model=step_model, pools_ddr=pools_ddr, speeds=self.speeds)
 
-    def mixed_hazards(self, options):
-        hazards = 0
-        for option in options:
-            if option["pooling"] != "mean" or option["sharding_type"] not in ROWS_ALONE:
-                continue
-            module = option["fqn"].rsplit(".", 1)[0]
-            hazards += any(
-                o["fqn"].rsplit(".", 1)[0] == module and o["sharding_type"] not in ROWS_ALONE for o in options
-            )
-        return hazards
+    def chosen(self, answer):
+        """(option, ranks in shard order) of every table."""
+        dump = self.case.dump
+        if not self.is_model:
+            for entry in answer["options"]:
+                require(dump["options"][entry["option"]]["fqn"] == entry["fqn"], "another table's option:", entry)
+            return [(dump["options"][entry["option"]], entry["ranks"]) for entry in answer["options"]]
+        found = []
+        for entry in answer["plan"]["tables"]:
+            fqn = f"{entry['module_path']}.{entry['table']}"
+            sizes = [[s["rows"], s["columns"]] for s in entry["shards"] for _ in range(s["count"])]
+            ranks = [run["first"] + i for run in entry["ranks"] for i in range(run["count"])]
+            key = (fqn, entry["sharding_type"], entry["compute_kernel"], sizes)
+            options = [
+                o for o in dump["options"] if (o["fqn"], o["sharding_type"], o["compute_kernel"], o["sizes"]) == key
+            ]
+            require(len(options) == 1, "no such option, or several:", key)
+            found.append((options[0], ranks))
+        return found
 
-    def breaks_apart(self, options, places):
-        for names in self.rules.get("apart", []):
-            seen = [set(p) for o, p in zip(options, places, strict=True) if o["fqn"] in names]
-            if any(a & b for a, b in itertools.combinations(seen, 2)):
-                return True
-        return False
-
-    def loads(self, option, ranks):
-        """Bytes by rank and tier; ms by rank and component; total; shards."""
-        sums = [[0] * 10 for _ in range(self.world)]
-        for shard, rank in zip(option["shards"], ranks, strict=True):
-            c = self.dump["shard_classes"][shard]
-            for i, value in enumerate(c):
-                sums[rank][i] += value
-            sums[rank][9] += 1
-        return sums
-
-    def fits(self, sums):
-        room = self.dump["room"]
-        for tier in range(3):
-            groups = [[r] for r in range(self.world)]
-            if tier == 1 and self.pools_ddr:
-                groups = [self.host(h) for h in range(self.num_hosts)]
-            if any(sum(sums[r][tier] for r in g) > sum(room[r][tier] for r in g) for g in groups):
-                return False
-        return True
-
-    def times(self, options, sums):
-        def slowest(*columns):
-            return max(sum(rank[4 + c] for c in columns) for rank in sums)
-
-        model = self.model
-        present = {(o["fqn"].rsplit(".", 1)[0], o["sharding_type"]) for o in options}
-        return {
-            "rating": max(rank[3] for rank in sums),
-            "step": sum(slowest(c) for c in range(5)),
-            "time": model["kernel_weight"] * slowest(0, 2, 4)
-            + model["collective_weight"] * slowest(1, 3)
-            + model["ms_per_sharding_type"] * len(present)
-            + model["ms_per_table"] * max(rank[9] for rank in sums)
-            + model["floor_ms"],
-        }
-
-    def plans(self):
-        """(hazards, times) of every plan that rules and room allow."""
-        choices = []
-        for fqn in self.tables:
-            choices.append(
-                [
-                    (option, ranks, self.loads(option, ranks), self.own_hazards(option))
-                    for option in self.dump["options"]
-                    if option["fqn"] == fqn
-                    for ranks in self.placements(option)
-                    if self.is_allowed(option, ranks)
-                ]
-            )
-        for chosen in itertools.product(*choices):
-            sums = [[sum(v) for v in zip(*(c[2][r] for c in chosen), strict=True)] for r in range(self.world)]
-            if not self.fits(sums):
-                continue
-            options = [c[0] for c in chosen]
-            if self.breaks_apart(options, [c[1] for c in chosen]):
-                continue
-            yield sum(c[3] for c in chosen) + self.mixed_hazards(options), self.times(options, sums)
-
-    def judge_plan(self, answer):
-        """Hazards and times of the answer's plan."""
-        chosen = []
-        for entry in answer["options"]:
-            option = self.dump["options"][entry["option"]]
-            require(option["fqn"] == entry["fqn"], "the option is another table's:", entry)
-            ranks = entry["ranks"]
-            legal = {tuple(sorted(p)) for p in self.placements(option) if self.is_allowed(option, p)}
-            require(tuple(sorted(ranks)) in legal, option["sharding_type"], "on ranks", ranks)
-            if option["sharding_type"] in ("row_wise", "data_parallel", "table_row_wise"):
-                require(ranks == sorted(ranks), "permuted ranks", ranks)
-            chosen.append((option, ranks))
-        require(sorted(o["fqn"] for o, _ in chosen) == sorted(self.tables), "not every table once")
-        options = [o for o, _ in chosen]
-        require(not self.breaks_apart(options, [r for _, r in chosen]), "tables stand together")
-        loads = [self.loads(o, r) for o, r in chosen]
-        sums = [[sum(v) for v in zip(*(load[r] for load in loads), strict=True)] for r in range(self.world)]
-        require(self.fits(sums), "the plan does not fit")
-        return sum(map(self.own_hazards, options)) + self.mixed_hazards(options), self.times(options, sums)
+    def check(self):
+        words = ["model.json" if self.is_model else "dump.json", "answer.json"]
+        if self.is_model:
+            words += ["--on", "topology.json"]
+        code, report = self.program.run("check", *words)
+        require(code == 0 and report["is_right"], "check:", report)
+        require(report["certificate_status"] in ("proved", "not_repeated"), "check:", report)
 
 
-def random_step_model(random):
-    return {
-        "kernel_weight": random.choice([1, 0.5, 2]),
-        "collective_weight": random.choice([1, 0.25, 3]),
-        "ms_per_sharding_type": random.choice([0, 0.5, 2]),
-        "ms_per_table": random.choice([0, 0.25]),
-        "floor_ms": random.choice([0, 1.5]),
-    }
+def has_warning(answer, code):
+    return any(warning["code"] == code for warning in answer.get("warnings", []))
+
+
+def judge_reference(instance, answer):
+    """The reference's rating, None where it found no plan; its search is run by itself."""
+    code, reference = instance.program.run("shard", *instance.command, "--search", "torchrec")
+    stated = answer.get("reference", {}).get("rating")
+    if code != 0:
+        require(stated is None, "the reference found nothing, and is said to rate", stated)
+        return None
+    require(stated is not None and is_near(stated, reference["rating"]), "reference", stated, reference["rating"])
+    return reference["rating"]
+
+
+def judge_default(instance, answer, plans, hazards, times):
+    """The least time among the plans whose rating is at most the reference's."""
+    fewest = min((h for h, _, _ in plans), default=0)
+    cap = judge_reference(instance, answer)
+    if cap is None or has_warning(answer, "rating_cap_left_out"):
+        return plans, "without cap"
+    kept = [plan for plan in plans if plan[0] == fewest and plan[1]["rating"] <= cap * (1 + CAP_LEEWAY)]
+    if hazards is None:
+        return kept or plans, "with cap"
+    is_kept = times["rating"] <= cap * (1 + 2 * CAP_LEEWAY)
+    require(
+        is_kept != has_warning(answer, "rating_cap_dropped"),
+        "rates",
+        times["rating"],
+        "cap",
+        cap,
+        answer.get("warnings"),
+    )
+    may_miss = instance.case.sees_fewer_plans() or hazards > fewest
+    require(is_kept or not kept or may_miss, "the cap is dropped, and", len(kept), "plans keep it")
+    return kept if is_kept else plans, "with cap" if is_kept else "cap dropped"
+
+
+def judge_times(instance, answer, times):
+    for name, ms in times.items():
+        if name != "time" or instance.objective in ("time", None):
+            require(is_near(answer["times"][name], ms), name, "is", ms, "not", answer["times"])
+
+
+def judge_more_hazards(answer, plans, objective, found, hazards, fewest):
+    """First the hazards, then the objective; where plans of as few are not found, the bound is of all plans."""
+    bound = answer["certificate"]["lower_bound"] or 0
+    least = min(times[objective] for _, times, _ in plans)
+    require(answer["status"] == "feasible", answer["status"], "with", hazards, "hazards,", fewest, "would do")
+    require(is_near(answer["certificate"]["objective"], found), "objective", answer["certificate"], "not", found)
+    require(bound <= least * (1 + 1e-9), "bound", bound, "above the least of all plans", least)
+
+
+def value_on(curve, size):
+    """Of a curve of memory against time; None left of it."""
+    at = [point for point in curve if point["bytes"] <= size]
+    return at[-1]["ms"] + at[-1].get("ms_per_byte", 0) * (size - at[-1]["bytes"]) if at else None
+
+
+def judge_frontier(instance, plans):
+    """The least objective where no rank's shards take more HBM, for every size."""
+    objective = instance.objective or "time"
+    code, answer = instance.program.run("shard", *instance.command, *instance.flags, "--frontier")
+    require(code in (0, 2, 4), "exit code", code, answer)
+    if code == 2:
+        require(not plans, "infeasible, and there are", len(plans), "plans")
+    achieved, proved = answer.get("frontier", []), answer.get("frontier_bound", [])
+    sizes = {hbm for _, _, hbm in plans} | {point["bytes"] for point in achieved}
+    for size in sorted(sizes):
+        best = min((times[objective] for _, times, hbm in plans if hbm <= size), default=None)
+        ms, bound = value_on(achieved, size), value_on(proved, size)
+        require(ms is None or best is not None, "at", size, "bytes a plan, and there is none")
+        if best is None:
+            continue
+        require(ms is None or ms >= best * (1 - 1e-8), "at", size, "bytes", ms, "below the least", best)
+        require(not proved or bound is not None, "at", size, "bytes nothing is said to fit")
+        require(bound is None or bound <= best * (1 + 1e-8) + 1e-12, "at", size, "bytes bound", bound, "above", best)
+    return "frontier"
+
+
+KINDS = {
+    "every width": lambda instance, case: instance.is_wide,
+    "unequal speeds": lambda instance, case: case.speeds != [1] * case.world,
+    "unequal room": lambda instance, case: any(room != case.dump["room"][0] for room in case.dump["room"]),
+    "several hosts": lambda instance, case: case.world > case.per_domain,
+    "towers": lambda instance, case: any(o.get("group", o["fqn"]) != o["fqn"] for o in case.dump["options"]),
+    "distinct ranks": lambda instance, case: any(map(case.wants_distinct_ranks, case.dump["options"])),
+    "pooled ddr": lambda instance, case: case.pools_ddr,
+    "step model": lambda instance, case: "--step-model" in instance.flags,
+    "allowed_ranks": lambda instance, case: "allowed_ranks" in case.rules,
+    "forbidden_ranks": lambda instance, case: "forbidden_ranks" in case.rules,
+    "together": lambda instance, case: "together" in case.rules,
+    "apart": lambda instance, case: "apart" in case.rules,
+}
+
+
+def words_of(instance, answer, hazards, how):
+    """What is counted: the kinds that a campaign must meet."""
+    yield f"{instance.objective or 'default'} {answer['status']}"
+    yield f"{'model' if instance.is_model else 'dump'} {answer['status']}"
+    if how:
+        yield how
+    if hazards:
+        yield "hazards, every width" if instance.is_wide else "hazards"
+    if answer["status"] != "infeasible":
+        yield from (kind for kind, is_met in KINDS.items() if is_met(instance, instance.case))
 
 
 def oracle(program, random):
-    has_hazards = random.randrange(3) == 0
-    dump = Maker(random, has_hazards=has_hazards, has_key_values=random.randrange(3) == 0).make()
-    rules = random_rules(random, dump) if random.randrange(3) == 0 else {}
-    objective = random.choice(["rating", "step", "time"])
-    step_model = random_step_model(random) if objective == "time" and random.randrange(2) else None
-    pools_ddr = random.randrange(6) == 0
-    flags = ["--objective", objective, "--effort", str(EFFORT)]
-    program.write("dump.json", dump)
-    if rules:
-        program.write("rules.json", rules)
-        flags += ["--rules", "rules.json"]
-    if step_model:
-        program.write("step.json", step_model)
-        flags += ["--step-model", "step.json"]
-    if pools_ddr:
-        flags += ["--pool-ddr"]
-    case = Case(dump, rules, step_model, pools_ddr)
+    instance = Instance(program, random)
+    case = instance.case
+    if case is None:
+        return ["no options"]
+    if case.num_plans() > MANY_PLANS:
+        return ["too many plans"]
     plans = list(case.plans())
-    code, answer = program.run("shard", "dump.json", *flags, "-o", "answer.json")
+    code, answer = program.run("shard", *instance.command, *instance.flags, "-o", "answer.json")
     if code == 1 and answer["error"]["code"] == "conflict":
-        require(not plans and rules, "a conflict, though", len(plans), "plans keep the rules")
-        return ["rules leave no rank"]
-    found, hazards = None, 0
-    if "options" in answer:
-        hazards, times = case.judge_plan(answer)
+        require(not plans and case.rules, "a conflict, though", len(plans), "plans keep the rules:", answer["error"])
+        return ["rules leave nothing"]
+    require(code != 1, "an error:", answer)
+    objective = instance.objective or "time"
+    found, hazards, times = None, None, None
+    if "plan" in answer:
+        hazards, times = case.judge_plan(instance.chosen(answer))
         found = times[objective]
         require(answer["objective"] == objective, "another objective")
-        for name, ms in times.items():
-            if name != "time" or objective == "time":
-                require(is_near(answer["times"][name], ms), name, "is", ms, "not", answer["times"])
-        check_code, report = program.run("check", "dump.json", "answer.json")
-        require(check_code == 0 and report["is_right"], "check:", report)
-    # First the hazards, then the objective; where plans of as few are not found, the bound is of all plans.
-    fewest = min((h for h, _ in plans), default=0)
+        judge_times(instance, answer, times)
+        instance.check()
+    fewest = min((h for h, _, _ in plans), default=0)
+    candidates, how = plans, None
+    if instance.objective is None:
+        candidates, how = judge_default(instance, answer, plans, hazards, times)
     if found is not None and hazards > fewest:
-        bound = answer["certificate"]["lower_bound"] or 0
-        least = min(times[objective] for _, times in plans)
-        require(answer["status"] == "feasible", answer["status"], "with", hazards, "hazards,", fewest, "would do")
-        require(is_near(answer["certificate"]["objective"], found), "objective", answer["certificate"], "not", found)
-        require(bound <= least * (1 + 1e-9), "bound", bound, "above the least of all plans", least)
+        judge_more_hazards(answer, plans, objective, found, hazards, fewest)
         return ["more hazards than need be"]
-    best = min((times[objective] for h, times in plans if h == fewest), default=None)
+    best = min((times[objective] for h, times, _ in candidates if h == fewest), default=None)
     judge_answer(code, answer, value_of_plan=found, optimum=best, is_complete=False)
-    word = "with hazards" if hazards else "with rules" if rules else "free"
-    return [f"{objective} {word} {answer['status']}"]
+    words = list(words_of(instance, answer, hazards, how))
+    if random.randrange(8) == 0 and all(h == 0 for h, _, _ in plans):
+        words.append(judge_frontier(instance, plans))
+    return words
 
 
 if __name__ == "__main__":
-    main(oracle, [f"{objective} free optimal" for objective in ("rating", "step", "time")])
+    asked = [f"{word} optimal" for word in ("rating", "step", "time", "default", "model", "dump")]
+    met = ["with cap", "cap dropped", "hazards", "hazards, every width", "frontier", "rules leave nothing"]
+    main(oracle, [*asked, *met, "model infeasible", "dump infeasible", *KINDS])

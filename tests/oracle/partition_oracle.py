@@ -1,13 +1,15 @@
-"""Placements of small operator graphs: throughput (any placement, and a line of devices), latency, and pipelines.
+"""Placements of small operator graphs: throughput (any placement, and a line of devices), latency, pipelines, torch.fx.
 
 Rules: docs/partition.md, docs/formats.md (cost_graph, placement), and the headers cost_graph.h, sample_latency.h and
-pipeline_placement.h.
+pipeline_placement.h. Profiles and torch.fx's critical path have files of their own.
 """
 
 import itertools
 import math
 
 from campaign import is_near, judge_answer, main, require
+from partition_fx import critical_path
+from partition_profiles import profile
 
 INFINITY = math.inf
 
@@ -249,7 +251,7 @@ def judge_placement(program, random, flags, value, is_legal, **shape):
 def throughput(program, random):
     has_pair_rates = random.randrange(4) == 0
     is_line = random.randrange(2) == 0
-    return "throughput " + judge_placement(
+    return ("throughput line " if is_line else "throughput ") + judge_placement(
         program,
         random,
         ["--contiguous" if is_line else "--general"],
@@ -270,7 +272,7 @@ def latency(program, random):
         lambda graph, place: True,
         max_nodes=6,
         has_pair_rates=random.randrange(4) == 0,
-        has_backward=False,
+        has_backward=random.randrange(2) == 0,
     )
 
 
@@ -365,9 +367,12 @@ def pipeline(program, random):
 
 
 def oracle(program, random):
-    kind = random.choice([throughput, throughput, latency, pipeline])
+    kind = random.choice([throughput, throughput, latency, pipeline, profile, profile, critical_path])
     return [kind(program, random)]
 
 
 if __name__ == "__main__":
-    main(oracle, [f"{kind} {status}" for kind in ("throughput", "latency") for status in ("optimal", "infeasible")])
+    profiles = [f"{file} {objective}" for file in ("graph.txt", "piper.json") for objective in ("throughput", "batch")]
+    kinds = ("throughput line", "throughput", "latency")
+    needed = [f"{kind} {status}" for kind in kinds for status in ("optimal", "infeasible")]
+    main(oracle, [*needed, *(f"{kind} optimal" for kind in ("pipeline", "fx", *profiles))])

@@ -150,6 +150,56 @@ def native_differences(module, sharders, topology, batch_size, constraints):
     }
 
 
+def native_options(module, sharders, topology, constraints):
+    """{(fqn, type, kernel): bytes and ms of every shard}, tables in order."""
+    from plimsoll import _native
+    from plimsoll.torchrec import _model
+
+    space = _native.enumerate_space(
+        json.dumps(_model.exact_model_document(module, sharders, constraints)),
+        json.dumps(_model.exact_topology_document(topology)),
+        _model.cost_model(),
+        512,
+    )
+    options = {}
+    for index in range(space.num_options):
+        fqn, kind, kernel, _, blocks = space.describe(index)
+        options[fqn, kind, kernel] = [cost for count, *cost in space.runs(index) for _ in range(count)] * blocks
+    return options
+
+
+def compare_options(kind, seeds):
+    """Of random models of one kind the native options with TorchRec's; how many models had options to compare."""
+    import kinds
+
+    from plimsoll import Error
+
+    compared = 0
+    for seed in seeds:
+        module, sharders, topology, constraints = kinds.random_case(seed, kinds=(kind,))
+        try:
+            theirs = EmbeddingEnumerator(topology, 512, constraints).enumerate(module, sharders)
+        except Exception as refused:  # ours refuses the same
+            try:
+                native_options(module, sharders, topology, constraints)
+            except Error:
+                continue
+            raise AssertionError(f"{kind}, {seed}: TorchRec refuses, we do not") from refused
+        compared += 1
+        natively = native_options(module, sharders, topology, constraints)
+        own = {
+            (o.fqn, o.sharding_type, o.compute_kernel): [
+                [s.storage.hbm, s.storage.ddr, getattr(s.storage, "ssd", 0), s.perf.total] for s in o.shards
+            ]
+            for o in theirs
+        }
+        assert natively.keys() == own.keys(), (kind, seed, natively.keys() ^ own.keys())
+        assert list(dict.fromkeys(key[0] for key in natively)) == list(dict.fromkeys(key[0] for key in own))
+        for key, costs in own.items():
+            assert natively[key] == costs, (kind, seed, key, topology, natively[key][0], costs[0])
+    return compared
+
+
 def round_to_12(value):
     """To twelve digits."""
     return float(f"{value:.12g}")

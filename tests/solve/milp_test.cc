@@ -201,5 +201,45 @@ TEST(Milp, StopsAtTheNodeLimitAndSaysSo) {
   EXPECT_GE(*rough.lower_bound, rough.objective * 1.0101);
 }
 
+// Stopped at any iteration of a linear program, or node, it says so, and nothing that is not so:
+// Cbc alone calls some of these programs infeasible, and others optimal too early.
+TEST(Milp, ProvesNothingFalseWhereverItIsStopped) {
+  int num_points = 0, num_none = 0, num_decided = 0;
+  for (int seed = 0; seed < 30; ++seed) {
+    const MilpProblem problem = random_problem(seed, 9, 1 + seed % 4);
+    const auto best = brute_force(problem);
+    bool is_whole = false;
+    for (int num_left = 0; !is_whole; num_left += 1 + num_left / 8) {
+      SCOPED_TRACE(::testing::Message() << seed << ", stopped at " << num_left);
+      int num_asked = 0;
+      MilpOptions options;
+      options.find_stop = [&]() -> std::optional<StopReason> {
+        if (num_asked++ < num_left) return std::nullopt;
+        return StopReason::kCancelled;
+      };
+      const MilpOutcome outcome = solve(problem, options);
+      is_whole = num_asked <= num_left;
+      if (best) {
+        EXPECT_LE(outcome.lower_bound.value_or(*best), *best + 1e-9);
+      }
+      if (outcome.status == SolveStatus::kInfeasible) {
+        EXPECT_FALSE(best);
+      } else if (outcome.status == SolveStatus::kOptimal) {
+        EXPECT_EQ(outcome.objective, best);
+      } else {
+        EXPECT_FALSE(is_whole);
+        EXPECT_EQ(outcome.stop, StopReason::kCancelled);
+        EXPECT_EQ(outcome.values.empty(), outcome.status == SolveStatus::kLimit);
+        (outcome.values.empty() ? num_none : num_points) += 1;
+        continue;
+      }
+      ++num_decided;
+    }
+  }
+  EXPECT_GT(num_points, 0);
+  EXPECT_GT(num_none, 100);
+  EXPECT_GE(num_decided, 30);
+}
+
 }  // namespace
 }  // namespace plimsoll::solve

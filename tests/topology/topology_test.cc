@@ -199,6 +199,20 @@ TEST(MakeTopology, GivesEveryAcceleratorHbm) {
   }
 }
 
+TEST(MakeTopology, GivesAnMtiaTheHostsMemoryWhereTheReleaseDoes) {
+  TopologySpec spec;
+  spec.world_size = 2;
+  spec.compute_device = ComputeDevice::kMtia;
+  spec.hbm_cap = kGiB;
+  EXPECT_EQ(make_topology(spec, true, false, true)->devices[0].hbm, kGiB);
+  EXPECT_EQ(make_topology(spec, true, false, false)->devices[0].hbm, 0);
+  spec.hbm_caps = {1, 2};
+  EXPECT_EQ(make_topology(spec, true, false, false)->devices[1].hbm, 2);
+  spec.compute_device = ComputeDevice::kCuda;
+  spec.hbm_caps.clear();
+  EXPECT_EQ(make_topology(spec, true, false, false)->devices[0].hbm, kGiB);
+}
+
 TEST(MakeTopology, HasNoSsdWhereTheReleaseHasNoSuchTier) {
   TopologySpec spec = make_spec(1);
   spec.ssd_cap = 100;

@@ -24,10 +24,6 @@
 
 namespace plimsoll::check {
 
-// States of a search that is repeated, and ranks of all its states together: some seconds.
-inline constexpr std::int64_t kMaxRepeatedNodes = 1 << 20;
-inline constexpr std::int64_t kMaxRepeatedRanks = 1 << 24;
-
 // What a plan states, and the options that it was made with.
 struct StatedBalance {
   embedding::BalancedOptions options;  // `bridge.rating_cap` is that of plan and bound
@@ -56,7 +52,7 @@ struct BalanceReport {
   std::optional<embedding::PlanTimes> times;  // of the plan
   std::optional<double> proved_bound;         // ms, by the prices; infinite: no plan exists
   // The stated bound is more than the prices prove: it rests on a search to its end. The judge
-  // searches again by rules of its own (exhaustive_search.h), as far as kMaxRepeatedNodes.
+  // searches again by rules of its own (exhaustive_search.h), up to the limits there.
   bool is_bound_searched = false;
   bool is_search_repeated = false;  // to its end: the stated bound holds
   std::int64_t num_repeated_nodes = 0;

@@ -9,7 +9,8 @@
 // attempt leaves bytes, allowed ranks and units kept apart aside and counts uneven pieces as the
 // lightest: its refutation holds for all placements. The second counts everything; what it finds is
 // judged by solve::evaluate.
-// Cost. Exponential; at most `max_nodes` states an attempt. Promises. kRefuted: no such placement.
+// Cost. Exponential; given up at limits of an attempt: of states looked at, which stay in memory,
+// and of the ranks of all states made, which take the time. Promises. kRefuted: no such placement.
 // kFound: one is there. Loads are rounded down to 2^-40 of the target, which can only hide a
 // refutation. Shares no code with the searches. Source: notes on balanced sharding, section 3.4.
 #pragma once
@@ -35,9 +36,14 @@ struct ExhaustiveResult {
   solve::UnitPlacements placements;
 };
 
-// `target` > 0 in ms, the floor included; each attempt has `max_nodes` >= 1. Precondition: a valid
-// problem.
+// Of each attempt; both >= 1.
+struct ExhaustiveLimits {
+  std::int64_t max_nodes = 1 << 20;
+  std::int64_t max_ranks_seen = 1 << 27;  // some seconds
+};
+
+// `target` > 0 in ms, the floor included. Precondition: a valid problem.
 ExhaustiveResult search_to_the_end(const solve::PlacementProblem& problem, double target,
-                                   std::int64_t max_nodes);
+                                   const ExhaustiveLimits& limits = {});
 
 }  // namespace plimsoll::check

@@ -35,9 +35,10 @@ struct GivenSpace {
   const embedding::CostModel& cost_model;  // the release's
 };
 
-// `plan` may be null; under `strict` hazards are violations. O(shards).
+// `plan` may be null; under `strict` hazards are violations, but for states of the optimizer per
+// block, which are under `strict_numerics`. O(shards).
 CheckReport check_options(const GivenSpace& space, const std::vector<StatedOption>& options,
                           const embedding::ShardingPlan* plan, bool pools_ddr, bool strict,
-                          std::optional<double> stated_rating);
+                          bool strict_numerics, std::optional<double> stated_rating);
 
 }  // namespace plimsoll::check

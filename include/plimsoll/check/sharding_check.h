@@ -36,6 +36,7 @@ enum class ViolationCode {
   kDenseOffDataParallel,  // kernel dense with any other type
   kLoadFactor,            // a cache load factor outside [0, 1]; or not strictly between where the
                           // release demands it; or not the one that a dynamic table prescribes
+  kNotPassedOn,           // a field of the plan that is not what the table's constraint prescribes
   kRankOutOfRange,        // a rank that does not exist; its shards count as held by nobody
   kShardOutOfTable,       // rows or columns beyond the table, negative sizes, no columns
   kNotCovered,            // a row or column that no shard holds
@@ -63,7 +64,7 @@ enum class ViolationCode {
   kFrontierMismatch,   // the curve of memory against time contradicts itself, the plan or its bound
   kInputsMismatch,     // the plan was made from another model, topology, dump or other options
   kOptionsMismatch,    // the plan is not that of the dump's options that it is said to take
-  kHazard,             // a hazard under `strict`
+  kHazard,             // a hazard under `strict` or `strict_numerics`
   kNotRepeated,        // a claim that the judge cannot repeat, under `strict`
 };
 std::string_view to_string(ViolationCode code);
@@ -74,12 +75,15 @@ enum class HazardCode {
                           // not cut by rows
   kUnevenRows,            // row blocks other than ceil(R / n) (of a virtual table: whole buckets):
                           // ids land in wrong shards
-  kEmptyRowShards,        // shards without rows
+  kEmptyRowShards,        // shards without rows: outputs silently wrong, or a failing backward
+  kMixedColumnWidths,     // column_wise tables of several widths in one collection of sequences
   kRuntimeCannotHold,     // a type, kernel, width or optimizer that the runtime refuses for this
                           // module, though the sharder offers it
   kPermutedRanks,         // row_wise, table_row_wise or grid_shard with permuted ranks: the runtime
                           // puts shard i on rank i
   kColumnsAcrossHosts,    // table_column_wise beyond one host: runs as column_wise
+  kOptimizerStatePerBlock,  // columns cut under row-wise Adagrad: a state for each block, so that
+                            // training differs from that of the unsharded table
 };
 std::string_view to_string(HazardCode code);
 
@@ -102,13 +106,17 @@ struct Hazard {
 };
 
 struct CheckOptions {
-  bool strict = false;                        // hazards are violations too
-  std::int64_t batch_size = 512;              // per rank, >= 0; 0 means 512
+  bool strict = false;            // hazards are violations too, but for kOptimizerStatePerBlock
+  bool strict_numerics = false;   // and so is that one
+  std::int64_t batch_size = 512;  // per rank, >= 0; 0 means 512
   embedding::ReservationOptions reservation;  // what is taken from every rank before tables
   std::optional<double> stated_rating;        // compared at 1e-9 relative
   bool pools_ddr = false;                     // the ranks of a host share its DDR
   embedding::ConstraintMap fqn_constraints;   // as the planner got them: find_constraints
   std::optional<embedding::ParameterConstraints> global_constraints;
+  // The plan was made by a planner that passes constraints on: what it leaves out it does not pass
+  // on. Other plans are held to what they state.
+  bool is_whole = false;
 };
 
 struct CheckReport {

@@ -1,12 +1,13 @@
 // Which operators of a unit to keep: every choice that is worth having, by operator tables.
 //
 // Problem. A checkpointing unit keeps the outputs of some of its operators and runs the rest again.
-// Find all choices for which no other keeps fewer bytes and recomputes no longer.
+// Find all choices for which no other keeps fewer bytes and recomputes no longer; where copies
+// count, and none that keeps fewer of what autograd would not have kept.
 // Method. Operators that must be treated alike form groups: an in-place operator with what it
 // changes, and all random ones. Groups are added one at a time to the set of undominated (kept
 // bytes, saved time) pairs.
-// Cost. O(g p) time for g groups and p points of the answer at most at any stage; of a transformer
-// block about a dozen groups and 20 points.
+// Cost. O(g p) time for g groups and p points of the answer at most at any stage, O(g p^2) where
+// copies count; of a transformer block about a dozen groups and 20 points.
 // Promises. Every point has a bit for each operator; the points are a function of the table alone.
 // They are all the undominated ones unless these come to more than `max_options` after some group:
 // then choices go that save hardly more time than one that keeps fewer bytes, and `is_complete` is
@@ -41,14 +42,18 @@ struct OperatorRules {
   // Recomputation ends with the last operator that autograd saves: what follows is free. Off: all
   // that is not saved runs again, but for the operator that makes the output.
   bool early_stop = false;
+  // A choice that keeps less beside what autograd keeps may be better in that alone (saved_copies).
+  bool counts_copies = false;
   // Beyond this many choices some are left out. >= 2
   std::size_t max_options = 256;
 };
 
 struct OperatorOptions {
-  std::vector<OperatorOption> options;  // by kept bytes, ascending; recompute_ms descends
-  bool is_complete = true;              // every undominated choice is there
-  // A choice left out recomputes at most this much less than one that is there and keeps no more.
+  // By kept bytes, ascending; recompute_ms descends unless copies count.
+  std::vector<OperatorOption> options;
+  bool is_complete = true;  // every undominated choice is there
+  // A choice left out recomputes at most this much less than one that is there and keeps no more,
+  // of copies neither where these count.
   double loss_ms = 0;
 };
 

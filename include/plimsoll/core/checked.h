@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <utility>
 
 namespace plimsoll {
 
@@ -27,6 +29,13 @@ inline std::int64_t saturated_multiply(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
   if (!__builtin_mul_overflow(a, b, &product)) return product;
   return (a < 0) != (b < 0) ? std::numeric_limits<std::int64_t>::min() : kSaturated;
+}
+
+// The number as a narrower one; nothing where it does not fit.
+template <class To>
+std::optional<To> checked_narrow(std::int64_t value) {
+  if (!std::in_range<To>(value)) return std::nullopt;
+  return static_cast<To>(value);
 }
 
 // Without its fraction, as static_cast; what lies beyond either end is that end, NaN is 0.

@@ -6,18 +6,28 @@
 // plans found so far and bounded by prices. A plan holds from the bytes that it takes to the right,
 // a bound from its limit to the left. Promises. At every m upper >= least objective >= lower; left
 // of the lower curve no plan exists, left of the upper one none was found. The rating's cap
-// (keeps_reference_rating) is left aside. Deterministic as plan_balanced. Source: notes on balanced
+// (keeps_reference_rating) is left aside. Deterministic as plan_balanced: `unlimited.stops` goes on
+// with the steps of the bisection, the number of limits searched, and the stops of each of them.
+// Source: notes on balanced
 // sharding, sections 2 and 7; solve/ frontier.h.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "plimsoll/embedding/balanced_search.h"
 #include "plimsoll/solve/frontier.h"
+#include "plimsoll/solve/placement_bound.h"
 
 namespace plimsoll::embedding {
 
 struct BalancedFrontier {
   BalancedResult unlimited;
-  solve::Frontier frontier;  // empty where `unlimited` has no plan
+  solve::Frontier frontier;           // empty where `unlimited` has no plan
+  std::vector<PlacedProposal> plans;  // [points of the upper curve] of `unlimited`'s options
+  // [points of the lower curve] Prices that prove that no plan of fewer bytes is below the point
+  // before, of the first point that there is none; absent where a search proved it.
+  std::vector<std::optional<solve::PlacementBound>> proofs;
 };
 
 // `num_limits` >= 0 between the ends; each search has the effort divided by their number, and of a

@@ -20,7 +20,10 @@
 // the plan of least time, of that of least rating and of the reference's own, the one of least time
 // that keeps it, and the bound is that of all plans. Where the reference's search was cut, or no
 // plan of as few hazards is found that keeps its rating, the condition is dropped, and a warning
-// says so (`rating_cap_dropped`: the plan rates above it). Source: notes on balanced sharding,
+// says so (`rating_cap_dropped`: the plan rates above it). Tables whose columns have an optimizer
+// state each are named by a warning (`optimizer_state_per_block`); under
+// BridgeOptions::strict_numerics no plan has one, and where a table has no other option the answer
+// is `infeasible` and names it. Source: notes on balanced sharding,
 // section 7.
 #pragma once
 
@@ -59,6 +62,7 @@ enum class NoPlanCauseKind {
   kRules,        // placement rules
   kConstraints,  // sharding types, compute kernels or min_partition of tables
   kHazards,      // plans with hazards are ruled out
+  kNumerics,     // options with an optimizer state per block are ruled out
   kWidths,       // widths of column shards that were not tried
 };
 struct NoPlanCause {

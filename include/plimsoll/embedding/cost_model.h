@@ -20,6 +20,8 @@ struct CostModel {
   bool twrw_floor_groups =
       false;  // cross-host groups = max(1, W div G) instead of the ratio W / w when W > w
   bool twrw_sequence_inter_uses_whole_batch = false;
+  bool twrw_crosses_at_inter_host_bw =
+      false;  // even where the hosts are uneven and there is one group
   bool inference_everywhere =
       false;                        // backward 0 for every type, not for the TW family and RW alone
   bool inference_prefetch = false;  // prefetch kept in inference
@@ -29,6 +31,8 @@ struct CostModel {
 
   // Storage and topology (sections 3 and 4).
   bool ssd_tier = false;
+  bool mtia_is_host = false;     // an mtia's memory is the host's: no HBM, DDR's bandwidth
+  bool key_value_cache = false;  // a key-value kernel's HBM is its cache, else no byte of weights
   bool zero_cap_is_default = false;
   bool pods = false;
 
@@ -41,7 +45,9 @@ struct CostModel {
       false;  // a list of poolings on the table itself wins over the constraint if its length fits
   bool feature_processed_row_types =
       false;  // TWRW, RW, GRID on feature-processed modules, only by constraint
-  bool key_value_needs_ssd = false;  // key_value is dropped where no rank has ssd
+  bool key_value_needs_ssd = false;          // key_value is dropped where no rank has ssd
+  bool virtual_tables = false;               // kernels ssd_virtual_table and dram_virtual_table
+  bool managed_collision_key_value = false;  // kernel key_value of managed-collision modules
   bool dram_ssd_virtual_table = false;
   bool tpu = false;
   bool pec = false;
@@ -69,7 +75,8 @@ struct CostModel {
   bool operator==(const CostModel&) const = default;
 };
 
-// "torchrec-1.4", "torchrec-ref", "torchrec-1.8", "torchrec-1.9". The newest is the default.
+// "torchrec-1.2", "torchrec-1.4", "torchrec-ref", "torchrec-1.5", "torchrec-1.7", "torchrec-1.8",
+// "torchrec-1.9". The newest is the default.
 std::span<const CostModel> cost_models();
 const CostModel& default_cost_model();
 

@@ -109,12 +109,24 @@ struct Table {
   bool operator==(const Table&) const = default;
 };
 
+// Bytes an element that each collective carries, as a sharder's own codecs have it; absent: the
+// table's element size.
+struct CodecBytes {
+  std::optional<double> forward_all_to_all, backward_all_to_all;          // >= 1
+  std::optional<double> forward_reduce_scatter, backward_reduce_scatter;  // >= 1; of pooled outputs
+  bool operator==(const CodecBytes&) const = default;
+};
+
 // What the module's sharder was built with (fused_params and quantised communication).
 struct SharderParams {
   std::optional<double> cache_load_factor;
   bool prefetch_pipeline = false;
   std::optional<int> multipass_num_passes;
   std::optional<CommsPrecision> forward_comms, backward_comms;  // both or neither
+  std::optional<CodecBytes> codec_bytes;  // wins over the two, which mean the standard registry
+  // Of fused_params: what tables are trained with that name none of their own. The estimators do
+  // not count its state.
+  std::optional<Optimizer> optimizer;
   bool operator==(const SharderParams&) const = default;
 };
 
@@ -147,6 +159,10 @@ struct Model {
 
 // path + "." + name; a table of the root has a leading dot.
 std::string table_fqn(const std::string& module_path, const std::string& table_name);
+
+// What the runtime trains a table with: the table's own optimizer, else the model's, else that of
+// the sharder's fused_params, else none.
+Optimizer find_trained_optimizer(const Model& model, const Module& module, const Table& table);
 
 // What the user says about one table. Constraints by fqn win over those for all tables, which a
 // dynamic table is spared, and these over the model's own by name. The estimators look up by name

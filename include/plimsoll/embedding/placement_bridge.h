@@ -14,12 +14,15 @@
 // Left out, too: options in no plan of the fewest hazards (option_hazards.h), host choices where
 // one host is all there is and row_wise costs no more. Of several hosts tables of one dependency
 // are one unit whose options agree in spread, so that all stand on one rank, one host or
-// everywhere. A collection with mean-pooled tables is cut by rows as a whole or keeps those whole
-// (`cut_by_rows`). So the search sees fewer plans than there are (`is_tighter`). The problem
-// `is_for_bound` has all plans of the fewest hazards: columns of a host stand on any ranks, tables
-// of one dependency alone, and causes that exclude each other tell the two ways of a collection.
-// Source: notes on balanced sharding, sections 1 and 4; notes on the truth of the model,
-// section 4.3.
+// everywhere. Of a collection with several ways to the fewest hazards (a mean-pooled one cut by
+// rows as a whole or not, a width of the column shards of sequences) one is taken (`ways`). So the
+// search sees fewer plans than there are (`is_tighter`). The problem `is_for_bound` has all plans
+// of the fewest hazards: columns of a host stand on any ranks, tables of one dependency alone, and
+// causes that exclude each other tell the ways of a collection. Under `strict_numerics` options
+// that have optimizer_state_per_block are none at all. A whole table that column_wise names one
+// block is left out beside the same table_wise that costs no more, and is charged as table_wise
+// (`charged_type`). Source: notes on balanced sharding, sections 1 and 4; notes on the truth of the
+// model, section 4.3.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +64,8 @@ struct StepModel {
 struct BridgeOptions {
   BalanceObjective objective = BalanceObjective::kRating;
   StepModel step_model;
-  bool keeps_hazards = false;                               // else none but the fewest
+  bool keeps_hazards = false;    // else none but the fewest
+  bool strict_numerics = false;  // no option that has optimizer_state_per_block
   std::map<std::string, std::vector<int>> allowed_ranks;    // by fqn, ascending; absent: all
   std::map<std::string, std::vector<int>> forbidden_ranks;  // by fqn, ascending
   std::vector<std::vector<std::string>> together;           // fqns of one rank, host or spread
@@ -69,11 +73,11 @@ struct BridgeOptions {
   // ms > 0: no rank's total is larger, but for a relative 1e-9. It stands as a tier that no option
   // needs, so not where options need all three, nor where ranks differ in speed.
   std::optional<double> rating_cap;
-  bool is_for_bound = false;      // every plan is a placement; not every placement is a plan
-  std::vector<bool> cut_by_rows;  // by number of `PlacementBridge::num_row_choices`; absent: no
-  std::optional<Bytes> max_hbm;   // >= 0; of every rank, below its cap
-  bool pools_ddr = false;         // the ranks of a host share its DDR
-  std::vector<bool> left_out;     // [options] that no plan takes, besides hazards; or empty
+  bool is_for_bound = false;     // every plan is a placement; not every placement is a plan
+  std::vector<int> ways;         // by number of `PlacementBridge::num_ways`; absent: the first
+  std::optional<Bytes> max_hbm;  // >= 0; of every rank, below its cap
+  bool pools_ddr = false;        // the ranks of a host share its DDR
+  std::vector<bool> left_out;    // [options] that no plan takes, besides hazards; or empty
 };
 
 // What the bridge reads; pointers may be null where options come from a dump.
@@ -99,19 +103,20 @@ struct PlacementBridge {
   // Plans without hazards were left out: no bound of this problem holds for all plans.
   bool is_tighter = false;
   bool leaves_hazards_out = false;  // options, or pairs of them
-  int num_row_choices = 0;          // collections that may be cut by rows as a whole
+  std::vector<int> num_ways;        // of collections that have several to the fewest hazards
   std::vector<Warning> warnings;
 };
 
-// Errors: kConflict for pools of DDR where a fast domain is wider than a host, and for tables that
-// cannot stand together; kNotFound for a table that a rule names and the options lack; kValue for a
-// rank that a rule names and that is not there, and for a step model that is negative or not
-// finite; those of `validate`.
+// Errors: kPlanner for a table that strict_numerics leaves no option; kConflict for pools of DDR
+// where a fast domain is wider than a host, and for tables that cannot stand together; kNotFound
+// for a table that a rule names and the options lack; kValue for a rank that a rule names and that
+// is not there, and for a step model that is negative or not finite; those of `validate`.
 Result<PlacementBridge> make_placement_bridge(const BridgeInput& input,
                                               const BridgeOptions& options);
 
 // The same where that has all plans; else the problem `is_for_bound`, which may be tighter still
-// where a rule holds tables together in too many ways.
+// where a rule holds tables together in too many ways. Its kConflict says that there is no plan at
+// all; that of make_placement_bridge, that there is none among those that the search sees.
 Result<PlacementBridge> make_bounded_bridge(const BridgeInput& input, BridgeOptions options);
 
 // The placed options in table order. Precondition: `placements` is allowed.

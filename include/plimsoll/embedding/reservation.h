@@ -65,9 +65,17 @@ struct ReservationShortage {
   bool operator==(const ReservationShortage&) const = default;
 };
 
-// The first rank of a reserved topology that has less than nothing left, which the reference looks
-// for on rank 0 and in HBM alone: error kPlanner "insufficient_storage", placed at the rank.
-std::optional<Error> find_overdrawn_rank(const topology::Topology& reserved);
+// A rank from which more is reserved than it has.
+struct OverdrawnRank {
+  int rank = 0;
+  std::string tier;     // "hbm", "ddr", "ssd"
+  Bytes missing = 0;    // > 0
+  Error error() const;  // kPlanner "insufficient_storage", placed at the rank
+};
+
+// The rank of a reserved topology that lacks most, of equal ones the first; of several tiers the
+// first that any rank lacks. (The reference looks at the HBM of rank 0 alone.)
+std::optional<OverdrawnRank> find_overdrawn_rank(const topology::Topology& reserved);
 
 // Nothing where reserving does not fail for want of storage, or no capacity would be enough. Some
 // hundred reservations.

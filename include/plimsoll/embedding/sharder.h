@@ -58,7 +58,10 @@ SharderParams visible_sharder_params(const Module& module);
 // detached copies of the parameters, which have lost theirs.
 bool shows_optimizers(ModuleKind kind);
 
-// A whole table's bytes by tier, before caching.
+// The device whose memory a table on `device` takes: a cpu's, of an mtia in release 1.2.
+ComputeDevice memory_device(const CostModel& cost_model, ComputeDevice device);
+
+// A whole table's bytes by tier, before caching. `device` is a memory_device.
 topology::Storage table_storage(ModuleKind kind, const TableShape& shape, ComputeKernel kernel,
                                 ComputeDevice device);
 

@@ -2,6 +2,7 @@
 // of the reference planner, section 1.2.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -51,7 +52,7 @@ enum class Optimizer { kNone, kSgd, kAdam, kRowWiseAdagrad, kOther };
 enum class PipelineType { kNone, kTrainBase, kTrainSparseDist, kTrainPrefetchSparseDist };
 
 enum class CacheAlgorithm { kLru, kLfu };
-enum class BoundsCheckMode { kFatal, kWarning, kIgnore, kNone };
+enum class BoundsCheckMode { kFatal, kWarning, kIgnore, kNone, kV2Ignore, kV2Warning, kV2Fatal };
 
 // Where the values of a dynamic embedding table lie (appendix A): split between HBM and host
 // memory, or all in host memory with a part of them cached in HBM.
@@ -106,6 +107,10 @@ std::span<const std::string> enum_names();
 
 // How shards of a type are placed (section 2.6).
 PartitionBy partition_by(ShardingType type);
+
+// The type whose charge an option pays: a table that is called column_wise or table_column_wise of
+// one block is whole, as under table_wise.
+ShardingType charged_type(ShardingType type, std::int64_t column_blocks);
 
 // "DP", "TW", "CW", "RW", "TWRW", "TWCW", "GS": the report's abbreviation.
 std::string_view abbreviation(ShardingType type);

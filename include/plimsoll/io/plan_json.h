@@ -43,6 +43,21 @@ struct TakenOption {
   bool operator==(const TakenOption&) const = default;
 };
 
+// A point's plan: the tables, and of a dump the options, that stand otherwise than in the answer's
+// own. Of options without `shards`, which the dump tells.
+struct FrontierPlan {
+  std::vector<embedding::TableSharding> tables;
+  std::vector<TakenOption> options;
+  bool operator==(const FrontierPlan&) const = default;
+};
+
+// What proves that no plan of fewer bytes than a point's is below the point before, or, of the
+// first, that there is none.
+struct FrontierProof {
+  std::optional<solve::PlacementBound> bound;
+  bool operator==(const FrontierProof&) const = default;
+};
+
 // What a planning run answers. A bare plan reads as an answer without status.
 struct ShardingAnswer {
   std::optional<SolveStatus> status;
@@ -57,6 +72,8 @@ struct ShardingAnswer {
   std::optional<solve::PlacementBound> bound;  // in the certificate: what proves it
   std::vector<solve::FrontierPoint> frontier;  // by bytes of HBM a rank
   std::vector<solve::FrontierPoint> frontier_bound;
+  std::vector<FrontierPlan> frontier_plans;    // [frontier] or empty
+  std::vector<FrontierProof> frontier_proofs;  // [frontier_bound] or empty
   std::optional<Provenance> provenance;
   std::vector<Warning> warnings;
   std::optional<Explanation> explanation;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "plimsoll/core/result.h"
+#include "plimsoll/embedding/cost_model.h"
 #include "plimsoll/embedding/model.h"
 #include "plimsoll/embedding/option_set.h"
 #include "plimsoll/topology/topology.h"
@@ -23,7 +24,9 @@ struct TorchrecOptions {
   topology::Topology topology;  // `capacity`, or `room` where that is absent
   topology::Topology room;      // after reservation
   std::int64_t batch_size = 512;
-  std::string torchrec;                     // release; may be empty
+  std::string torchrec;  // release; may be empty
+  // Of the release, or of the one before that is known; the default where it names none.
+  embedding::CostModel cost_model;
   std::string hash;                         // of the text; filled by the caller
   std::optional<std::string> context_hash;  // TorchRec's
   bool has_components = false;              // every shard class has the five, not the total alone

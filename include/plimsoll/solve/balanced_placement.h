@@ -6,8 +6,10 @@
 // is a part of its own, without charges; else all is one part. In turn:
 //   the caller's starts, the best of which is annealed a little where there are several barriers;
 //   the average bound on what a target leaves, or a proof of infeasibility;
-//   completions of ranks, constructions by targets of the uniform load; where none of them fits
-//   (rules, tight caps), depth-first search for some placement (placement_backtracking.h);
+//   completions of ranks, constructions by targets of the uniform load;
+//   where bytes have a price and the best of them is far from the bound, replicas whose caps are
+//   all soft, with most of the effort (replica_exchange.h); where nothing fits yet (rules, tight
+//   caps), depth-first search for some placement (placement_backtracking.h);
 //   exact exchanges between ranks of the best of them;
 //   bounds by windows and by coarse contents of hosts and ranks (bound_placement);
 //   of up to kMaxDiveUnits units: dives by bisection between bound and incumbent, and a short one
@@ -53,6 +55,7 @@ struct BalanceOptions {
   bool uses_contents = true;  // with patterns
   bool uses_annealing = true;
   bool uses_exchanges = true;
+  bool uses_replicas = true;
 };
 
 struct BalanceOutcome {

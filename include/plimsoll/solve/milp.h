@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -67,6 +68,9 @@ struct MilpOptions {
   // The caller's deadline and cancel, of all its programs together; each program looks at them
   // between nodes. Its progress is not told.
   RunContext context = {};
+  // Asked besides, at every iteration of a linear program and every node: why to stop, if to stop.
+  // Once it gave a reason it must go on giving one. May be empty.
+  std::function<std::optional<StopReason>()> find_stop = {};
 };
 
 struct MilpOutcome {

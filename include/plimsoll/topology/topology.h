@@ -118,10 +118,11 @@ struct TopologySpec {
 // world_size), a bandwidth that is not positive and finite, a multiplier that is negative or not
 // finite, a rule that can never apply. kOverflow: the caps of a tier do not sum in 63 bits, or the
 // group size is above kMaxGroupSize. HBM of a cpu rank is 0 unless given rank by rank; ssd is 0
-// where `has_ssd_tier` is false. `place` of an error is the field's name
+// where `has_ssd_tier` is false. An mtia rank has the HBM of an accelerator, or, where
+// `mtia_has_hbm` is false (release 1.2), that of a cpu. `place` of an error is the field's name
 // ("hbm_caps/3").
 Result<Topology> make_topology(const TopologySpec& spec, bool zero_cap_is_default,
-                               bool has_ssd_tier);
+                               bool has_ssd_tier, bool mtia_has_hbm = true);
 
 // Warnings about legal oddities. Codes: "host_exceeds_world" (zero hosts), "uneven_hosts",
 // "group_exceeds_world" (zero groups), "uneven_groups", "zero_hbm" (of an accelerator), "zero_ddr",

@@ -14,7 +14,6 @@ from plimsoll._command import call
 from plimsoll.plans import CheckReport
 from plimsoll.torchrec._model import (
     Unknown,
-    constraint_document,
     cost_model,
     model_document,
     sharded_modules,
@@ -65,14 +64,15 @@ def check(
         plan: TorchRec's plan.
         module: What it shards.
         topology: The machine, before anything is reserved on it.
-        sharders: TorchRec's default ones where not given. What one of the caller's own allows is allowed.
-        constraints: As the planner got them.
+        sharders: TorchRec's default ones where not given. What one of the caller's own allows is allowed. Their fused
+            parameters and quantised communication count as TorchRec counts them.
+        constraints: As the planner got them; caches and output types count, too.
         strict: What is legal and still trains wrongly is a violation, too.
         flags: Those of `plimsoll check`; `batch_size`, `reservation` (nothing is reserved unless given), `cost_model`
             (the installed release's).
     """
     sharders = list(sharders) if sharders is not None else get_default_sharders()
-    model = model_document(module, sharders)
+    model = model_document(module, sharders, constraints)
     if constraints:
         elsewhere = {
             name
@@ -82,9 +82,8 @@ def check(
         for entry in model["modules"]:
             entry["tables"] = [table for table in entry["tables"] if table["name"] not in elsewhere]
         model["modules"] = [entry for entry in model["modules"] if entry["tables"]]
-        names = {table["name"] for entry in model["modules"] for table in entry["tables"]}
         model["constraints"] = {
-            name: constraint_document(constraint) for name, constraint in constraints.items() if name in names
+            name: constraint for name, constraint in model.get("constraints", {}).items() if name not in elsewhere
         }
     report = call(
         "check",

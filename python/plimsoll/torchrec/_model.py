@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 import torchrec
 from torch import nn
-from torchrec.distributed.embedding import EmbeddingCollectionSharder
-from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.planner.types import ParameterConstraints, ShardingOption, Topology
 from torchrec.distributed.types import ModuleSharder
-from torchrec.modules.embedding_modules import EmbeddingBagCollection, EmbeddingCollection
 
 from plimsoll.options import TIERS
+from plimsoll.torchrec._constraints import constraint_document, sharder_document
 
 # Classes that sharders shard, by name, so that a release without one is no trouble.
 KINDS = {
@@ -32,22 +31,18 @@ KINDS = {
     "QuantManagedCollisionEmbeddingCollection": "managed_collision_embedding_collection",
     "EmbeddingTower": "embedding_tower",
     "EmbeddingTowerCollection": "embedding_tower_collection",
+    "PECEmbeddingCollection": "pec_embedding_collection",
 }
 DATA_TYPES = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.int8: "int8", torch.uint8: "uint8"}
-CONSTRAINT_FIELDS = (
-    "sharding_types",
-    "compute_kernels",
-    "min_partition",
-    "pooling_factors",
-    "num_poolings",
-    "batch_sizes",
-    "is_weighted",
-    "enforce_hbm",
-    "stochastic_rounding",
-    "feature_names",
-)
-# What the native enumerator is not told of; a constraint that sets one is left to TorchRec's own.
-OTHER_FIELDS = ("cache_params", "bounds_check_mode", "output_dtype", "device_group", "key_value_params")
+RELEASES = {  # of torchrec 1.x, those whose numbers were compared
+    2: "torchrec-1.2",
+    3: "torchrec-1.4",
+    4: "torchrec-1.4",
+    5: "torchrec-1.5",
+    7: "torchrec-1.7",
+    8: "torchrec-1.8",
+    9: "torchrec-1.9",
+}
 
 
 class Unknown(Exception):
@@ -60,13 +55,9 @@ def cost_model() -> str:
     Raises:
         Unknown: A release whose numbers were not compared.
     """
-    version = tuple(int(part) for part in torchrec.__version__.split("+")[0].split(".")[:2] if part.isdigit())
-    if version in ((1, 2), (1, 3), (1, 4)):
-        return "torchrec-1.4"
-    if version == (1, 8):
-        return "torchrec-1.8"
-    if version == (1, 9):
-        return "torchrec-1.9"
+    version = [int(part) for part in torchrec.__version__.split("+")[0].split(".")[:2] if part.isdigit()]
+    if version[:1] == [1] and version[1:] and version[1] in RELEASES:
+        return RELEASES[version[1]]
     raise Unknown(f"torchrec {torchrec.__version__}")
 
 
@@ -109,7 +100,7 @@ def _configs(collection: Any) -> Sequence[Any]:
     return collection.embedding_bag_configs() if is_pooled else collection.embedding_configs()
 
 
-def _table(config: Any, parameter: nn.Parameter | None) -> dict[str, Any]:
+def _table(config: Any, parameter: nn.Parameter, buckets: int | None, kind: str) -> dict[str, Any]:
     table: dict[str, Any] = {
         "name": config.name,
         "num_embeddings": config.num_embeddings,
@@ -120,10 +111,15 @@ def _table(config: Any, parameter: nn.Parameter | None) -> dict[str, Any]:
     pooling = getattr(config, "pooling", None)
     if pooling is not None and pooling.name == "MEAN":
         table["pooling"] = "mean"
-    classes = getattr(parameter, "_optimizer_classes", None)
-    if classes:
-        table["optimizer"] = optimizer_name(classes[0])
-    return table
+    usual = 4 if table["data_type"] == "fp32" or kind.startswith("fused") else 2
+    if not kind.startswith("quant") and parameter.element_size() != usual:
+        table["element_size"] = parameter.element_size()
+    if getattr(config, "use_virtual_table", False):
+        table["use_virtual_table"] = True
+    buckets = getattr(config, "total_num_buckets", None) if buckets is None else buckets
+    if buckets is not None:
+        table["total_num_buckets"] = buckets
+    return table | _optimizer(parameter)
 
 
 def _bare_table(module: nn.Module, name: str, parameter: nn.Parameter) -> dict[str, Any]:
@@ -134,48 +130,92 @@ def _bare_table(module: nn.Module, name: str, parameter: nn.Parameter) -> dict[s
         "num_embeddings": rows,
         "embedding_dim": columns,
         "data_type": DATA_TYPES.get(parameter.dtype, "fp32"),
+        "element_size": parameter.element_size(),
         "feature_names": [name],
     }
     if getattr(module, "mode", "sum") == "mean":  # nn.EmbeddingBag's
         table["pooling"] = "mean"
-    return table
+    return table | _optimizer(parameter)
+
+
+def _optimizer(parameter: nn.Parameter) -> dict[str, str]:
+    classes = getattr(parameter, "_optimizer_classes", None)
+    return {"optimizer": optimizer_name(classes[0])} if classes else {}
 
 
 def optimizer_name(optimizer: type) -> str:
     """As Plimsoll names it; classes that cost nothing special are "other"."""
     known = {"SGD": "sgd", "Adam": "adam", "RowWiseAdagrad": "rowwise_adagrad"}
-    return known.get(optimizer.__name__, "other")
+    is_theirs = optimizer.__module__.startswith(("torch.", "torchrec."))
+    return known.get(optimizer.__name__, "other") if is_theirs else "other"
 
 
-def model_document(module: nn.Module, sharders: Sequence[ModuleSharder[nn.Module]]) -> dict[str, Any]:
-    """plimsoll.model/1 of all that is sharded."""
+def _fused_optimizer_name(optimizer: object) -> str:
+    """Of fbgemm's EmbOptimType, as Plimsoll names it."""
+    name = str(getattr(optimizer, "name", optimizer)).lower().removeprefix("exact_").replace("_", "")
+    return {"sgd": "sgd", "adam": "adam", "rowwiseadagrad": "rowwise_adagrad", "none": "none"}.get(name, "other")
+
+
+def _tables(child: nn.Module, kind: str, sharder: ModuleSharder[nn.Module]) -> list[dict[str, Any]]:
+    """What the sharder shards, in its order."""
+    collision = getattr(child, "_managed_collision_collection", None)
+    counted = getattr(collision, "table_to_number_buckets", None)  # release 1.8 on
+    buckets = counted() if counted is not None else {}
+    configs = {
+        config.name: (tower, config)
+        for tower, collection in enumerate(_collections(child))
+        for config in _configs(collection)
+    }
+    tables = []
+    for name, parameter in sharder.shardable_parameters(child).items():
+        if name in configs:
+            tower, config = configs[name]
+            table = _table(config, parameter, buckets.get(name), kind)
+            tables.append(table | ({"tower": tower} if kind == "embedding_tower_collection" else {}))
+        elif parameter.dim() == 2:
+            tables.append(_bare_table(child, name, parameter))
+    return tables
+
+
+def model_document(
+    module: nn.Module,
+    sharders: Sequence[ModuleSharder[nn.Module]],
+    constraints: Mapping[str, ParameterConstraints] | None = None,
+) -> dict[str, Any]:
+    """plimsoll.model/1 of all that is sharded, and what the planner counts of sharders and constraints."""
     modules = []
+    sharder_of: dict[str, ModuleSharder[nn.Module]] = {}
     for path, child, sharder in sharded_modules(module, sharders):
         kind = kind_of(child)
-        parameters = sharder.shardable_parameters(child)
-        collections = _collections(child)
-        tables = [
-            _table(config, parameters.get(config.name)) | ({"tower": i} if kind == "embedding_tower_collection" else {})
-            for i, collection in enumerate(collections)
-            for config in _configs(collection)
-        ]
-        if not tables:
-            tables = [_bare_table(child, name, table) for name, table in parameters.items() if table.dim() == 2]
+        tables = _tables(child, kind, sharder)
         if not tables:
             continue
         entry: dict[str, Any] = {"path": path, "kind": kind, "tables": tables}
+        collections = _collections(child)
         if any(callable(getattr(c, "is_weighted", None)) and c.is_weighted() for c in collections):
             entry["is_weighted"] = True
         if kind.startswith("embedding_tower") and any(hasattr(c, "embedding_configs") for c in collections):
             entry["holds_embedding_collection"] = True
+        processed = getattr(getattr(child, "_feature_processor", None), "feature_processor_modules", None)
+        if processed:
+            entry["legacy_feature_processor_tables"] = [name for name in processed.keys()]
+        told = sharder_document(sharder, ShardingOption.module_pooled(child, path))
+        optimizer = (getattr(sharder, "fused_params", None) or {}).get("optimizer")
+        if optimizer is not None:  # tables with one of their own are trained with that
+            told["optimizer"] = _fused_optimizer_name(optimizer)
+        if told:
+            entry["sharder"] = told
         modules.append(entry)
-    return {"schema": "plimsoll.model/1", "modules": modules}
-
-
-def constraint_document(constraint: ParameterConstraints) -> dict[str, Any]:
-    """One table's constraints."""
-    values = {name: getattr(constraint, name, None) for name in CONSTRAINT_FIELDS}
-    return {name: value for name, value in values.items() if value is not None and value is not False}
+        sharder_of |= {table["name"]: sharder for table in tables}
+    document: dict[str, Any] = {"schema": "plimsoll.model/1", "modules": modules}
+    written = {
+        name: constraint_document(constraint, sharder_of[name])
+        for name, constraint in (constraints or {}).items()
+        if name in sharder_of
+    }
+    if written:
+        document["constraints"] = written
+    return document
 
 
 def exact_model_document(
@@ -186,35 +226,30 @@ def exact_model_document(
     """plimsoll.model/1 from which the native enumerator makes TorchRec's options.
 
     Raises:
-        Unknown: Modules, sharders or constraints that it is not told of.
+        Unknown: Modules or sharders that it is not told of.
     """
-    names: set[str] = set()
     for path, child, sharder in sharded_modules(module, sharders):
-        if type(child) not in (EmbeddingBagCollection, EmbeddingCollection):
+        if type(child).__name__ not in {"EmbeddingBag", *KINDS} or not _is_theirs(child, "torch."):
             raise Unknown(f"{path}: {type(child).__name__}")
-        if type(sharder) not in (EmbeddingBagCollectionSharder, EmbeddingCollectionSharder):
+        if not path and type(child).__name__ == "EmbeddingTower":
+            raise Unknown("a tower that is the whole model")  # its group has no name in the native space
+        names = (f"{type(child).__name__}Sharder", f"Quant{type(child).__name__}Sharder")
+        wrapped = [value for name, value in vars(sharder).items() if name.endswith("_sharder")]
+        if type(sharder).__name__ not in names or not all(map(_is_theirs, (sharder, *wrapped))):
             raise Unknown(f"{path}: {type(sharder).__name__}")
-        if sharder.fused_params or sharder.qcomm_codecs_registry:
-            raise Unknown(f"{path}: fused_params or quantised communication")
-        for config in _configs(child):
-            if config.name in names:
-                raise Unknown(f"{config.name} twice")  # constraints are by name
-            if getattr(config, "use_virtual_table", False) or getattr(config, "total_num_buckets", None):
-                raise Unknown(f"{config.name}: virtual")
-            names.add(config.name)
-    document = model_document(module, sharders)
-    written = {}
+    document = model_document(module, sharders, constraints)
+    counts = Counter(table["name"] for entry in document["modules"] for table in entry["tables"])
     for name, constraint in (constraints or {}).items():
-        for field in OTHER_FIELDS:
-            if getattr(constraint, field, None) is not None:
-                raise Unknown(f"{name}: {field}")
-        if getattr(constraint, "use_virtual_table", False):
-            raise Unknown(f"{name}: virtual")
-        if name in names:
-            written[name] = constraint_document(constraint)
-    if written:
-        document["constraints"] = written
+        cache = constraint.cache_params
+        if counts[name] > 1 and cache is not None and cache.stats is not None and cache.load_factor is None:
+            raise Unknown(f"{name}: tables of one name whose sharders may differ in their cache load factor")
     return document
+
+
+def _is_theirs(thing: object, also: str = "torchrec.") -> bool:
+    """Is it of a class of TorchRec's own, its test utilities left out?"""
+    name = type(thing).__module__
+    return name.startswith(("torchrec.", also)) and "test_utils" not in name
 
 
 def exact_topology_document(topology: Topology) -> dict[str, Any]:
@@ -223,17 +258,20 @@ def exact_topology_document(topology: Topology) -> dict[str, Any]:
     The enumerator gets the largest cap for all: caps of every rank are CustomTopologyData there, by which rows are cut.
 
     Raises:
-        Unknown: Bandwidths by a rule of their own, rows cut by memory.
+        Unknown: Bandwidths by a rule of their own.
     """
     comms = getattr(topology, "_comms_bandwidths", None)
     if comms is not None and type(comms).__name__ != "BasicCommsBandwidths":
         raise Unknown(type(comms).__name__)
-    if getattr(topology, "_custom_topology_data", None):
-        raise Unknown("custom_topology_data")
     document = topology_document(topology)
     for tier in TIERS:  # lists mean that rows are cut by memory; what is left of each rank the search is told
         if f"{tier}_caps" in document:
             document[f"{tier}_cap"] = max(document.pop(f"{tier}_caps"))
+    custom = getattr(topology, "_custom_topology_data", None)
+    for tier in ("hbm", "ddr"):
+        if custom is not None and custom.has_data(f"{tier}_cap"):
+            document.pop(f"{tier}_cap", None)
+            document[f"{tier}_caps"] = list(custom.get_data(f"{tier}_cap"))
     return document
 
 
@@ -251,8 +289,6 @@ def topology_document(topology: Topology) -> dict[str, Any]:
     storages = [device.storage for device in topology.devices]
     for tier in TIERS:
         caps = [getattr(storage, tier, 0) for storage in storages]
-        if tier == "hbm" and not any(caps):
-            continue
         if tier == "ssd" and not any(caps):
             document["ssd_cap"] = 0
         elif len(set(caps)) == 1:

@@ -1,7 +1,8 @@
 """Enumerating and searching natively, and making TorchRec's objects for the plan's options alone.
 
-Only where enumerator, estimators, sharders and constraints are TorchRec's own and known (`Unknown` otherwise), and only
-if TorchRec's own estimators, asked for the plan's options, say of every shard what ours said.
+Only where enumerator, estimators, modules and sharders are TorchRec's own and known (`Unknown` otherwise), and only if
+TorchRec's own enumerator and estimators, asked for the plan's options and for all options of a few tables, say of every
+shard what ours said.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import copy
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,12 +25,14 @@ from plimsoll._errors import Error
 from plimsoll.options import search
 from plimsoll.torchrec._enumerator import Enumerator
 from plimsoll.torchrec._model import Unknown, cost_model, exact_model_document, exact_topology_document
-from plimsoll.torchrec._options import cost_of, room_of
+from plimsoll.torchrec._options import cost_of, in_declared_order, room_of
 from plimsoll.torchrec._plugins import Search
 
 logger: logging.Logger = logging.getLogger("plimsoll")
 
 Choice = dict[str, tuple[int, list[int]]]
+
+SAMPLED_TABLES = 4  # whose options are all compared with TorchRec's
 
 
 class NativeEnumerator(Enumerator):
@@ -53,7 +56,9 @@ class NativeEnumerator(Enumerator):
         self.wants_all = False  # somebody reads the whole search space
 
     def enumerate(self, module: nn.Module, sharders: list[ModuleSharder[nn.Module]]) -> list[ShardingOption]:
-        """The plan's options where the native way is open, else all."""
+        """While its planner plans, the plan's options where the native way is open; else all."""
+        if self._shared.module is None:
+            return super().enumerate(module, sharders)
         self._shared.forget()
         self.is_native = False
         self._of = None
@@ -66,7 +71,7 @@ class NativeEnumerator(Enumerator):
             self.reason = str(error)
             logger.debug("plimsoll: TorchRec's enumerator is used: %s", error)
             self._shared.forget()
-        return super().enumerate(module, sharders)
+        return in_declared_order(super().enumerate(module, sharders), sharders)
 
     @property
     def last_stored_search_space(self) -> list[ShardingOption] | None:
@@ -81,6 +86,8 @@ class NativeEnumerator(Enumerator):
         if not type(self._reservation).reserve.__module__.startswith("torchrec."):
             raise Unknown("a reservation of the caller's own")  # what it left is known to its caller alone
         room = getattr(self._reservation, "last_reserved_topology", None)
+        if callable(room):  # InferenceStorageReservation's is a method up to release 1.4
+            room = room()
         if room is not None:
             return room
         return copy.deepcopy(self._reservation).reserve(  # older releases do not keep it
@@ -110,31 +117,68 @@ class NativeEnumerator(Enumerator):
         fqns = [space.describe(option)[0] for option in least]
         found = search(space, fqns, room_of(room), self._shared.settings)
         choice: Choice = found.choice or {fqn: (option, []) for fqn, option in zip(fqns, least)}
-        options = self._winners(space, choice, module, sharders)
-        by_fqn = {option.fqn: option for option in options}
-        if sorted(by_fqn) != sorted(choice) or len(options) != len(choice):
-            raise Unknown("other tables or options than TorchRec's")
-        for fqn, (index, _) in choice.items():
-            self._compare(by_fqn[fqn], space, index)
+        names = {
+            f"{entry['path']}.{table['name']}": table["name"]
+            for entry in document["modules"]
+            for table in entry["tables"]
+        }
+        options = self._compared(space, choice, names, module, sharders)
         self._shared.answer_with(found, {option.fqn: (option, choice[option.fqn][1]) for option in options})
         return options
 
-    def _winners(
+    def _compared(
         self,
         space: _native.OptionSpace,
         choice: Choice,
+        names: Mapping[str, str],
         module: nn.Module,
         sharders: Sequence[ModuleSharder[nn.Module]],
     ) -> list[ShardingOption]:
-        """TorchRec's options of the choice: its own enumerator under constraints that leave nothing else."""
+        """TorchRec's options of the choice, once these and all of a few tables are found to be the native ones."""
+        fqns = list(choice)
+        step = max(1, len(fqns) // SAMPLED_TABLES)
+        sampled = dict.fromkeys(fqns[::step][:SAMPLED_TABLES])
+        wanted: dict[tuple[str, str, str], int] = {}  # to be compared
+        winners = set()
+        for fqn, (index, _) in choice.items():
+            for option in _options_of(space, fqn, index) if fqn in sampled else (index,):
+                wanted[space.describe(option)[:3]] = option
+            winners.add(space.describe(index)[:3])
+        spared = {names[fqn] for fqn in sampled}
+        allowed: dict[str, tuple[set[str], set[str]]] = {}
+        for fqn, sharding_type, compute_kernel in wanted:
+            if names[fqn] not in spared:
+                types, kernels = allowed.setdefault(names[fqn], (set(), set()))
+                types.add(sharding_type)
+                kernels.add(compute_kernel)
+        theirs = self._narrowed(allowed, module, sharders)
+        found = {}
+        for option in theirs:
+            key = option.fqn, option.sharding_type, option.compute_kernel
+            if key in wanted:
+                if key in found:
+                    raise Unknown(f"{option.fqn} twice")
+                found[key] = option
+                _compare(option, space, wanted[key])
+            elif option.fqn in sampled:
+                raise Unknown(f"{option.fqn}: TorchRec has {option.sharding_type} with {option.compute_kernel}, too")
+        if found.keys() != wanted.keys() or {option.fqn for option in theirs} != choice.keys():
+            raise Unknown("other tables or options than TorchRec's")
+        return [option for key, option in found.items() if key in winners]
+
+    def _narrowed(
+        self,
+        allowed: Mapping[str, tuple[set[str], set[str]]],
+        module: nn.Module,
+        sharders: Sequence[ModuleSharder[nn.Module]],
+    ) -> list[ShardingOption]:
+        """TorchRec's own enumerator where tables, by name, have these types and kernels alone."""
         narrowed = dict(self._constraints or {})
-        for index, _ in choice.values():
-            fqn, sharding_type, compute_kernel, _, _ = space.describe(index)
-            name = fqn.rpartition(".")[2]
+        for name, (types, kernels) in allowed.items():
             narrowed[name] = replace(
                 narrowed.get(name) or ParameterConstraints(),
-                sharding_types=[sharding_type],
-                compute_kernels=[compute_kernel],
+                sharding_types=sorted(types),
+                compute_kernels=sorted(kernels),
             )
         whole, self._constraints = self._constraints, narrowed
         self._last_stored_module = None
@@ -146,23 +190,6 @@ class NativeEnumerator(Enumerator):
             self._constraints = whole
             self._last_stored_module = self._last_stored_search_space = None  # that is not the search space
 
-    @staticmethod
-    def _compare(option: ShardingOption, space: _native.OptionSpace, index: int) -> None:
-        runs = _expand(space.runs(index))
-        blocks = space.describe(index)[4]
-        shards = option.shards
-        ours = list(runs) * blocks
-        if len(ours) != len(shards):
-            raise Unknown(f"{option.fqn}: {len(ours)} shards, TorchRec has {len(shards)}")
-        known: dict[tuple[int, int], tuple[int, int, int, float]] = {}
-        for shard, cost in zip(shards, ours):
-            key = (id(shard.storage), id(shard.perf))
-            theirs = known.get(key)
-            if theirs is None:
-                theirs = known[key] = (*cost_of(shard)[0], shard.perf.total)
-            if theirs[:3] != cost[:3] or abs(theirs[3] - cost[3]) > 1e-9 * abs(theirs[3]):
-                raise Unknown(f"{option.fqn}: {cost}, TorchRec has {theirs}")
-
     def __deepcopy__(self, memo: dict[int, Any]) -> NativeEnumerator:
         twin = copy.copy(self)  # the module that was enumerated is large and stays shared
         for name in ("_topology", "_reservation", "_shared", "_constraints", "_estimators"):
@@ -170,7 +197,27 @@ class NativeEnumerator(Enumerator):
         return twin
 
 
-def _expand(runs: Sequence[tuple[int, int, int, int, float]]) -> Iterator[tuple[int, int, int, float]]:
-    for count, hbm, ddr, ssd, total in runs:
-        for _ in range(count):
-            yield hbm, ddr, ssd, total
+def _options_of(space: _native.OptionSpace, fqn: str, index: int) -> range:
+    """Of the table that option `index` belongs to."""
+    first = last = index
+    while first > 0 and space.describe(first - 1)[0] == fqn:
+        first -= 1
+    while last + 1 < space.num_options and space.describe(last + 1)[0] == fqn:
+        last += 1
+    return range(first, last + 1)
+
+
+def _compare(option: ShardingOption, space: _native.OptionSpace, index: int) -> None:
+    runs = [cost for count, *cost in space.runs(index) for _ in range(count)]
+    ours = runs * space.describe(index)[4]
+    shards = option.shards
+    if len(ours) != len(shards):
+        raise Unknown(f"{option.fqn}: {len(ours)} shards, TorchRec has {len(shards)}")
+    known: dict[tuple[int, int], tuple[int, int, int, float]] = {}
+    for shard, cost in zip(shards, ours):
+        key = (id(shard.storage), id(shard.perf))
+        theirs = known.get(key)
+        if theirs is None:
+            theirs = known[key] = (*cost_of(shard)[0], shard.perf.total)
+        if theirs[:3] != tuple(cost[:3]) or abs(theirs[3] - cost[3]) > 1e-9 * abs(theirs[3]):
+            raise Unknown(f"{option.fqn}: {cost}, TorchRec has {theirs}")

@@ -6,8 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from torch import nn
+from torchrec.distributed.embedding_types import EmbeddingComputeKernel
+from torchrec.distributed.planner.enumerators import EmbeddingEnumerator
 from torchrec.distributed.planner.partitioners import GreedyPerfPartitioner
 from torchrec.distributed.planner.types import Shard, ShardingOption, Topology
+from torchrec.distributed.types import ModuleSharder
 
 from plimsoll import _native
 from plimsoll.options import UNIFORM, Cost, Shape, runs_of
@@ -16,6 +20,13 @@ from plimsoll.options import UNIFORM, Cost, Shape, runs_of
 def group_size(topology: Topology) -> int:
     """Ranks of a fast domain: a host's, or a pod's from release 1.8 on."""
     return getattr(topology, "intra_group_size", topology.local_world_size)
+
+
+def device_tier(topology: Topology) -> str:
+    """The tier of a device's own memory; up to release 1.2 that of an mtia is the host's."""
+    if topology.compute_device == "mtia":
+        return "hbm" if hasattr(topology, "comms_bandwidths") else "ddr"  # both are of release 1.3
+    return "ddr" if topology.compute_device == "cpu" else "hbm"
 
 
 def room_of(topology: Topology) -> npt.NDArray[np.int64]:
@@ -55,6 +66,7 @@ class Space:
             topology.compute_device,
             model,
             hasattr(GreedyPerfPartitioner, "_column_wise_device_partition"),  # release 1.5 on
+            hasattr(EmbeddingEnumerator, "_get_num_buckets"),  # release 1.5 on
         )
         self.options: list[ShardingOption] = []
         self._tables: dict[str, int] = {}
@@ -107,6 +119,58 @@ class Space:
                 option.fqn, option.name, option.path, group_of(option), rows, columns, option.is_pooled
             )
         return self.native.add_option(table, option.sharding_type, option.compute_kernel, blocks, runs, perfs)
+
+
+# Where a sharder names a set, which has no order: those of EmbeddingBagCollectionSharder.
+_TYPES = (
+    "data_parallel",
+    "table_wise",
+    "column_wise",
+    "table_column_wise",
+    "row_wise",
+    "table_row_wise",
+    "grid_shard",
+)
+_KERNELS = tuple(kernel.value for kernel in EmbeddingComputeKernel)
+_DEVICES = ("cuda", "cpu")  # a sharder's lists for them agree in order
+
+
+def _declared(lists: Sequence[Sequence[str]], otherwise: tuple[str, ...]) -> list[str]:
+    has_order = all(isinstance(names, (list, tuple)) for names in lists)
+    return list(dict.fromkeys([*(name for names in lists if has_order for name in names), *otherwise]))
+
+
+def in_declared_order(
+    options: Sequence[ShardingOption], sharders: Sequence[ModuleSharder[nn.Module]]
+) -> list[ShardingOption]:
+    """Each table's options in the order of its sharder's types and kernels, as native ones are.
+
+    TorchRec intersects sets of names up to release 1.8, so that its own order changes with PYTHONHASHSEED.
+    """
+    sharder_of = {sharder.module_type: sharder for sharder in sharders}
+    types_of: dict[type, list[str]] = {}
+    kernels_of: dict[tuple[type, str], list[str]] = {}
+    table_of: dict[str, int] = {}
+
+    def key(option: ShardingOption) -> tuple[int, int, int, int, float]:
+        kind, sharding_type = type(option.module[1]), option.sharding_type
+        sharder = sharder_of.get(kind)
+        if kind not in types_of:
+            lists = [sharder.sharding_types(device) for device in _DEVICES] if sharder else []
+            types_of[kind] = _declared(lists, _TYPES)
+        if (kind, sharding_type) not in kernels_of:
+            lists = [sharder.compute_kernels(sharding_type, device) for device in _DEVICES] if sharder else []
+            kernels_of[kind, sharding_type] = _declared(lists, _KERNELS)
+        types, kernels = types_of[kind], kernels_of[kind, sharding_type]
+        return (
+            table_of.setdefault(option.fqn, len(table_of)),
+            types.index(sharding_type) if sharding_type in types else len(types),
+            kernels.index(option.compute_kernel) if option.compute_kernel in kernels else len(kernels),
+            len(option.shards),
+            option.cache_load_factor or 0.0,
+        )
+
+    return sorted(options, key=key)
 
 
 def place(option: ShardingOption, ranks: Sequence[int]) -> ShardingOption:

@@ -7,6 +7,7 @@ import logging
 import math
 import pickle
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch.distributed as dist
@@ -25,13 +26,25 @@ from torchrec.distributed.types import ModuleSharder, ShardingPlan, ShardingType
 
 from plimsoll._answer import Certificate
 from plimsoll._command import Progress
-from plimsoll.options import Refusal, Settings
+from plimsoll.options import Found, Refusal, Settings
 from plimsoll.torchrec._native_enumerator import NativeEnumerator
-from plimsoll.torchrec._plugins import Partitioner, Proposer, Search
+from plimsoll.torchrec._options import device_tier
+from plimsoll.torchrec._plugins import Partitioner, Proposer, Search, taken_of
 
 logger: logging.Logger = logging.getLogger("plimsoll")
 
 EFFORT = 1_000_000  # moves: 1,000 tables on 128 ranks are searched within two seconds
+
+# Warnings of the plan that the search found, not of its inputs.
+OF_THE_PLAN = frozenset(
+    {
+        "hazard_unavoidable",
+        "optimizer_state_per_block",
+        "rating_cap_dropped",
+        "no_reference_rating",
+        "worse_than_reference",
+    }
+)
 
 _PARENT = inspect.signature(EmbeddingShardingPlanner.__init__)
 
@@ -39,7 +52,10 @@ _PARENT = inspect.signature(EmbeddingShardingPlanner.__init__)
 class Planner(EmbeddingShardingPlanner):
     """`EmbeddingShardingPlanner` whose plans are certified; takes every keyword of it.
 
-    A `proposer` or `partitioner` of the caller's own is used as TorchRec would; then the search is theirs.
+    A `proposer` or `partitioner` of the caller's own is used as TorchRec would; then the search is theirs. By a
+    `performance_model` of the caller's own TorchRec's loop runs as without us, and the plan of our search is one more
+    that it rates: never worse by that model, and nothing is proved. A plan that a callback changed has times of its own
+    and no bound.
 
     Args:
         objective: "time" (least time of a step among plans that TorchRec rates no worse than its own), "rating" (what
@@ -49,6 +65,8 @@ class Planner(EmbeddingShardingPlanner):
         seed: Of the search.
         tolerance: A gap up to this counts as optimal.
         strict: Never plan what TorchRec's runtime trains wrongly or refuses late; raise where nothing else is left.
+        strict_numerics: Never plan columns whose blocks have an optimizer state each (row-wise Adagrad), which train
+            otherwise than the unsharded table; TorchRec plans them.
         progress: Called with (effort, incumbent, lower bound).
         step_model: What a step takes on your machine (`plimsoll.options.STEP_MODEL`).
 
@@ -70,6 +88,7 @@ class Planner(EmbeddingShardingPlanner):
         seed: int = 0,
         tolerance: float = 1e-6,
         strict: bool = True,
+        strict_numerics: bool = False,
         progress: Progress | None = None,
         step_model: Mapping[str, float] | None = None,
         **kwargs: Any,
@@ -78,12 +97,12 @@ class Planner(EmbeddingShardingPlanner):
         given.pop("self")
         model = given.get("performance_model")
         by_storage = type(model) is NoopStorageModel
-        if model is not None and type(model) not in (NoopPerfModel, NoopStorageModel):
-            logger.warning("plimsoll: %s cannot be searched for; the search takes perf", type(model).__name__)
+        self._is_model_theirs = model is not None and type(model) not in (NoopPerfModel, NoopStorageModel)
         timeout = given.get("timeout_seconds") or 0  # one that is not above 0 is the parent's to refuse
         settings = Settings(
             objective="rating" if by_storage else objective,
             strict=strict,
+            strict_numerics=strict_numerics,
             time_limit_s=timeout if time_limit_s is None and timeout > 0 else time_limit_s,
             effort=EFFORT if effort is None else effort,
             seed=seed,
@@ -93,16 +112,19 @@ class Planner(EmbeddingShardingPlanner):
         )
         self._search = Search(settings, by_storage)
         is_ours = not given.get("proposer") and not given.get("partitioner")
-        if is_ours:
+        if is_ours and not self._is_model_theirs:
             given["proposer"], given["partitioner"] = Proposer(self._search), Partitioner(self._search)
-        elif not given.get("partitioner"):
+        elif not is_ours and not given.get("partitioner"):
             given["partitioner"] = Partitioner()
         super().__init__(**given)
+        if is_ours and self._is_model_theirs:  # last, so that a clock stops TorchRec's no earlier than without us
+            self._proposers = [*self._proposers, Proposer(self._search)]
+            self._partitioner = Partitioner(self._search, other=self._partitioner)
         if is_ours and not given.get("enumerator"):
             self._enumerator = NativeEnumerator(
                 self._topology, self._batch_size, self._constraints, self._storage_reservation, self._search
             )
-            self._enumerator.wants_all = given.get("plan_loader") is not None
+            self._enumerator.wants_all = given.get("plan_loader") is not None or self._is_model_theirs
         self._shared_state: dict[str, Any] | None = None  # of rank 0, where it planned
         self._has_plan = False  # made by the last plan(), by whichever search
 
@@ -119,6 +141,7 @@ class Planner(EmbeddingShardingPlanner):
         self._search.module = (module, sharders)
         try:
             plan = super().plan(module, sharders)
+            self._tell_of_other_plans()
         except PlannerError as error:
             self._describe(error)
             raise
@@ -135,6 +158,33 @@ class Planner(EmbeddingShardingPlanner):
         self._log()
         return plan
 
+    def _tell_of_other_plans(self) -> None:
+        """Of a plan that is not the one that was found and proved, only what is computed anew is told."""
+        search, room, plan = self._search, self._search.room, self._best_plan
+        if room is None or not plan:
+            return
+        if not self._is_model_theirs and (search.found is None or taken_of(plan) == search.taken):
+            return
+        found = search.found or Found("feasible", "", Certificate(math.nan), {}, None, {})
+        judged = search.judge(plan, room)
+        warnings = [warning for warning in found.warnings if warning[0] not in OF_THE_PLAN]
+        warnings += [(code, fqn, message) for code, fqn, message in judged["hazards"]]
+        if self._is_model_theirs:
+            objective = float(self._perf_model.rate(plan=plan))
+            name = type(self._perf_model).__name__
+            warnings.insert(0, ("objective_not_searched", "", f"{name} rates plans: nothing is proved of its figures"))
+        else:
+            objective = judged["times"][search.settings.objective]
+            warnings.insert(0, ("plan_changed", "", "a callback changed the plan: its times are told, and no bound"))
+        search.refusal = Refusal()
+        search.found = replace(
+            found,
+            status="feasible",
+            certificate=Certificate(objective),
+            times=judged["times"],
+            warnings=warnings,
+        )
+
     def _warn_of_gradients(self) -> None:
         """Says where what no planner counts need not fit: tables that every rank holds train outside of the kernels."""
         room = self._search.room
@@ -145,7 +195,7 @@ class Planner(EmbeddingShardingPlanner):
             for option in self._best_plan
             if option.sharding_type == ShardingType.DATA_PARALLEL.value
         )
-        tier = "ddr" if room.compute_device == "cpu" else "hbm"
+        tier = device_tier(room)
         left = [getattr(device.storage, tier) for device in room.devices]
         for option in self._best_plan:
             for shard in option.shards:
@@ -279,7 +329,7 @@ def reservation_refusal(reservation: StorageReservation, topology: Topology) -> 
         storage = getattr(reservation, name, None)
         if storage is not None:
             taken.append((what, storage.hbm or storage.ddr))
-    tier = "ddr" if topology.compute_device == "cpu" else "hbm"
+    tier = device_tier(topology)
     capacity = getattr(topology.devices[0].storage, tier)
     share = getattr(reservation, "_percentage", None) or 0
     kept_back = int(capacity * share)

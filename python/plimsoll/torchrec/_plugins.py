@@ -3,12 +3,16 @@
 TorchRec's planner keeps and rates whatever list a partitioner returns; it need not be the proposal. So the proposer
 remembers the search space and proposes a probe, the option of least storage of every table, and the partitioner answers
 the probe with the plan of its search. The probe being the least makes TorchRec's own verdict right where there is none.
+
+By a performance model of the caller's own, TorchRec's proposers and partitioner come first: what they find is rated as
+they find it, and the plan of our search is one more to choose from.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -19,10 +23,11 @@ from torchrec.distributed.planner.types import Proposer as TorchRecProposer
 from torchrec.distributed.types import ModuleSharder
 
 from plimsoll._command import plain
-from plimsoll.options import TIERS, Found, Refusal, Settings, choice_of, explain, search
+from plimsoll.options import TIERS, UNIFORM, Found, Refusal, Settings, choice_of, explain, search, step_model_values
 from plimsoll.torchrec._model import model_document
-from plimsoll.torchrec._options import Space, place, room_of
+from plimsoll.torchrec._options import Space, device_tier, in_declared_order, place, room_of
 
+NUMERIC_HAZARDS = frozenset({"optimizer_state_per_block"})  # TorchRec trains so, too: strict alone allows them
 PLACEMENT_EFFORT = 2000  # moves of a placement alone: a millisecond
 
 
@@ -33,6 +38,23 @@ def total_storage(option: ShardingOption) -> tuple[int, int, int]:
         sum(s.hbm for s in storages),
         sum(s.ddr for s in storages),
         sum(getattr(s, "ssd", 0) for s in storages),
+    )
+
+
+Taken = tuple[str, str, str, list[tuple[int, ...]], list[int]]
+
+
+def taken_of(plan: Sequence[ShardingOption]) -> list[Taken]:
+    """What a plan decides: of every table type, kernel, sizes of shards and their ranks."""
+    return sorted(
+        (
+            option.fqn,
+            option.sharding_type,
+            option.compute_kernel,
+            [(*shard.size, *shard.offset) for shard in option.shards],
+            [shard.rank for shard in option.shards],
+        )
+        for option in plan
     )
 
 
@@ -47,14 +69,15 @@ class Search:
         self.refusal = Refusal()
         self.probe: list[ShardingOption] = []
         self.room: Topology | None = None
+        self.taken: list[Taken] | None = None  # the plan as it was found
         self._space: list[ShardingOption] = []
         self._ready: dict[str, tuple[ShardingOption, list[int]]] | None = None
 
     def start(self, space: list[ShardingOption]) -> None:
         """A new search space, in TorchRec's order."""
-        self._space = space
+        self._space = in_declared_order(space, self.module[1] if self.module else ())
         least: dict[str, ShardingOption] = {}
-        for option in space:
+        for option in self._space:
             known = least.get(option.fqn)
             if known is None or total_storage(option) < total_storage(known):
                 least[option.fqn] = option
@@ -62,7 +85,7 @@ class Search:
 
     def forget(self) -> None:
         """What an earlier search left."""
-        self.found, self._ready, self.refusal = None, None, Refusal()
+        self.found, self._ready, self.refusal, self.taken = None, None, Refusal(), None
 
     def answer_with(self, found: Found, ready: dict[str, tuple[ShardingOption, list[int]]]) -> None:
         """What a search outside of TorchRec's loop found; the space has the plan's options alone."""
@@ -85,17 +108,39 @@ class Search:
         if not self.found.choice:
             self._refuse(self._explain(self.found, topology))
         if self.found.hazards and self.settings.strict:
-            text = (
-                "plimsoll: no plan spares these tables an option that trains wrongly or fails at run time: "
-                f"{', '.join(self.found.hazards)}; loosen their constraints, or plan with strict=False"
-            )
-            self._refuse(Refusal(text, tables=tuple(self.found.hazards)))
-        return [place(option, ranks) for option, ranks in self._ready.values()]
+            self._refuse(hazards_refusal(self.found.named_hazards))
+        plan = [place(option, ranks) for option, ranks in self._ready.values()]
+        self.taken = taken_of(plan)
+        return plan
+
+    def judge(self, plan: Sequence[ShardingOption], topology: Topology) -> dict[str, Any]:
+        """{"times", "hazards": [(code, fqn, message)]} of a plan, whoever made it."""
+        model = json.dumps(model_document(*self.module), default=plain) if self.module else ""
+        space = Space(topology, model, self.by_storage)
+        space.add_all(plan)
+        ranks = [[] if o.sharding_type in UNIFORM else [shard.rank for shard in o.shards] for o in space.options]
+        indices = np.arange(len(space.options), dtype=np.int32)
+        return space.native.judge(indices, ranks, step_model_values(self.settings.step_model))
+
+    def refuse_hazards(self, plan: Sequence[ShardingOption], topology: Topology) -> None:
+        """Where a plan of others is one that the settings rule out.
+
+        Raises:
+            PlannerError: It names hazards and tables.
+        """
+        if not self.settings.strict and not self.settings.strict_numerics:
+            return
+        is_asked = {True: self.settings.strict_numerics, False: self.settings.strict}
+        named = [
+            (code, fqn) for code, fqn, _ in self.judge(plan, topology)["hazards"] if is_asked[code in NUMERIC_HAZARDS]
+        ]
+        if named:
+            self._refuse(hazards_refusal(named))
 
     def _explain(self, found: Found, topology: Topology) -> Refusal:
         binding = found.binding
         if binding not in TIERS:  # nothing was proved: most likely the device's own memory
-            binding = "ddr" if topology.compute_device == "cpu" else "hbm"
+            binding = device_tier(topology)
         tier = TIERS.index(binding)
         least = {option.fqn: total_storage(option)[tier] for option in self.probe}
         return explain(found, binding, least, int(room_of(topology)[:, tier].sum()))
@@ -103,6 +148,16 @@ class Search:
     def _refuse(self, refusal: Refusal) -> None:
         self.refusal = refusal
         raise PlannerError(message=refusal.text, error_type=PlannerErrorType.PARTITION)
+
+
+def hazards_refusal(named: Sequence[tuple[str, str]]) -> Refusal:
+    """Of (hazard, table)."""
+    listed = ", ".join(f"{code} of {fqn}" for code, fqn in named)
+    text = (
+        f"plimsoll: no plan without a hazard was found: {listed}; loosen the constraints of these tables, or plan with "
+        f"{'strict_numerics' if all(code in NUMERIC_HAZARDS for code, _ in named) else 'strict'}=False"
+    )
+    return Refusal(text, tables=tuple(dict.fromkeys(fqn for _, fqn in named)))
 
 
 class Proposer(TorchRecProposer):
@@ -140,10 +195,17 @@ class Partitioner(TorchRecPartitioner):
     Args:
         search: Shared with a `Proposer`, whose probe it answers with the plan of the search.
         effort: Moves spent on a proposal.
+        other: Places every proposal but the probe, in our stead.
     """
 
-    def __init__(self, search: Search | None = None, effort: int = PLACEMENT_EFFORT) -> None:
+    def __init__(
+        self,
+        search: Search | None = None,
+        effort: int = PLACEMENT_EFFORT,
+        other: TorchRecPartitioner | None = None,
+    ) -> None:
         self._search = search
+        self._other = other
         self._effort = effort
         self._space: Space | None = None
         self._topology: Topology | None = None
@@ -161,6 +223,13 @@ class Partitioner(TorchRecPartitioner):
             and all(a is b for a, b in zip(proposal, search.probe))
         ):
             return search.plan(storage_constraint)
+        if self._other is not None:
+            if search is not None:
+                search.room = storage_constraint
+            plan = self._other.partition(proposal=proposal, storage_constraint=storage_constraint)
+            if search is not None:
+                search.refuse_hazards(plan, storage_constraint)
+            return plan
         return self._place(proposal, storage_constraint)
 
     def _place(self, proposal: Sequence[ShardingOption], topology: Topology) -> list[ShardingOption]:

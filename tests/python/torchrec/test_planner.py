@@ -482,7 +482,7 @@ def test_tables_of_a_tower_stand_on_one_host():
     topology = Topology(world_size=8, local_world_size=2, compute_device="cuda")
     planner = Planner(topology=topology, stats=[], objective="rating", effort=20000)
     planner.plan(towers, [EmbeddingTowerCollectionSharder()])
-    assert not planner._enumerator.is_native
+    assert planner._enumerator.is_native
     hosts = {}
     for option in planner._best_plan:
         hosts.setdefault(option.dependency, set()).update(shard.rank // 2 for shard in option.shards)

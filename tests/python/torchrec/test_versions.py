@@ -20,7 +20,15 @@ ours = inspect.signature(Planner.__init__).parameters
 assert [ours[name] for name in parent] == list(parent.values())
 for name, told in cases.parity_cases():  # every option, every shard
     assert not cases.native_differences(*told), (name, cases.native_differences(*told))
+import kinds
+for kind in kinds.KINDS:  # whatever sharders and tables may be told
+    assert cases.compare_options(kind, range(4)), kind
+from torchrec.distributed.planner.storage_reservations import InferenceStorageReservation
 sharders = [EmbeddingBagCollectionSharder()]
+module, arguments = cases.random_arguments(0, count=3)
+arguments["storage_reservation"] = InferenceStorageReservation(0.1)
+planner, plan = cases.plan_with(Planner, module, arguments, effort=2000)
+assert planner._enumerator.is_native, planner._enumerator.reason
 for seed in range(3):
     module, arguments = cases.random_arguments(seed, count=5)
     planner, plan = cases.plan_with(Planner, module, arguments, objective="rating", effort=20000)
@@ -77,7 +85,7 @@ print("ok", torchrec.__version__ if hasattr(torchrec, "__version__") else "")
 """
 
 
-@pytest.mark.parametrize("release", ["1.2.0", "1.4.0", "1.9.2"])
+@pytest.mark.parametrize("release", ["1.2.0", "1.4.0", "1.5.0", "1.7.0", "1.9.2"])
 def test_planning(release):
     folder = ENVIRONMENT / f"torchrec-{release}"
     assert folder.is_dir(), "scripts/make_python_environment.sh makes it"
