@@ -20,7 +20,7 @@ def judge_check(program):
 def judge_budget(program, random, case, words):
     plans = case.peaks()
     most = max(*case.base, case.end or 0) + (case.in_flight - 1) * case.root["act_total"]
-    budget = random.randint(min(p for p, _ in plans) - 2, most + 1)
+    budget = max(0, random.randint(min(p for p, _ in plans) - 2, most + 1))  # a size
     words = [*words, "--budget", f"{budget}B"]
     search = "exact"
     if case.flags["segments"] == 1 and not case.flags["nested"] and random.randrange(4) == 0:
