@@ -613,9 +613,12 @@ class OptionSearch {
     outcome.explanation = {};
     if (outcome.status == SolveStatus::kInfeasible) outcome.status = SolveStatus::kLimit;
     if (!options_.certifies) return {};
-    Result<PlacementBridge> bridge = make_bounded_bridge(input_, settings_);
-    if (!bridge && bridge.error().code == ErrorCode::kConflict)
+    BridgeOptions settings = settings_;
+    settings.rating_cap = result_.rating_cap;  // what the answer records
+    Result<PlacementBridge> bridge = make_bounded_bridge(input_, settings);
+    if (!bridge && bridge.error().code == ErrorCode::kConflict) {
       return {};  // of fewest hazards none
+    }
     PLIMSOLL_ASSIGN(bridge_, std::move(bridge));
     if (bridge_.is_tighter) return {};
     solve::BoundOptions options;

@@ -130,6 +130,33 @@ class Answers(Balanced):
         self.write("rules.json", {"allowed_ranks": {"m.b": [0]}, "forbidden_ranks": {"m.b": [0]}})
         self.assertEqual(self.run_program("shard", *asked, code=1).error["code"], "conflict")
 
+    def test_the_bound_is_of_the_cap_that_the_answer_records(self):
+        """The search sees none of the plans that keep the rule; the reference's is one."""
+
+        def fused(name, rows, columns, **constraints):
+            made = {"name": name, "num_embeddings": rows, "embedding_dim": columns, "feature_names": [name]}
+            return made | {"constraints": constraints}
+
+        towers = [
+            fused("a", 60000, 24, compute_kernels=["fused"], pooling_factors=[4], num_poolings=[2]),
+            fused("b", 60000, 16, compute_kernels=["fused"], pooling_factors=[20.5]),
+            fused("c", 24000, 16, compute_kernels=["fused"], pooling_factors=[4], min_partition=4),
+        ]
+        cut = fused(
+            "d", 24000, 24, pooling_factors=[1], sharding_types=["grid_shard", "data_parallel"], min_partition=8
+        )
+        modules = [{"path": "m", "kind": "embedding_tower", "tables": towers}, {"path": "n", "tables": [cut]}]
+        self.write("model.json", {"modules": modules})
+        room = {"world_size": 1, "local_world_size": 1, "hbm_cap": 1344020000, "ddr_cap": 1344020000}
+        self.write("topology.json", room | {"inter_host_bw": "100MiB/s", "hbm_mem_bw": "2GiB/s"})
+        self.write("rules.json", {"together": [["m.a", "n.d"]]})
+        on = ("--on", "topology.json")
+        asked = ("--batch-size", "1", "--effort", "20000", "--rules", "rules.json", "-o", "plan.json", "--json")
+        answer = self.run_program("shard", "model.json", *on, *asked).document
+        self.assertIsNotNone(answer["certificate"]["lower_bound"])
+        report = self.run_program("check", "model.json", "plan.json", *on, "--json").document
+        self.assertEqual(report["certificate_status"], "proved")
+
     def test_a_plan_whose_hazards_may_not_be_the_fewest_is_feasible_at_any_gap(self):
         def mean(name, rows, columns, *types):
             made = {"name": name, "num_embeddings": rows, "embedding_dim": columns, "feature_names": [name]}
