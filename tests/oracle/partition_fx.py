@@ -49,6 +49,9 @@ class FxGraph:
     def is_source(self, name):
         return self.nodes[name]["op"] in ("placeholder", "get_attr")
 
+    def sources_of(self, operators):
+        return {r for name in operators for r in self.reads[name] if self.is_source(r)}
+
     def bytes_of(self, operators):
         """Of a device: its operators, each source that they read, and each value from elsewhere, once."""
         read = {r for name in operators for r in self.reads[name]}
@@ -94,7 +97,9 @@ class FxGraph:
                 for (a, b), values in sent.items():
                     if b == p:
                         is_near = device[partitions[a][0]] == device[partitions[b][0]]
-                        size = sum(self.nodes[v]["output_size"] for v in values)
+                        # torch counts what the reader reads and the sender holds: sources that both read, too.
+                        shared = self.sources_of(partitions[a]) & self.sources_of(partitions[b])
+                        size = sum(self.nodes[v]["output_size"] for v in values | shared)
                         starts.append(finish[a] + (0 if is_near else size / self.document["transfer_rate"]))
                 finish[p] = max(starts) + self.own_path(partitions[p])
         return max(finish.values())
