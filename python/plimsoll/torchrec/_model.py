@@ -13,7 +13,7 @@ from torchrec.distributed.planner.types import ParameterConstraints, ShardingOpt
 from torchrec.distributed.types import ModuleSharder
 
 from plimsoll.options import TIERS
-from plimsoll.torchrec._constraints import constraint_document, sharder_document
+from plimsoll.torchrec._constraints import constraint_document, fused_params, sharder_document
 
 # Classes that sharders shard, by name, so that a release without one is no trouble.
 KINDS = {
@@ -200,7 +200,7 @@ def model_document(
         if processed:
             entry["legacy_feature_processor_tables"] = [name for name in processed.keys()]
         told = sharder_document(sharder, ShardingOption.module_pooled(child, path))
-        optimizer = (getattr(sharder, "fused_params", None) or {}).get("optimizer")
+        optimizer = fused_params(sharder).get("optimizer")
         if optimizer is not None:  # tables with one of their own are trained with that
             told["optimizer"] = _fused_optimizer_name(optimizer)
         if told:

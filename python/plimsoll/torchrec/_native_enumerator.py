@@ -25,7 +25,7 @@ from plimsoll._errors import Error
 from plimsoll.options import search
 from plimsoll.torchrec._enumerator import Enumerator
 from plimsoll.torchrec._model import Unknown, cost_model, exact_model_document, exact_topology_document
-from plimsoll.torchrec._options import cost_of, in_declared_order, room_of
+from plimsoll.torchrec._options import cost_of, room_of
 from plimsoll.torchrec._plugins import Search
 
 logger: logging.Logger = logging.getLogger("plimsoll")
@@ -71,7 +71,7 @@ class NativeEnumerator(Enumerator):
             self.reason = str(error)
             logger.debug("plimsoll: TorchRec's enumerator is used: %s", error)
             self._shared.forget()
-        return in_declared_order(super().enumerate(module, sharders), sharders)
+        return super().enumerate(module, sharders)
 
     @property
     def last_stored_search_space(self) -> list[ShardingOption] | None:
