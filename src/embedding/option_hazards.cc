@@ -261,6 +261,18 @@ class HazardFinder {
     return !first.is_pooled && !is_in_tower(first, find_given(model_, first));
   }
 
+  using WidthCounts = std::vector<std::pair<std::int64_t, int>>;  // tables by width, as first met
+
+  static void add_table(std::int64_t width, WidthCounts& counts) {
+    const auto same = std::find_if(counts.begin(), counts.end(),
+                                   [width](const auto& count) { return count.first == width; });
+    if (same != counts.end()) {
+      ++same->second;
+    } else {
+      counts.emplace_back(width, 1);
+    }
+  }
+
   std::int64_t width_of(const Option& option) const {
     const ShardRuns shards = options_.shards(option);
     return shards.runs.empty() ? 0 : shards.runs.front().columns;
@@ -284,7 +296,7 @@ class HazardFinder {
   // Column_wise tables of another width than most of them, or than the first of as many.
   void find_mixed_widths(const Tables& tables, const OfTable& taken,
                          std::vector<std::string_view>& mixed) const {
-    std::vector<std::pair<std::int64_t, int>> counts;  // by width, in order of the tables
+    WidthCounts counts;
     const auto width_at = [&](const TableOptions* table) {
       const Option* option = taken[position_of(*table)];
       const bool is_cut = option != nullptr && option->sharding_type == ShardingType::kColumnWise;
@@ -292,13 +304,7 @@ class HazardFinder {
     };
     for (const TableOptions* table : tables) {
       const std::int64_t width = width_at(table);
-      if (width == 0) continue;
-      const auto same = std::find_if(counts.begin(), counts.end(),
-                                     [width](const auto& count) { return count.first == width; });
-      if (same == counts.end())
-        counts.emplace_back(width, 1);
-      else
-        ++same->second;
+      if (width != 0) add_table(width, counts);
     }
     if (counts.size() < 2) return;
     const auto most =
@@ -324,20 +330,13 @@ class HazardFinder {
       return {{Way::Kind::kMixedRows, 0}, {Way::Kind::kByRows, 0}};
     }
     if (!is_of_sequences(tables)) return {Way{}};
-    std::vector<std::pair<std::int64_t, int>> counts;  // tables by width
+    WidthCounts counts;
     for (const TableOptions* table : tables) {
       std::set<std::int64_t> widths;
       for_each_option(*table, [&](const Option& option) {
         if (option.sharding_type == ShardingType::kColumnWise) widths.insert(width_of(option));
       });
-      for (const std::int64_t width : widths) {
-        const auto same = std::find_if(counts.begin(), counts.end(),
-                                       [width](const auto& count) { return count.first == width; });
-        if (same == counts.end())
-          counts.emplace_back(width, 1);
-        else
-          ++same->second;
-      }
+      for (const std::int64_t width : widths) add_table(width, counts);
     }
     if (counts.size() < 2) return {Way{}};
     // First the width of most tables, of equal ones the wider.
