@@ -194,9 +194,10 @@ void describe(Fields& fields, T& entry) {
 
 template <class Fields, SameAs<CheckpointPrediction> T>
 void describe(Fields& fields, T& prediction) {
-  fields.required("peak_bytes", prediction.peak_bytes, kModuleBytes);
+  // Statistics that contradict each other may give peaks below zero.
+  fields.required("peak_bytes", prediction.peak_bytes, kSignedBytes);
   fields.required("recompute_ms", prediction.recompute_ms, kMilliseconds);
-  fields.required("baseline_peak_bytes", prediction.baseline_peak_bytes, kModuleBytes);
+  fields.required("baseline_peak_bytes", prediction.baseline_peak_bytes, kSignedBytes);
   fields.optional("binding", prediction.binding);
   fields.optional("price_ms_per_gib", prediction.price_ms_per_gib, kNonNegative);
 }

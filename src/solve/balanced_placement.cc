@@ -29,6 +29,8 @@ constexpr double kToAim = 0.99;           // of the tolerance: checks of bounds 
 constexpr double kRoundingSlack = 1e-10;  // of whole-number loads in dives
 constexpr double kSmallGap = 5e-3;        // constructions are of no use below
 constexpr double kTinyGap = 1e-3;         // nor are shakes
+constexpr std::int64_t kPricedAMove = 16;  // choices that a bound prices in the time of a move
+constexpr std::int64_t kEffortOfWindows = 200000;  // windows cost about as much as so many moves
 
 enum class Sharpness { kCheap, kCoarse, kFine };
 
@@ -312,7 +314,7 @@ class Balancer {
     BoundOptions options;
     if (has_plan()) options.incumbent = best_.objective;
     options.tolerance = tolerance_;
-    options.use_windows = sharpness == Sharpness::kCoarse;
+    options.use_windows = sharpness == Sharpness::kCoarse && effort_ >= kEffortOfWindows;
     options.use_patterns = !is_cheap;
     options.use_fine = sharpness == Sharpness::kFine;
     // Of few units a quarter of the effort, else an eighth, where the units' choices are as many
@@ -331,6 +333,7 @@ class Balancer {
       options.max_apart_pricings = std::clamp<std::int64_t>(effort_ / 2000, 50, 20000);
       options.max_nodes = std::max(options.max_nodes, options.max_apart_pricings);
     }
+    options.max_priced = kPricedAMove * effort_;
     clock_.spend(1);
     PlacementBound bound = bound_placement(problem_, groups_, options, clock_.context());
     clock_.spend(bound.num_pricings + bound.num_windows);

@@ -39,7 +39,7 @@ class Bounder {
       }
       heap_.pop();
       const int cause = find_open_cause(result_.cases[entry.number]);
-      if (cause >= 0 && static_cast<int>(result_.cases.size()) < options_.max_cases) {
+      if (cause >= 0 && may_split()) {
         split(entry.number, cause);
       } else {
         const double before = result_.cases[entry.number].value;
@@ -62,6 +62,12 @@ class Bounder {
     return options_.incumbent ? *options_.incumbent / (1 + options_.tolerance) : kInfinity;
   }
   bool is_stopped() const { return context_.is_cancelled() || context_.is_past_deadline(); }
+
+  bool may_split() const {
+    const auto num_choices = std::max<std::int64_t>(std::ssize(groups_.choices), 1);
+    return std::ssize(result_.cases) < options_.max_cases &&
+           result_.num_evaluations <= options_.max_priced / num_choices;
+  }
 
   // What is paid whatever the loads are.
   double base(const BoundCase& c) const {

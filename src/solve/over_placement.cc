@@ -60,9 +60,9 @@ void OverPlacement::refresh() {
     if (choice_[unit] < 0) continue;
     const Choice& choice = items_->choices[choice_[unit]];
     priced_ += cost_[choice_[unit]];
-    if (choice.spread == Spread::kUniform) add_everywhere(choice, 1);
+    if (choice.spread == Spread::kUniform) use_everywhere(choice, 1);
     for (int piece = 0; piece < choice.num_pieces; ++piece) {
-      add(choice, piece, place_[items_->first_slot[unit] + piece], 1);
+      use(choice, piece, place_[items_->first_slot[unit] + piece], 1);
     }
   }
   over_ = 0;
@@ -84,25 +84,38 @@ void OverPlacement::update(int rank) {
   }
   num_overdrawn_ += (is_overdrawn ? 1 : 0) - is_overdrawn_[rank];
   is_overdrawn_[rank] = is_overdrawn ? 1 : 0;
+  ++num_updates_;
   over_ += term - term_[rank];
   term_[rank] = term;
 }
 
-void OverPlacement::add(const Choice& choice, int piece, int place, double sign) {
+OverPlacement::Ranks OverPlacement::ranks_of(const Choice& choice, int place) const {
+  if (choice.spread != Spread::kHost) return {place, place + 1};
+  return {place * items_->width, (place + 1) * items_->width};
+}
+
+void OverPlacement::use(const Choice& choice, int piece, int place, double sign) {
   const double* need = record(choice, piece);
-  const bool is_host = choice.spread == Spread::kHost;
-  const int first = is_host ? place * items_->width : place;
-  const int end = is_host ? first + items_->width : first + 1;
-  for (int rank = first; rank < end; ++rank) {
+  const Ranks ranks = ranks_of(choice, place);
+  for (int rank = ranks.first; rank < ranks.end; ++rank) {
     double* use = use_.data() + at(rank);
     for (std::size_t d = 0; d < width_; ++d) use[d] += sign * need[d];
-    update(rank);
   }
 }
 
-void OverPlacement::add_everywhere(const Choice& choice, double sign) {
+void OverPlacement::use_everywhere(const Choice& choice, double sign) {
   const double* need = record(choice, 0);
   for (std::size_t d = 0; d < width_; ++d) uniform_[d] += sign * need[d];
+}
+
+void OverPlacement::add(const Choice& choice, int piece, int place, double sign) {
+  use(choice, piece, place, sign);
+  const Ranks ranks = ranks_of(choice, place);
+  for (int rank = ranks.first; rank < ranks.end; ++rank) update(rank);
+}
+
+void OverPlacement::add_everywhere(const Choice& choice, double sign) {
+  use_everywhere(choice, sign);
   for (int rank = 0; rank < items_->num_ranks; ++rank) update(rank);
 }
 
@@ -144,12 +157,10 @@ double OverPlacement::growth(int c, int piece, int place) const {
   constexpr double kTie = 1e-7;
   const Choice& choice = items_->choices[c];
   const double* need = record(choice, piece);
-  const bool is_host = choice.spread == Spread::kHost;
-  const int first = is_host ? place * items_->width : place;
-  const int end = is_host ? first + items_->width : first + 1;
+  const Ranks ranks = ranks_of(choice, place);
   double growth = 0;
   double fullest = -1;
-  for (int rank = first; rank < end; ++rank) {
+  for (int rank = ranks.first; rank < ranks.end; ++rank) {
     const double* use = use_.data() + at(rank);
     const double* cap = cap_.data() + at(rank);
     const double* inverse = inverse_.data() + at(rank);

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "plimsoll/solve/placement_items.h"
@@ -45,6 +46,7 @@ class OverPlacement {
   double over(int rank) const { return term_[rank]; }
   bool is_within_caps() const { return num_overdrawn_ == 0; }  // of all tiers
   double slowest() const;
+  std::int64_t num_updates() const { return num_updates_; }  // of a rank's term, until now
   double priced(int choice) const { return cost_[choice]; }  // mean load and priced bytes
   UnitPlacements placements() const;                         // every unit must be placed
   const PlacementItems& items() const { return *items_; }
@@ -63,6 +65,13 @@ class OverPlacement {
   const double* need_of(int slot) const;
   // The term of the rank with `more` and without `less`, either of which may be null.
   double term_with(int rank, const double* more, const double* less) const;
+  struct Ranks {
+    int first = 0, end = 0;
+  };
+  Ranks ranks_of(const PlacementItems::Choice& choice, int place) const;
+  // What is used, without the energy.
+  void use(const PlacementItems::Choice& choice, int piece, int place, double sign);
+  void use_everywhere(const PlacementItems::Choice& choice, double sign);
   void add(const PlacementItems::Choice& choice, int piece, int place, double sign);
   void add_everywhere(const PlacementItems::Choice& choice, double sign);
   void update(int rank);
@@ -83,6 +92,7 @@ class OverPlacement {
   std::vector<std::vector<int>> on_rank_, on_host_;
   int num_overdrawn_ = 0;
   double over_ = 0, priced_ = 0, kappa_ = 0;
+  std::int64_t num_updates_ = 0;
 };
 
 }  // namespace plimsoll::solve

@@ -202,7 +202,7 @@ class Completion {
     return true;
   }
 
-  static constexpr double kMaxTripleWork = 2e6;
+  static constexpr double kMaxTripleWork = 3e5;
 
   const PlacementItems& items_;
   const CompletionOptions& options_;

@@ -276,8 +276,14 @@ class Exchange {
   static constexpr double kCold = 1e-3, kHot = 1;
   static constexpr double kFarthest = .6;  // of the gap
 
+  // Moves, but where one changes very many ranks as many as it costs.
+  static std::int64_t effort_of(std::int64_t num_updates) {
+    constexpr std::int64_t kUpdatesAMove = 48;
+    return std::max<std::int64_t>(kMovesASweep, num_updates / kUpdatesAMove);
+  }
+
   bool is_done() const {
-    return num_moves_ >= options_.max_moves || clock_.is_stopped() ||
+    return effort_ >= options_.max_moves || clock_.is_stopped() ||
            best_ <= options_.lower_bound * (1 + options_.tolerance);
   }
 
@@ -301,12 +307,14 @@ class Exchange {
     for (std::size_t k = 0; k < order_.size() && !has_reached; ++k) {
       Replica& replica = replicas_[order_[k]];
       replica.placement().refresh();
+      const std::int64_t before = replica.placement().num_updates();
       for (int i = 0; i < kMovesASweep && !has_reached; ++i) {
         has_reached = replica.propose(temperature_[k]) && replica.placement().is_within_caps() &&
                       keep(replica.placement());
       }
-      num_moves_ += kMovesASweep;
-      if (clock_.spend(kMovesASweep)) return has_reached;
+      const std::int64_t effort = effort_of(replica.placement().num_updates() - before);
+      effort_ += effort;
+      if (clock_.spend(effort)) return has_reached;
     }
     for (std::size_t k = 0; k + 1 < order_.size(); ++k) {
       const double warmer = replicas_[order_[k + 1]].energy();
@@ -338,7 +346,7 @@ class Exchange {
   double best_ = kInfinity, target_ = 0;
   std::optional<UnitPlacements> found_;
   bool is_new_ = false;  // since `improve`
-  std::int64_t num_moves_ = 0;
+  std::int64_t effort_ = 0;
 };
 
 }  // namespace

@@ -141,8 +141,11 @@ inline CheckpointAnswer random_checkpoint_answer(Random& random) {
   answer.input_hash = random.coin() ? "9f86d081884c7d65" : "";
   answer.torch = random.coin() ? "2.13.0" : "";
   answer.budget_bytes = random.maybe([&] { return random_bytes(random); });
+  const auto signed_bytes = [&] {
+    return random.coin() ? -random_bytes(random) : random_bytes(random);
+  };
   answer.predicted = random.maybe([&] {
-    return CheckpointPrediction{random_bytes(random), random_ms(random), random_bytes(random),
+    return CheckpointPrediction{signed_bytes(), random_ms(random), signed_bytes(),
                                 random.coin() ? random.name() : "",
                                 random.maybe([&] { return random_ms(random); })};
   });

@@ -64,6 +64,8 @@ class Profile:
         if self.microbatches and (any(self.microbatches % d for d in replicas) or sum(replicas) > self.microbatches):
             return INFINITY
         times = [self.times(stage, sum(replicas[s + 1 :]))[0] for s, stage in enumerate(stages)]
+        if INFINITY in times:
+            return INFINITY
         return sum(times) + (self.microbatches - 1) * max(times) if is_batch else max(times)
 
     def plans(self):

@@ -8,8 +8,8 @@
 // starts from what was proved before; best first, so that dear bounds are spent on the cases that
 // decide. The least value is the bound. Of two causes that exclude each other the first cases lack
 // one or the other.
-// At most `max_cases` cases; causes beyond 64, and those that are open when cases run out, stay
-// free: the bound is lower then, and still valid.
+// At most `max_cases` cases; causes beyond 64, and those that are open when cases or `max_priced`
+// run out, stay free: the bound is lower then, and still valid.
 // Promises. No allowed placement has a smaller objective than `value` times 1 - 1e-9.
 // Deterministic: effort is counted in evaluations, windows, pricings and nodes. A deadline or a
 // cancel gives the bound proved so far. Not promised. Units to stay apart count only through the
@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "plimsoll/core/run_context.h"
@@ -48,6 +49,8 @@ struct BoundOptions {
   int apart_cells = 2000;                  // >= 1, instead of `cells`
   std::int64_t max_apart_pricings = 5000;  // >= 1, of all these bounds together
   int max_cases = 256;                     // >= 1
+  // No case is split after so many choices were priced (evaluations times the problem's choices).
+  std::int64_t max_priced = std::numeric_limits<std::int64_t>::max();
   GroupRules groups;
   FilterRules filter;
 };
