@@ -55,9 +55,6 @@ void add_global_flags(CLI::App& command, GlobalFlags& flags) {
                    : fmt::format("'{}' is no whole number from 0 to 2^64 - 1", text);
       })
       ->capture_default_str();
-  command.add_option("--threads", flags.threads, "Threads; the answer is the same on any number")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
 }
 
 void set_host(Host* host) { current_host = host; }
@@ -162,7 +159,6 @@ Result<SearchOptions> make_search_options(const GlobalFlags& global, const std::
                 fmt::format("{} does not lie between 0 and 1", tolerance));
   }
   options.seed = global.seed;
-  options.threads = global.threads;
   PLIMSOLL_ASSIGN(options.time_limit_s, parse_time_limit(time_limit));
   return options;
 }

@@ -39,7 +39,6 @@ struct GlobalFlags {
   int verbosity = 0;
   std::string color = "auto";  // auto, always, never
   std::uint64_t seed = 0;
-  int threads = 1;
 };
 
 // Flags that every command takes.
@@ -97,7 +96,7 @@ Result<Number> parse_number(std::string_view text, std::string_view place) {
 // Seconds of --time-limit; nothing where it is not given. Error kUsage.
 Result<std::optional<double>> parse_time_limit(const std::string& text);
 
-// Of --time-limit, --effort, --tolerance, --seed and --threads. Error kUsage.
+// Of --time-limit, --effort, --tolerance and --seed. Error kUsage.
 Result<SearchOptions> make_search_options(const GlobalFlags& global, const std::string& time_limit,
                                           std::int64_t effort, double tolerance);
 

@@ -1,15 +1,11 @@
 // What this build plans, to the last bit: a line a case, to be compared with another build's line.
 //
-// plan_digest [--threads N]
-//
 // Value and bound as hexadecimal floats, the effort, and a digest of the plan (options and ranks)
 // and of the prices that prove the bound. scripts/compare_builds.sh runs it in every build; nothing
 // here reads a clock. Cases: every objective, narrow and wide, the reference's proposals as a
 // start, tables of one kind and of many, unequal caps and speeds, pooled DDR, and infeasible.
 
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -90,7 +86,8 @@ bool run(const char* name, const embedding::PlanningProblem& problem,
   return true;
 }
 
-bool run_all(SearchOptions search) {
+bool run_all() {
+  SearchOptions search;
   BalancedOptions rating;
   BalancedOptions step;
   step.bridge.objective = BalanceObjective::kStep;
@@ -145,8 +142,4 @@ bool run_all(SearchOptions search) {
 }  // namespace
 }  // namespace plimsoll::bench
 
-int main(int argc, char** argv) {
-  plimsoll::SearchOptions search;
-  if (argc == 3 && std::strcmp(argv[1], "--threads") == 0) search.threads = std::atoi(argv[2]);
-  return plimsoll::bench::run_all(search) ? 0 : 1;
-}
+int main() { return plimsoll::bench::run_all() ? 0 : 1; }

@@ -46,7 +46,6 @@ FLAGS = [
     ("--tolerance", "-0.1", "between 0 and 1"),
     ("--seed", "-1", "2^64"),
     ("--seed", "18446744073709551616", "2^64"),
-    ("--threads", "0", "1"),
     ("--color", "red", "auto"),
     ("--cost-model", "torchrec-1.6", "did you mean 'torchrec-1."),
     ("--optimizer", "adm", "adam"),

@@ -73,7 +73,7 @@ class Placements(ProgramTest):
     def test_the_same_bytes_twice(self):
         for name in GRAPHS:
             first = self.run_program("partition", name, "--json").out
-            self.assertEqual(first, self.run_program("partition", name, "--json", "--threads", "3").out)
+            self.assertEqual(first, self.run_program("partition", name, "--json").out)
             self.run_program("partition", name, "-o", "p.json")
             self.assertEqual(first, self.read("p.json"))
             self.assertEqual(first, self.run_program("partition", name, "-o", "-").out)

@@ -297,14 +297,11 @@ TEST(BalancedSearch, MakesTheSamePlanAgainFromWhereItStopped) {
     ASSERT_TRUE(cut);
     num_cut += cut->planning.outcome.stop == StopReason::kCancelled;
     options.stops = cut->stops;
-    for (const int threads : {1, 2}) {
-      search.threads = threads;
-      const auto again = plan_balanced(problem, options, search, {});
-      ASSERT_TRUE(again);
-      EXPECT_EQ(again->planning.outcome.plan, cut->planning.outcome.plan);
-      EXPECT_EQ(again->planning.best.ranks, cut->planning.best.ranks);
-      EXPECT_EQ(again->stops, cut->stops);
-    }
+    const auto again = plan_balanced(problem, options, search, {});
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again->planning.outcome.plan, cut->planning.outcome.plan);
+    EXPECT_EQ(again->planning.best.ranks, cut->planning.best.ranks);
+    EXPECT_EQ(again->stops, cut->stops);
   }
   EXPECT_GT(num_cut, 10);
 }

@@ -239,10 +239,8 @@ TEST(Planner, PlansAlikeTwice) {
                                   4 * (1 + static_cast<std::int64_t>(random() % 64))));
     }
     const PlanningProblem problem = make_problem(tables, 4, kGiB);
-    SearchOptions two_threads;
-    two_threads.threads = 2;
     const PlanningResult a = plan(problem);
-    const PlanningResult b = plan(problem, {}, two_threads);
+    const PlanningResult b = plan(problem);
     EXPECT_EQ(a.outcome.plan, b.outcome.plan);
     EXPECT_EQ(a.num_proposals, b.num_proposals);
     EXPECT_EQ(a.context_hash, b.context_hash);

@@ -394,9 +394,7 @@ TEST(PipelineSearch, ForgetsNamesAndNumbers) {
     const CostGraph graph = random_cost_graph(random, {.max_nodes = 8, .has_weights = true});
     PipelineTerms terms = random_terms(random, graph);
     const PipelinePlacementSearch first = place(graph, terms);
-    PipelineSearchOptions options;
-    options.search.threads = 3;
-    const PipelinePlacementSearch again = place(graph, terms, options);
+    const PipelinePlacementSearch again = place(graph, terms);
     EXPECT_EQ(first.outcome.plan, again.outcome.plan);
     EXPECT_EQ(first.num_pairs, again.num_pairs);
     const std::vector<int> order = random_permutation(random, graph.num_nodes());

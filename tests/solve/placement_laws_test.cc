@@ -171,22 +171,5 @@ TEST(PlacementLaws, BoundsHoldWhereverTheyAreStopped) {
   }
 }
 
-TEST(PlacementLaws, ThreadsDoNotMatter) {
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    SCOPED_TRACE(seed);
-    const PlacementProblem problem = random_problem(seed, kind_of_seed(seed));
-    SearchOptions search;
-    search.effort = 10000;
-    const BalanceOutcome one = balance(problem, {}, search, {});
-    for (const int threads : {2, 5}) {
-      search.threads = threads;
-      const BalanceOutcome other = balance(problem, {}, search, {});
-      EXPECT_EQ(other.outcome.plan, one.outcome.plan);
-      EXPECT_EQ(other.bound, one.bound);
-      EXPECT_EQ(other.effort, one.effort);
-    }
-  }
-}
-
 }  // namespace
 }  // namespace plimsoll::solve

@@ -18,7 +18,6 @@ struct SearchOptions {
   std::int64_t effort = -1;  // units of the search's own effort; < 0: its default
   double tolerance = 1e-6;   // >= 0; `optimal` means gap <= tolerance
   std::uint64_t seed = 0;
-  int threads = 1;                     // >= 1
   std::optional<double> time_limit_s;  // > 0; absent: no clock
 };
 

@@ -52,7 +52,7 @@ struct ContiguousRules {
 
 struct ContiguousSplitOptions {
   // Effort: pairs of downsets looked at, moves and splits tried; by default 2,000,000,000. Seed: of
-  // the random orders. Tolerance is not used, threads neither.
+  // the random orders. Tolerance is not used.
   SearchOptions search;
   std::int64_t max_downsets = std::int64_t{1} << 19;  // >= 1; more are not enumerated
   int max_groups = 2048;  // >= 1; more are coarsened first, and refined after

@@ -43,7 +43,7 @@ struct FxRules {
 struct FxSearchOptions {
   // Effort: starts, devices tried for an operator, and moves; by default 400,000, less for large
   // graphs. Rounds are cut for the default: another effort stops them, or does them again.
-  // Seed and tolerance count, threads do not.
+  // Seed and tolerance count.
   SearchOptions search;
   FxRules rules;
 };

@@ -41,7 +41,7 @@ struct GeneralPlacementRules {
 
 struct GeneralPlacementOptions {
   // Effort: moves tried, and steps of branch and bound; by default 30,000,000. Seed: of everything
-  // random. Tolerance: a gap to stop at. Threads are not used.
+  // random. Tolerance: a gap to stop at.
   SearchOptions search;
   std::optional<DeviceAssignment> start;  // [num_nodes] a valid placement to start from, too
   double known_bound = 0;                 // >= 0; a lower bound that the caller has proved

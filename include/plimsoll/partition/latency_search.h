@@ -39,8 +39,7 @@ struct LatencyRules {
 struct LatencySearchOptions {
   // Effort: evaluations; by default 400,000, less for large graphs, and for graphs of up to twelve
   // groups on four devices as many as trying everything takes. Runs of annealing are cut for
-  // the default: another effort stops them, or does them again. Tolerance and seed count, threads
-  // do not.
+  // the default: another effort stops them, or does them again. Tolerance and seed count.
   SearchOptions search;
   int num_orders = 24;  // >= 1; topological orders of the start
   LatencyRules rules;

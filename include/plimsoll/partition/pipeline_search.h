@@ -38,7 +38,7 @@ struct PipelineSearchRules {
 struct PipelineSearchOptions {
   // Effort: pairs of downsets looked at, by default 200,000,000; one counts as several where there
   // are many ways to use devices. Seed: of the random orders.
-  // Tolerance: the gap at which a plan counts as optimal. Threads are not used.
+  // Tolerance: the gap at which a plan counts as optimal.
   SearchOptions search;
   std::int64_t max_downsets = std::int64_t{1} << 16;  // >= 1; more are not enumerated
   int max_groups = 4096;  // >= 1; of more all downsets are not asked for

@@ -51,7 +51,7 @@ struct PipelineRules {
 
 struct PipelineOptions {
   // Effort: pairs of cuts looked at, by default 80,000,000. Seed: of the random orders.
-  // Tolerance: the gap at which a plan counts as optimal. Threads are not used.
+  // Tolerance: the gap at which a plan counts as optimal.
   SearchOptions search;
   PipelineObjective objective = PipelineObjective::kSlowestStage;
   int max_data_parallel = kMaxPipelineDevices;  // >= 1; 1: straight pipelines

@@ -50,8 +50,8 @@ struct TablePlan {
   bool operator==(const TablePlan&) const = default;
 };
 
-// Options: effort counts pairs of cuts, by default 20,000,000,000; tolerance as usual; seed and
-// threads are not used. Errors: kValue for counts, times or devices outside their ranges, kSchema
+// Options: effort counts pairs of cuts, by default 20,000,000,000; tolerance as usual; the
+// seed is not used. Errors: kValue for counts, times or devices outside their ranges, kSchema
 // for a table of another shape, each at the field's name.
 Result<Outcome<TablePlan>> plan_stage_table(const StageTable& table,
                                             const SearchOptions& options = {},
