@@ -1,0 +1,1 @@
+// Nothing: the target of this file has the precompiled headers of the rooms.
