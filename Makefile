@@ -75,6 +75,9 @@ bench-peers: build  ## the peers' own planners and ours in one run (installs the
 	scripts/make_peer_environment.sh build/peers
 	build/peers/bin/python bench/embedding/torchrec_peer.py build/bin/plimsoll $(if $(QUICK),--quick)
 	build/peers/bin/python bench/checkpoint/torch_peer.py build/bin/plimsoll $(if $(QUICK),--quick)
+	$(WITH_CCACHE) cmake --preset bench
+	cmake --build --preset bench --target tight_bench --parallel $(JOBS)
+	build/peers/bin/python bench/embedding/tight_peer.py build/bench/bin/tight_bench $(if $(QUICK),--quick)
 
 bench-python: build python  ## the Python planner beside TorchRec's own, and steps of both plans on two ranks
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_planner.py $(if $(QUICK),--quick)
@@ -83,7 +86,7 @@ bench-python: build python  ## the Python planner beside TorchRec's own, and ste
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/step_charges.py build/step_model.json $(if $(QUICK),--quick)
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_steps.py 100 build/step_model.json $(if $(QUICK),--quick)
 
-compare-builds: install-deps  ## do GCC and Clang, debug and release, one thread and two make the same plans?
+compare-builds: install-deps  ## do GCC and Clang, debug and release make the same plans?
 	scripts/compare_builds.sh build/compare $(JOBS)
 
 format: install-deps  ## format the C++ sources in place

@@ -6,8 +6,8 @@ target_compile_options(
   plimsoll_flags INTERFACE $<BUILD_INTERFACE:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # g++ 12 sees an overlap in `"literal" + std::string` that is not there (GCC bug 105651), and where headers are
-  # precompiled a write beyond a string's own buffer.
-  target_compile_options(plimsoll_flags INTERFACE -Wno-restrict -Wno-array-bounds)
+  # precompiled accesses beyond a string's own buffer.
+  target_compile_options(plimsoll_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overread)
 endif()
 if(PLIMSOLL_SANITIZE)
   target_compile_options(
@@ -35,7 +35,7 @@ function(plimsoll_add_room room)
     PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(
     plimsoll_${room} PUBLIC ${ARG_DEPENDS} PRIVATE $<BUILD_INTERFACE:plimsoll_flags>
-                                                   ${ARG_PRIVATE_DEPENDS})
+                                                   fmt::fmt ${ARG_PRIVATE_DEPENDS})
   target_compile_features(plimsoll_${room} PUBLIC cxx_std_20)
   target_precompile_headers(plimsoll_${room} REUSE_FROM plimsoll_headers)
   set_target_properties(plimsoll_${room} PROPERTIES EXPORT_NAME ${room} POSITION_INDEPENDENT_CODE ON)

@@ -1,14 +1,18 @@
-"""HiGHS on the problems that tight_bench writes: a plain mixed-integer program of the same choices, one thread.
+"""Our search and HiGHS on the same problems in the same run, where memory is tight.
 
-Usage: python bench/embedding/tight_peer.py SECONDS FILE...
+    python bench/embedding/tight_peer.py build/bench/bin/tight_bench [--seconds S] [--random COUNT | --quick]
 
-FILE is of `tight_bench --dump FOLDER`; the Python that runs this script has highspy (PyPI). Prints one row per file:
-the slowest rank's rating of HiGHS's plan, its bound, nodes and processor seconds.
+HiGHS solves a plain mixed-integer program of the same choices, which `tight_bench --dump` writes, on one thread; the
+Python that runs this script has highspy (PyPI). One row a case: the slowest rank's rating in ms, the bound, processor
+seconds, of both.
 """
 
+import argparse
 import json
 import pathlib
-import sys
+import re
+import subprocess
+import tempfile
 import time
 
 import highspy
@@ -94,23 +98,39 @@ def make_program(problem):
     return program
 
 
+def run_ours(bench, words):
+    """What tight_bench prints of one case: value, bound, gap, processor seconds."""
+    line = subprocess.run([bench, *words], check=True, capture_output=True, text=True).stdout
+    ours = re.search(r"value (\S+) bound (\S+) gap (\S+) .*processor (\S+) s", line).groups()
+    return ["no plan" if ours[0] == "nan" else ours[0], *ours[1:]]
+
+
+def run_peer(file, seconds):
+    begin = time.process_time()
+    solver = make_program(json.loads(file.read_text())).solve(seconds)
+    info = solver.getInfo()
+    has_plan = info.primal_solution_status == 2  # a feasible point
+    value = f"{info.objective_function_value:.4f}" if has_plan else "no plan"
+    return value, info.mip_dual_bound, time.process_time() - begin
+
+
 def main():
-    seconds = float(sys.argv[1])
-    print("| case | status | rating | bound | nodes | s |")
-    print("|---|---|---|---|---|---|")
-    for file in sys.argv[2:]:
-        program = make_program(json.loads(pathlib.Path(file).read_text()))
-        begin = time.process_time()
-        solver = program.solve(seconds)
-        info = solver.getInfo()
-        status = solver.modelStatusToString(solver.getModelStatus())
-        has_plan = info.primal_solution_status == 2  # a feasible point
-        rating = f"{info.objective_function_value:.4f}" if has_plan else "no plan"
-        print(
-            f"| {pathlib.Path(file).stem} | {status} | {rating} | {info.mip_dual_bound:.4f} | {info.mip_node_count} | "
-            f"{time.process_time() - begin:.1f} |",
-            flush=True,
-        )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bench", help="build/bench/bin/tight_bench")
+    parser.add_argument("--seconds", type=float, default=60, help="of HiGHS, for each case")
+    parser.add_argument("--random", type=int, help="so many drawn cases instead of those of docs/benchmarks.md")
+    parser.add_argument("--quick", action="store_true", help="one small case, a second of HiGHS")
+    chosen = parser.parse_args()
+    how = ["--effort", "100000"] if chosen.quick else ["--random", str(chosen.random)] if chosen.random else []
+    cases = ["40x8_0.8_0.4_2"] if chosen.quick else []
+    print("| case | ours | bound | gap | s | HiGHS | its bound | s |")
+    print("|---|---|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([chosen.bench, "--dump", folder, *how, *cases], check=True)
+        for file in sorted(pathlib.Path(folder).glob("*.json")):
+            ours = run_ours(chosen.bench, [*how, file.stem])
+            value, bound, seconds = run_peer(file, 1 if chosen.quick else chosen.seconds)
+            print("|", " | ".join([file.stem, *ours, value, f"{bound:.4f}", f"{seconds:.1f}"]), "|", flush=True)
 
 
 if __name__ == "__main__":

@@ -150,6 +150,25 @@ TEST(PlacementLaws, MoreCellsNeverMakeABinWorthMore) {
   EXPECT_GT(num_less, 20);
 }
 
+// Without leave to price choices the first cases stay whole, and bound all the same.
+TEST(PlacementLaws, SplitsNoCaseOnceEnoughIsPriced) {
+  int num_fewer = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    const PlacementProblem problem = random_problem(seed, kind_of_seed(seed));
+    BoundOptions options;
+    options.use_windows = options.use_patterns = false;
+    const PlacementBound all = bound_placement(problem, options, {});
+    options.max_priced = 0;
+    const PlacementBound few = bound_placement(problem, options, {});
+    EXPECT_LE(few.value, all.value * (1 + 1e-9));
+    EXPECT_LE(few.cases.size(), all.cases.size());
+    EXPECT_TRUE(verify_bound(problem, few).holds);
+    num_fewer += few.cases.size() < all.cases.size();
+  }
+  EXPECT_GT(num_fewer, 5);
+}
+
 // A program stopped at any time, and a tree of windows cut at any node, still bound.
 TEST(PlacementLaws, BoundsHoldWhereverTheyAreStopped) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
@@ -163,6 +182,7 @@ TEST(PlacementLaws, BoundsHoldWhereverTheyAreStopped) {
       options.cells = 1000;
       options.max_pricings = effort;
       options.max_nodes = effort;
+      options.max_priced = 10 * effort;
       const PlacementBound bound = bound_placement(problem, options, {});
       EXPECT_LE(bound.value, optimum * (1 + 1e-9)) << effort;
       const BoundVerdict verdict = verify_bound(problem, bound);
