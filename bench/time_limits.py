@@ -110,6 +110,9 @@ def cases(workloads):
         "m10000.json": "512x80GiB",
         "mlperf-dlrm-dcnv2": "dgx-h100:2",
         "nv-synthetic-colossal": "256x200GiB",
+        "nv-synthetic-jumbo": "64x80GiB",
+        "hugectr-t180": "64x80GiB",
+        "hugectr-t510": "64x80GiB",
     }
     ways = [
         [],
