@@ -163,23 +163,28 @@ std::optional<StopReason> find_stop(const MilpOptions& options) {
   return options.find_stop ? options.find_stop() : std::nullopt;
 }
 
+// How a search that the caller stopped comes to its end.
+struct Ending {
+  std::atomic<bool> has_cut = false;   // a linear program, before its end
+  std::atomic<bool> winds_up = false;  // what is solved now makes the best point one of the problem
+};
+
 // Ends a linear program at the next iteration once the caller says so, and notes that it did: Cbc
 // may take such a program for infeasible, so that nothing it proves counts any more.
 class LinearWatch : public ClpEventHandler {
  public:
-  LinearWatch(const MilpOptions& options, std::atomic<bool>& has_ended)
-      : options_(options), has_ended_(has_ended) {}
+  LinearWatch(const MilpOptions& options, Ending& ending) : options_(options), ending_(ending) {}
   ClpEventHandler* clone() const override { return new LinearWatch(*this); }
   int event(Event) override {
     constexpr int kGoOn = -1, kEnd = 0;
-    if (!find_stop(options_)) return kGoOn;
-    has_ended_ = true;
+    if (ending_.winds_up || !find_stop(options_)) return kGoOn;
+    ending_.has_cut = true;
     return kEnd;
   }
 
  private:
   const MilpOptions& options_;  // the caller's, which outlives the program
-  std::atomic<bool>& has_ended_;
+  Ending& ending_;
 };
 
 // Does the point keep all rows?
@@ -232,12 +237,17 @@ std::optional<Result<MilpOutcome>> solve_relaxation(const MilpOptions& options,
 // Ends Cbc's search at the next node once the caller says so.
 class Watch : public CbcEventHandler {
  public:
-  explicit Watch(const MilpOptions& options) : options_(options) {}
+  Watch(const MilpOptions& options, Ending& ending) : options_(options), ending_(ending) {}
   CbcEventHandler* clone() const override { return new Watch(*this); }
-  CbcAction event(CbcEvent) override { return find_stop(options_) ? stop : noAction; }
+  CbcAction event(CbcEvent event) override {
+    if (!find_stop(options_)) return noAction;
+    if (event == endSearch) ending_.winds_up = true;
+    return stop;
+  }
 
  private:
   const MilpOptions& options_;
+  Ending& ending_;
 };
 
 // What `cbc` does when it is given a file and these settings, which is how PuLP runs it.
@@ -296,7 +306,7 @@ class Search {
     solver_.setHintParam(OsiDoReducePrint, true, OsiHintTry);
     load(problem, solver_);
     if (options.context.deadline || options.context.cancel != nullptr || options.find_stop) {
-      LinearWatch watch(options, has_ended_);
+      LinearWatch watch(options, ending_);
       solver_.getModelPtr()->passInEventHandler(&watch);
     }
     if (auto end = solve_relaxation(options, solver_)) return *std::move(end);
@@ -315,7 +325,7 @@ class Search {
       model.setMaximumNodes(static_cast<int>(
           std::min<std::int64_t>(*options.max_nodes, std::numeric_limits<int>::max())));
     }
-    Watch watch(options);
+    Watch watch(options, ending_);
     model.passInEventHandler(&watch);
     if (options.as_program) {
       run_program(options, seconds, model);
@@ -334,7 +344,7 @@ class Search {
   MilpOutcome outcome_of(const CbcModel& model, const MilpProblem& problem,
                          const MilpOptions& options) const {
     MilpOutcome outcome = read_outcome(model, problem, options);
-    if (!has_ended_) return outcome;
+    if (!ending_.has_cut) return outcome;
     const bool has_point = !outcome.values.empty() && is_within_rows(problem, outcome.values);
     if (!has_point) outcome = {};
     outcome.status = has_point ? SolveStatus::kFeasible : SolveStatus::kLimit;
@@ -343,8 +353,8 @@ class Search {
     return outcome;
   }
 
-  std::atomic<bool> has_ended_ = false;  // a linear program was, before its end
-  double relaxed_ = -kInfinity;          // objective of the relaxation
+  Ending ending_;
+  double relaxed_ = -kInfinity;  // objective of the relaxation
   OsiClpSolverInterface solver_;
   std::optional<CbcModel> model_;
 };

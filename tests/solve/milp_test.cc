@@ -205,7 +205,7 @@ TEST(Milp, StopsAtTheNodeLimitAndSaysSo) {
 // Cbc alone calls some of these programs infeasible, and others optimal too early.
 TEST(Milp, ProvesNothingFalseWhereverItIsStopped) {
   int num_points = 0, num_none = 0, num_decided = 0;
-  for (int seed = 0; seed < 30; ++seed) {
+  for (int seed = 0; seed < 40; ++seed) {
     const MilpProblem problem = random_problem(seed, 9, 1 + seed % 4);
     const auto best = brute_force(problem);
     bool is_whole = false;
@@ -213,6 +213,7 @@ TEST(Milp, ProvesNothingFalseWhereverItIsStopped) {
       SCOPED_TRACE(::testing::Message() << seed << ", stopped at " << num_left);
       int num_asked = 0;
       MilpOptions options;
+      options.as_program = seed >= 30;
       options.find_stop = [&]() -> std::optional<StopReason> {
         if (num_asked++ < num_left) return std::nullopt;
         return StopReason::kCancelled;
@@ -239,6 +240,32 @@ TEST(Milp, ProvesNothingFalseWhereverItIsStopped) {
   EXPECT_GT(num_points, 0);
   EXPECT_GT(num_none, 100);
   EXPECT_GE(num_decided, 30);
+}
+
+// A search stopped later has lost no point that one stopped earlier had.
+TEST(Milp, KeepsItsPointHoweverLateItIsStopped) {
+  int num_points = 0;
+  for (int seed = 0; seed < 12; ++seed) {
+    const MilpProblem problem = random_problem(seed, 40, 8);
+    bool has_point = false, is_whole = false;
+    for (int num_left = 1; !is_whole && num_left < 20000; num_left += 1 + num_left / 3) {
+      SCOPED_TRACE(::testing::Message() << seed << ", stopped at " << num_left);
+      int num_asked = 0;
+      MilpOptions options;
+      options.as_program = true;
+      options.find_stop = [&]() -> std::optional<StopReason> {
+        if (num_asked++ < num_left) return std::nullopt;
+        return StopReason::kCancelled;
+      };
+      const MilpOutcome outcome = solve(problem, options);
+      is_whole = num_asked <= num_left;
+      if (is_whole) break;
+      EXPECT_FALSE(has_point && outcome.values.empty());
+      has_point |= !outcome.values.empty();
+      num_points += !outcome.values.empty();
+    }
+  }
+  EXPECT_GT(num_points, 20);
 }
 
 }  // namespace
