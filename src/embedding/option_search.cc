@@ -27,6 +27,9 @@ constexpr double kBoundSlack = 1e-9;   // relative; what bound_placement promise
 // For a plan of least rating or step, from which the search for another objective starts.
 constexpr std::int64_t kLateEffort = 200000;
 constexpr std::chrono::milliseconds kLateness(100);
+// To make so many options a problem takes that long once more, which only such a limit leaves.
+constexpr std::size_t kManyOptions = 50000;
+constexpr double kLimitOfMany = 1;          // s
 constexpr int kStartShare = 10;             // one in so many of the effort
 constexpr double kStartClockShare = .25;    // of the clock
 constexpr std::size_t kMaxReductions = 32;  // searches for plans of fewer hazards
@@ -265,6 +268,12 @@ class OptionSearch {
   // A plan a little late is better than none: what constructions for the rating, the simplest
   // objective, find at once.
   Result<void> construct_late() {
+    const bool is_too_late = input_.options->options.size() > kManyOptions &&
+                             search_.time_limit_s.value_or(kLimitOfMany) < kLimitOfMany;
+    if (is_too_late || next_stop() == 0) {  // also where a replayed search did not begin this
+      result_.stops.push_back(0);
+      return {};
+    }
     const BridgeOptions settings = least(BalanceObjective::kRating);
     Result<PlacementBridge> made = make_placement_bridge(input_, settings);
     if (!made && may_have_plans(settings, made.error())) return {};
