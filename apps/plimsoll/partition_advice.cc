@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "plimsoll/solve/effort_clock.h"
 #include "plimsoll/solve/least_cause.h"
 
 namespace plimsoll::app {
@@ -122,6 +123,7 @@ void add_fx_memory_advice(const PartitionCase& made, const PartitionSearch& sear
   small.search.effort = kFxEffort;
   const RunContext silent{context.deadline, context.cancel, {}};
   const auto ask = [&](Bytes size) {
+    if (solve::is_stopped(silent)) return SolveStatus::kLimit;
     PartitionCase asked = made;
     for (partition::Device& device : asked.fx->config.devices) {
       device.available_mem_bytes = std::max(device.available_mem_bytes, size);
@@ -180,6 +182,7 @@ void add_memory_advice(const PartitionCase& made, const PartitionSearch& search,
   const Bytes most = all_bytes(made);
   const bool is_large = made.costs->num_nodes() > kLargeGraph;
   const auto ask_case = [&](PartitionCase& of) {
+    if (solve::is_stopped(silent)) return SolveStatus::kLimit;
     const auto found = search.run(of, small, silent);
     return found && found->status ? *found->status : SolveStatus::kLimit;
   };

@@ -17,6 +17,7 @@
 #include "plimsoll/partition_case.h"
 #include "plimsoll/partition_devices.h"
 #include "plimsoll/partition_flags.h"
+#include "plimsoll/solve/effort_clock.h"
 #include "plimsoll/text_table.h"
 
 namespace plimsoll::app {
@@ -126,6 +127,7 @@ void add_memory_advice(const PipelineModel& model, const partition::PipelineOpti
   small.search.effort = kAdviceEffort;
   const RunContext silent{context.deadline, context.cancel, {}};
   const auto ask = [&](Bytes cap) {
+    if (solve::is_stopped(silent)) return SolveStatus::kLimit;
     asked.memory_cap = cap;
     const auto found = partition::plan_pipeline(asked, small, silent);
     return found ? found->outcome.status : SolveStatus::kLimit;
