@@ -29,7 +29,7 @@ def two_layers():
     """Statistics that torch's own program plans at once."""
     gb = 10**9
 
-    def module(fqn, kept, total, **more):
+    def module(fqn, kept, total):
         return {
             "fqn": fqn,
             "is_leaf": False,
@@ -47,7 +47,7 @@ def two_layers():
             "slopes": [0.5, 2.0],
             "intercepts": [0.0, -1.0],
             "breakpoints": [0.0, 0.6, 1.0],
-        } | more
+        }
 
     modules = [module("R", 60, 62), module("R.a", 30, 31), module("R.b", 29, 61)]
     return {

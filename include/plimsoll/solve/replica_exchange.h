@@ -39,7 +39,7 @@ struct ReplicaOptions {
   double lower_bound = 0;        // ms, > 0: of the slowest rank; the targets' scale
   double incumbent = kInfinity;  // ms: of the slowest rank of the best placement known
   std::array<double, kNumTiers> byte_price{};  // >= 0, ms of mean load a byte
-  std::int64_t max_moves = 1000000;            // >= 0
+  std::int64_t max_moves = 1000000;            // >= 0; those that change very many ranks count more
   double tolerance = 1e-6;                     // >= 0; stops at this gap
   std::uint64_t seed = 0;
 };
