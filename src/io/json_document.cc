@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
@@ -22,10 +23,29 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kLineWidth = 100;
 
+// Objects of at most this many members are searched for a key, larger ones keep a set of theirs.
+constexpr std::size_t kFewMembers = 16;
+
 struct Frame {
   JsonValue container;
   std::string key;  // of the member being read; unused in arrays
-  std::unordered_set<std::string> keys;
+  bool has_key = false;
+  std::unordered_set<std::string> keys;  // empty as long as the members are few
+
+  // Whether no member before has this key.
+  bool add_key(const std::string& added) {
+    const auto& members = std::get<JsonValue::Object>(container.data);
+    has_key = true;
+    key = added;
+    if (members.size() < kFewMembers) {
+      return std::none_of(members.begin(), members.end(),
+                          [&](const JsonMember& member) { return member.key == added; });
+    }
+    if (keys.empty()) {
+      for (const JsonMember& member : members) keys.insert(member.key);
+    }
+    return keys.insert(added).second;
+  }
 };
 
 class TreeBuilder final : public Json::json_sax_t {
@@ -50,9 +70,7 @@ class TreeBuilder final : public Json::json_sax_t {
 
   bool start_object(std::size_t /*size*/) override { return open({JsonValue::Object{}}); }
   bool key(std::string& key) override {
-    Frame& frame = stack_.back();
-    frame.key = key;
-    if (frame.keys.insert(key).second) return true;
+    if (stack_.back().add_key(key)) return true;
     return refuse(ErrorCode::kSyntax, fmt::format("the key '{}' stands here twice", key),
                   "keep one of the two");
   }
@@ -107,7 +125,7 @@ class TreeBuilder final : public Json::json_sax_t {
     if (stack_.size() >= static_cast<std::size_t>(kMaxDepth)) {
       return refuse(ErrorCode::kSyntax, fmt::format("nested deeper than {} levels", kMaxDepth), "");
     }
-    stack_.push_back({std::move(container), {}, {}});
+    stack_.push_back({std::move(container), {}, false, {}});
     return true;
   }
 
@@ -122,7 +140,7 @@ class TreeBuilder final : public Json::json_sax_t {
     for (const Frame& frame : stack_) {
       if (const auto* array = frame.container.as<JsonValue::Array>()) {
         result += fmt::format("/{}", array->size());
-      } else if (!frame.keys.empty()) {
+      } else if (frame.has_key) {
         result += fmt::format("/{}", escape_pointer(frame.key));
       }
     }
@@ -153,7 +171,10 @@ class TreeBuilder final : public Json::json_sax_t {
   std::optional<Error> error_;
 };
 
+bool is_plain(char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; }
+
 std::string quote(const std::string& text) {
+  if (std::all_of(text.begin(), text.end(), is_plain)) return '"' + text + '"';
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -163,7 +184,12 @@ struct ScalarPrinter {
   std::string operator()(std::int64_t value) const { return std::to_string(value); }
   std::string operator()(const JsonValue::BigInteger& value) const { return value.digits; }
   std::string operator()(double value) const {
-    return std::isfinite(value) ? Json(value).dump() : "null";
+    if (!std::isfinite(value)) return "null";
+    // What dump() calls, without a serializer for every number.
+    std::array<char, 64> digits;
+    char* const end =
+        nlohmann::detail::to_chars(digits.data(), digits.data() + digits.size(), value);
+    return std::string(digits.data(), end);
   }
   std::string operator()(const std::string& value) const { return quote(value); }
   std::string operator()(const JsonValue::Array& /*array*/) const { return {}; }

@@ -132,16 +132,27 @@ class NetMerger {
  public:
   void add(std::vector<int> pins, int producer, double amount) {
     sort_and_deduplicate(pins);
-    if (pins.size() > 1 && amount > 0) amount_of_[{std::move(pins), producer}] += amount;
+    if (pins.size() > 1 && amount > 0) nets_.push_back({std::move(pins), amount, producer});
   }
-  std::vector<GroupNet> take() const {
-    std::vector<GroupNet> nets;
-    for (const auto& [key, amount] : amount_of_) nets.push_back({key.first, amount, key.second});
-    return nets;
+  // In order of groups and producer; amounts are added in the order they came in.
+  std::vector<GroupNet> take() && {
+    const auto key = [](const GroupNet& net) { return std::tie(net.groups, net.producer); };
+    std::stable_sort(nets_.begin(), nets_.end(),
+                     [&](const GroupNet& a, const GroupNet& b) { return key(a) < key(b); });
+    std::vector<GroupNet> merged;
+    merged.reserve(nets_.size());
+    for (GroupNet& net : nets_) {
+      if (!merged.empty() && key(merged.back()) == key(net)) {
+        merged.back().amount += net.amount;
+      } else {
+        merged.push_back(std::move(net));
+      }
+    }
+    return merged;
   }
 
  private:
-  std::map<std::pair<std::vector<int>, int>, double> amount_of_;
+  std::vector<GroupNet> nets_;
 };
 
 // Adds up weights with the same readers; a single reader's become its memory.
@@ -197,11 +208,13 @@ GroupGraph build_groups(const CostGraph& graph, std::vector<DeviceKind> kinds,
   }
   NetMerger nets;
   for (const Net& net : graph.nets) {
-    std::vector<int> pins = {group_of[net.producer]};
+    std::vector<int> pins;
+    pins.reserve(net.consumers.size() + 1);
+    pins.push_back(group_of[net.producer]);
     for (const int consumer : net.consumers) pins.push_back(group_of[consumer]);
     nets.add(std::move(pins), graph.pair_rates.empty() ? -1 : group_of[net.producer], net.amount);
   }
-  groups.nets = nets.take();
+  groups.nets = std::move(nets).take();
   WeightMerger weights;
   for (const Weight& weight : graph.weights) {
     std::vector<int> readers;
@@ -222,14 +235,26 @@ std::vector<std::vector<int>> incidence(const GroupGraph& groups,
   return edges_of;
 }
 
+struct OrderedSets {
+  std::vector<std::vector<int>> successors;  // by root
+  std::vector<int> roots;                    // topological order
+};
+
+// Sets of which each waits for the other become one.
+OrderedSets order_sets(const std::vector<std::pair<int, int>>& order, int num_nodes,
+                       DisjointSets& sets) {
+  unite_circles(successors_of_sets(order, sets, num_nodes), sets);
+  OrderedSets ordered{successors_of_sets(order, sets, num_nodes), {}};
+  ordered.roots = topological_roots(ordered.successors, sets);
+  return ordered;
+}
+
 }  // namespace
 
 GroupGraph make_groups_of_sets(const CostGraph& graph,
                                const std::vector<std::pair<int, int>>& order,
                                std::vector<DeviceKind> kinds, DisjointSets& sets) {
-  unite_circles(successors_of_sets(order, sets, graph.num_nodes()), sets);
-  const auto by_root = successors_of_sets(order, sets, graph.num_nodes());
-  const std::vector<int> roots = topological_roots(by_root, sets);
+  const auto [by_root, roots] = order_sets(order, graph.num_nodes(), sets);
   GroupGraph groups = build_groups(graph, std::move(kinds), roots, sets);
   std::vector<int> group_of_root(graph.nodes.size(), -1);
   for (std::size_t g = 0; g < roots.size(); ++g) group_of_root[roots[g]] = static_cast<int>(g);
@@ -252,11 +277,15 @@ GroupGraph make_groups(const CostGraph& graph) {
 GroupGraph make_colour_groups(const CostGraph& graph) {
   DisjointSets colours(graph.num_nodes());
   tie_colours(graph, colours);
+  DisjointSets sets = colours;
+  const OrderedSets ordered = order_sets(pipeline_order(graph), graph.num_nodes(), sets);
+  std::vector<std::vector<int>> colours_of(graph.nodes.size());  // by root of the set
+  for (int node = 0; node < graph.num_nodes(); ++node) {
+    if (colours.find(node) == node) colours_of[sets.find(node)].push_back(node);
+  }
   std::vector<int> roots;
-  for (const auto& nodes : make_groups(graph).nodes) {
-    for (const int node : nodes) {
-      if (colours.find(node) == node) roots.push_back(node);
-    }
+  for (const int root : ordered.roots) {
+    roots.insert(roots.end(), colours_of[root].begin(), colours_of[root].end());
   }
   return build_groups(graph, find_kinds(graph), roots, colours);
 }
@@ -293,7 +322,7 @@ GroupGraph merge_groups(const GroupGraph& groups, const std::vector<int>& cluste
     for (const int g : net.groups) pins.push_back(cluster_of[g]);
     nets.add(std::move(pins), net.producer < 0 ? -1 : cluster_of[net.producer], net.amount);
   }
-  merged.nets = nets.take();
+  merged.nets = std::move(nets).take();
   WeightMerger weights;
   for (const GroupWeight& weight : groups.weights) {
     std::vector<int> readers;

@@ -232,22 +232,19 @@ bool VerifiedChoices::filter(double target, std::uint64_t forbidden) {
     for (int tier = 0; tier < kNumTiers; ++tier) room[tier] = room_of(profile.rank, tier);
     room_of_.push_back(room);
   }
+  // What stands over the same floors stands again.
   for (bool has_changed = true; has_changed;) {
-    has_changed = false;
     for (int unit = 0; unit < problem_.num_units(); ++unit) {
       bool has_choice = false;
       for (std::size_t c = 0; c < alive_[unit].size(); ++c) {
-        if (alive_[unit][c] && !stands(unit, choice_at(unit, c))) {
-          alive_[unit][c] = 0;
-          has_changed = true;
-        }
+        if (alive_[unit][c] && !stands(unit, choice_at(unit, c))) alive_[unit][c] = 0;
         has_choice |= alive_[unit][c] != 0;
       }
       if (!has_choice) return false;
     }
     const std::vector<Floor> before = floor_;
     raise_floors();
-    has_changed |= before != floor_;
+    has_changed = before != floor_;
   }
   return true;
 }

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
 
 #include "plimsoll/check/sharding_check.h"
@@ -304,6 +305,71 @@ TEST(BalancedSearch, MakesTheSamePlanAgainFromWhereItStopped) {
     EXPECT_EQ(again->stops, cut->stops);
   }
   EXPECT_GT(num_cut, 10);
+}
+
+RunContext out_of_time() {
+  RunContext context;
+  context.deadline = std::chrono::steady_clock::now() - std::chrono::hours(1);
+  return context;
+}
+
+TEST(BalancedSearch, ConstructsAPlanWhereNoTimeIsLeft) {
+  int num_plans = 0;
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(seed);
+    const PlanningProblem problem = random_problem(seed);
+    BalancedOptions options;
+    const auto late = plan_balanced(problem, options, {}, out_of_time());
+    ASSERT_TRUE(late);
+    EXPECT_EQ(late->planning.outcome.stop, StopReason::kDeadline);
+    if (!late->planning.outcome.plan) continue;
+    ++num_plans;
+    EXPECT_TRUE(judge(problem, *late->planning.outcome.plan).violations.empty());
+    options.stops = late->stops;
+    const auto again = plan_balanced(problem, options, {}, {});
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again->planning.outcome.plan, late->planning.outcome.plan);
+    EXPECT_EQ(again->stops, late->stops);
+  }
+  EXPECT_GT(num_plans, 8);
+}
+
+// To construct one for very many options takes longer than a short limit allows.
+TEST(BalancedSearch, BeginsNoConstructionOfVeryManyOptionsWhereTheLimitIsShort) {
+  PlanningProblem problem;
+  problem.cost_model = *find_cost_model("torchrec-ref");
+  problem.batch_size = 256;
+  Module module;
+  module.path = "m";
+  for (int t = 0; t < 4500; ++t) {
+    Table table;
+    table.name = "t" + std::to_string(t);
+    table.num_embeddings = 4096;
+    table.embedding_dim = 128;
+    module.tables.push_back(table);
+  }
+  problem.model.modules.push_back(module);
+  topology::TopologySpec spec;
+  spec.world_size = 2;
+  spec.local_world_size = 2;
+  problem.topology = *topology::make_topology(spec, true, false);
+  for (const double limit : {.5, 5.}) {
+    SCOPED_TRACE(limit);
+    BalancedOptions options;
+    options.max_column_blocks = 8;
+    SearchOptions search;
+    search.time_limit_s = limit;
+    const auto late = plan_balanced(problem, options, search, out_of_time());
+    ASSERT_TRUE(late);
+    const bool has_begun = std::any_of(late->stops.begin(), late->stops.end(),
+                                       [](std::int64_t stop) { return stop != 0; });
+    EXPECT_EQ(has_begun, limit > 1);
+    options.stops = late->stops;
+    const auto again = plan_balanced(problem, options, {}, {});
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again->planning.outcome.plan, late->planning.outcome.plan);
+    EXPECT_EQ(again->stops, late->stops);
+  }
 }
 
 TEST(PlacementBridge, GivesBackWhatItWasGiven) {
