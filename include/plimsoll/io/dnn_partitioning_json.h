@@ -7,7 +7,7 @@
 // a node are one net. A node's `layerId`, an edge's `size` and the latency of an unsupported node
 // have no place in a cost graph: they are read over and not written, and so are `name`,
 // `description` and `source` of the whole, which the graphs that come along have. Source:
-// specification of graph partitioning, section 5.1. Strictness as in model_json.h.
+// docs/mathematics/placements.md#files-of-other-programs. Strictness as in model_json.h.
 #pragma once
 
 #include <cstdint>

@@ -12,8 +12,8 @@
 // default on graphs of up to twelve groups on up to four devices. The answer is
 // a function of graph and options, unless a clock or a cancel cut it. Not promised. On a large
 // graph the gap may be wide: what transfers cost in parallel branches is in no bound. `limit` says
-// that no plan was found, not that there is none. Source: specification of graph partitioning,
-// sections 5.6 and 7.8.
+// that no plan was found, not that there is none. Sources:
+// docs/mathematics/placements.md#one-sample, docs/partition.md#one-samples-latency.
 #pragma once
 
 #include <cstdint>
