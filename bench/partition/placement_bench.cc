@@ -1,4 +1,5 @@
-// General placements of the placement benchmark's throughput instances, which are not ours to ship.
+// General placements of the placement benchmark's throughput instances
+// (https://github.com/msr-fiddle/dnn-partitioning), which are not ours to ship.
 //
 //   placement_bench FOLDER SECONDS [PROOF_SECONDS] [NAME]
 //

@@ -155,7 +155,7 @@ class Sources(unittest.TestCase):
     # What names a document without saying where it is.
     UNADDRESSED = re.compile(
         r"\bnotes on\b|\bspec/|\bspecifications? (?:of|for|\")|\b[Tt]he specification\b|\bspecification,"
-        r"|\b[Rr]elease notes\b|\b[Ss]ections? \d|\b[Aa]ppendix\b|\u00a7|\bshared/\w|\b[Tt]he audit\b"
+        r"|\b[Rr]elease notes\b|\b[Ss]ections? \d|\b[Aa]ppendix\b|\u00a7|\b[Tt]he audit\b"
     )
 
     def find_unaddressed(self, text):

@@ -1,5 +1,6 @@
-// The JSON of the placement benchmark "dnn-partitioning": operator graphs with their costs, and
-// splits of them. Its "FPGA" is any accelerator.
+// The JSON of the placement benchmark "dnn-partitioning",
+// https://github.com/msr-fiddle/dnn-partitioning: operator graphs with their costs, and splits of
+// them. Its "FPGA" is any accelerator.
 //
 // As a cost graph: class 0 is "accelerator" (count maxFPGAs, cap maxSizePerFPGA, link rate 1, so
 // that a net's amount is its transfer in ms), class 1 is "cpu" (count maxCPUs, no cap, moving is

@@ -56,10 +56,10 @@ Result<LatencyPlacement> place_for_latency(const CostGraph& graph,
                                            const LatencySearchOptions& options = {},
                                            const RunContext& context = {});
 
-// The published baseline "greedy": what must share a device becomes a block; blocks in a
-// topological order, depth first, fill one accelerator after the other up to its cap; what is left,
-// or does not fit an empty accelerator, goes to the first host that may run it. Nothing where there
-// is none. Precondition: a valid graph.
+// The published baseline "greedy" (docs/mathematics/placements.md#one-sample): what must share a
+// device becomes a block; blocks in a topological order, depth first, fill one accelerator after
+// the other up to its cap; what is left, or does not fit an empty accelerator, goes to the first
+// host that may run it. Nothing where there is none. Precondition: a valid graph.
 std::optional<DeviceAssignment> fill_greedily(const CostGraph& graph);
 
 }  // namespace plimsoll::partition
