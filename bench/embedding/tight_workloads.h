@@ -17,7 +17,8 @@
 namespace plimsoll::bench {
 
 // Python's random.Random(seed) for 0 <= seed < 2^32: the Mersenne Twister, seeded by an array [1].
-// [1] M. Matsumoto, T. Nishimura, "mt19937ar.c", 2002.
+// [1] M. Matsumoto, T. Nishimura, "mt19937ar.c", 2002,
+// http://www.math.sci.hiroshima-u.ac.jp/m-mat/MT/MT2002/emt19937ar.html
 class PythonRandom {
  public:
   explicit PythonRandom(std::uint32_t seed) {

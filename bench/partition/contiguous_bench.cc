@@ -1,4 +1,5 @@
-// Contiguous splits of the placement benchmark's throughput instances, which are not ours to ship.
+// Contiguous splits of the placement benchmark's throughput instances
+// (https://github.com/msr-fiddle/dnn-partitioning), which are not ours to ship.
 //
 //   contiguous_bench FOLDER [rule left out]
 //

@@ -1,5 +1,5 @@
-// Placements for one sample's latency of the placement benchmark's latency instances, which are not
-// ours to ship.
+// Placements for one sample's latency of the placement benchmark's latency instances
+// (https://github.com/msr-fiddle/dnn-partitioning), which are not ours to ship.
 //
 //   latency_bench FOLDER [EFFORT [SEED [chains|anneal|tree|spines|cuts ...]]]
 //

@@ -1,6 +1,7 @@
-// pipeline_bench FOLDER [PART]: plans the published cases of PipeDream (FOLDER/pipedream/*.txt, 1
-// GB/s) and Piper (FOLDER/piper/*.json, expected.jsonl's settings, 25 GiB/s); with PART, those
-// whose name holds it.
+// pipeline_bench FOLDER [PART]: plans the published cases of PipeDream
+// (https://github.com/msr-fiddle/pipedream; FOLDER/pipedream/*.txt, 1 GB/s) and Piper
+// (https://github.com/msr-fiddle/piper; FOLDER/piper/*.json, expected.jsonl's settings, 25 GiB/s);
+// with PART, those whose name holds it.
 //
 // Columns: status, value in s, the published value (of the published program; `-`: it finds nothing
 // or does not end), the ratio minus 1, bound, time in ms (median of three runs), the published

@@ -1,10 +1,11 @@
-// General placements of the placement benchmark's throughput instances, which are not ours to ship.
+// General placements of the placement benchmark's throughput instances
+// (https://github.com/msr-fiddle/dnn-partitioning), which are not ours to ship.
 //
 //   placement_bench FOLDER SECONDS [PROOF_SECONDS] [NAME]
 //
 // FOLDER holds the instances as *.json, below LayerGraphs and OperatorGraphs. For each whose name
 // contains NAME, in the order of names: the value found in at most SECONDS, the best value known
-// before (specification of graph partitioning, section 5.6; values that ended in the seventh
+// before (docs/mathematics/placements.md#general-placements; values that ended in the seventh
 // digit), the ratio minus 1, bound and gap, how the bound was proved, time in ms until the value
 // was met and in all, moves. With PROOF_SECONDS the programs are tried, too. Exit code 1 where a
 // value is worse than the known one by more than 1e-6 or the judge objects. Without a folder:

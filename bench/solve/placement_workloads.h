@@ -85,8 +85,8 @@ inline solve::PlacementProblem make_placement_problem(const embedding::PlanningP
   return problem;
 }
 
-// The published set-up: hosts of 8, Adagrad for DCNv2 and the NVIDIA ladder, none for HugeCTR,
-// local batches by the number of ranks.
+// The set-up of docs/benchmarks.md#the-balanced-search: hosts of 8, Adagrad for DCNv2 and the
+// NVIDIA ladder, none for HugeCTR, local batches by the number of ranks.
 inline solve::PlacementProblem shipped_placement(const std::string& id, int ranks, int hbm_gib,
                                                  bool wide, embedding::Optimizer optimizer) {
   const auto shipped = io::load_shipped_model(id);

@@ -8,8 +8,8 @@
 // a unit sees the discards before that unit, and of the units nested in it those that end before.
 // Promises. No search and no sum of the planner is used; findings come in plan order, those of the
 // peak last. Nothing in the plan is trusted.
-// Source: specification of the checkpointing planner, sections 3.2 and 9.2; specification of its
-// Python side, section 4.3.
+// Sources: docs/mathematics/checkpointing.md#the-problem,
+// docs/mathematics/checkpointing.md#what-a-step-holds.
 
 #include "plimsoll/check/checkpoint_check.h"
 

@@ -1,7 +1,7 @@
 // What TorchRec's runtime does with plans that pass its checks: rows looked up in the wrong shard,
 // sums for means, refusals on one rank while the others wait. Measured on torchrec 1.8.0 for
 // training modules; the rules about rows and pooling are silent on quantised ones, whose runtime is
-// another. Source: specification of the Python drop-in, sections 9 and 10.
+// another. Source: docs/check.md#hazards.
 
 #include <fmt/format.h>
 

@@ -1,5 +1,6 @@
 // May this module hold this table in this way? The sharder's own lists, narrowed by the table's
-// constraint, and the checks that releases make after planning (release notes, section 7).
+// constraint, and the checks that releases make after planning
+// (docs/mathematics/torchrec-planner.md#rating-and-main-loop).
 
 #include <fmt/format.h>
 

@@ -8,8 +8,8 @@
 // Cost. O(shards) additions; estimates and coverage once for each run of equal shards.
 // Promises. No search, no cutting code and no sum of the planner is used; findings come in plan
 // order, capacity and rating last. Nothing in the plan is trusted, sizes and counts included.
-// Source: specification of the reference planner, sections 1.5, 2.5 to 2.7, 5, 8 and 9; release
-// notes, sections 5 to 7; specification of the Python drop-in, sections 5, 9 and 10.
+// Sources: docs/check.md#violations, docs/check.md#hazards,
+// docs/mathematics/torchrec-planner.md#cutting-shards.
 
 #include "plimsoll/check/sharding_check.h"
 

@@ -4,7 +4,8 @@
 // Method. Optimal string alignment: Levenshtein's table with one more move, the swap of two
 // neighbours; three rows of the table are kept. O(|word| |candidate|) time, O(|candidate|) memory.
 // Promises. Ties go to the earlier candidate; nothing is said where the nearest name is far away.
-// [1] L. Boytsov, "Indexing methods for approximate dictionary searching", JEA 16, 2011.
+// [1] L. Boytsov, "Indexing methods for approximate dictionary searching", JEA 16, 2011,
+// https://doi.org/10.1145/1963190.1963191.
 #include "plimsoll/core/suggest.h"
 
 #include <algorithm>

@@ -8,8 +8,8 @@
 // * bins. Proposals are walked back only when they are asked for. Promises. The states are those of
 // the reference, ties included: options ascending, then bins ascending, and only a strictly better
 // perf replaces. It is a heuristic all the same: a bin keeps one state, and the fractions of a bin
-// that are lost on the way may exclude a better choice. Source: specification of the reference
-// planner, section 6.4.
+// that are lost on the way may exclude a better choice. Source:
+// docs/mathematics/torchrec-planner.md#dynamic-programming.
 #include "embedding/binned_program.h"
 
 #include <algorithm>

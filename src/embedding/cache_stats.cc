@@ -7,7 +7,7 @@
 // Promises. The reference computes in single precision and so do we, operation for operation. Its
 // bin borders are those of torch.linspace on processors with fused multiply-add: the lower half
 // counts up from zero, the upper half down from the height.
-// Source: specification of the reference planner, section 3.4.
+// Source: docs/mathematics/torchrec-planner.md#hit-rate-of-a-cache.
 #include <cmath>
 #include <cstddef>
 

@@ -2,8 +2,8 @@
 //
 // Problem. Sizes and offsets of the shards of one table under one sharding type, as the reference
 // cuts them. Method. Runs of equal row blocks, repeated by every column block. O(1) runs but for
-// cuts in proportion to custom memory, O(W). Source: specification of the reference planner,
-// section 2.5; release notes, sections 4.1 and 5.
+// cuts in proportion to custom memory, O(W). Source:
+// docs/mathematics/torchrec-planner.md#cutting-shards.
 
 #include <fmt/format.h>
 

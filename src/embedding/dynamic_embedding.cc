@@ -8,10 +8,11 @@
 //     DDR   ceil(R v (1 - x)) hybrid, ceil(R v) caching
 // and reads at (y HBM + (1 - y) host link) / 10, where y is what an x was measured to be worth, or
 // the hit rate where the cache's statistics are given.
-// Departures. An x that is absent or 0 counts as 1 in the storage, as the appendix has it;
-// TorchEasyRec's estimator puts the default ratio of UVM caches, 0.2, in its place before. Neither
-// occurs unless cache_params or the table say so.
-// Source: TorchEasyRec's planner; specification of the reference planner, appendix A.
+// Departures. An x that is absent or 0 counts as 1 in the storage; TorchEasyRec's estimator puts
+// the default ratio of UVM caches, 0.2, in its place before. Neither occurs unless cache_params or
+// the table say so.
+// Sources: docs/embedding.md#torcheasyrec,
+// docs/mathematics/torchrec-planner.md#torcheasyrecs-setting.
 
 #include "embedding/dynamic_embedding.h"
 

@@ -1,4 +1,5 @@
-// What dynamic embedding tables cost (appendix A), for the two estimators and the enumerator.
+// What dynamic embedding tables cost (docs/embedding.md#torcheasyrec), for the two estimators and
+// the enumerator.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 // over all shards, not the slowest rank, and neither devices one by one nor DDR limit it.
 // Departures. A storage constraint without HBM is an error value where the reference raises
 // ZeroDivisionError.
-// Source: specification of the reference planner, section 6.4.
+// Source: docs/mathematics/torchrec-planner.md#dynamic-programming.
 #include "embedding/binned_program.h"
 
 namespace plimsoll::embedding {

@@ -17,7 +17,7 @@
 // (option, state before), v3 by (state before, option), and over DDR the lowest bin. Where a table
 // of v2 or v3 has no option left nothing follows the first proposal.
 // Departures. The reference's v3 keeps candidates in one array and sorts them.
-// Source: specification of the reference planner, section 6.5.
+// Source: docs/mathematics/torchrec-planner.md#torcheasyrecs-dynamic-programming.
 #include <algorithm>
 #include <limits>
 #include <utility>

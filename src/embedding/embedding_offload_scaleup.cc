@@ -12,8 +12,8 @@
 // sums in lanes, so a load factor could differ by one unit in the last place where a double lies at
 // the edge between two floats. Where the reference would search for ever (all budgets known) or
 // fails inside an estimate (NaN), we stop or return an error. Its log lines (ignored options,
-// caches that are not LRU) are left out. Source: specification of the reference planner,
-// section 6.6.
+// caches that are not LRU) are left out. Source:
+// docs/mathematics/torchrec-planner.md#scale-up-of-caches.
 #include "plimsoll/embedding/embedding_offload_scaleup.h"
 
 #include <algorithm>

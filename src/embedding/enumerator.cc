@@ -2,9 +2,9 @@
 // registered, types as declared, kernels as declared.
 //
 // Cost. O(options x features) time and O(options) memory: the ranks never enter, but for cuts in
-// proportion to custom memory. Source: specification of the reference planner, sections 2.2 to 2.7;
-// release notes, section 5. Order of types and kernels under a constraint is the sharder's declared
-// one; before 1.9 the reference leaves it to the string hash.
+// proportion to custom memory. Source: docs/mathematics/torchrec-planner.md#options-of-a-table.
+// Order of types and kernels under a constraint is the sharder's declared one; before 1.9 the
+// reference leaves it to the string hash.
 
 #include "plimsoll/embedding/enumerator.h"
 

@@ -9,8 +9,7 @@
 // Promises. The same ranks and the same failures as the reference: device loads are added component
 // by component in its order, totals formed from the component sums. What it misses it misses too:
 // no backtracking, and windows of hosts are contiguous in the sorted list, so a feasible scattered
-// set is not seen (a quirk). Source: specification of the reference planner, section 7.1; release
-// notes, section 6.
+// set is not seen (a quirk). Source: docs/mathematics/torchrec-planner.md#partitioners.
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
 // One plan over several kinds of device: each device group is planned alone, with the tables whose
-// constraints name it. Source: specification of the reference planner, section 9.5; releases
+// constraints name it. Source: docs/mathematics/torchrec-planner.md#rating-and-main-loop; releases
 // from 1.7 on have no such planner.
 
 #include <fmt/format.h>

@@ -9,9 +9,9 @@
 // one output, as torch.rand does. It finds no certified optimum.
 // Departure. Where only borders of known cost can be drawn the reference never returns; we say that
 // nothing is left.
-// Source: specification of the reference planner, section 6.6. [1] R. Luus, T. H. I. Jaakola,
+// Source: docs/mathematics/torchrec-planner.md#scale-up-of-caches. [1] R. Luus, T. H. I. Jaakola,
 // "Optimization by direct search and systematic reduction of the size of search region", AIChE
-// Journal 19(4), 1973.
+// Journal 19(4), 1973, https://doi.org/10.1002/aic.690190413.
 #include "plimsoll/embedding/luus_jaakola.h"
 
 #include <limits>

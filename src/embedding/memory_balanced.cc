@@ -5,7 +5,7 @@
 // the fullest rank, keeping the last placement whose rating is within the tolerance. At most
 // max_search_count placements more than the greedy one. Departures. None from the reference: a
 // later accepted plan replaces an earlier one even if slower, and the cap may exceed a rank's own
-// (both quirks of it). Source: specification of the reference planner, section 7.2.
+// (both quirks of it). Source: docs/mathematics/torchrec-planner.md#partitioners.
 
 #include <algorithm>
 #include <utility>

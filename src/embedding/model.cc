@@ -22,8 +22,8 @@ struct PackedWidth {
   int elements_per_byte;  // sub-byte wrappers count elements, not bytes
 };
 
-// Row width of quantised weights (section 1.1): scale and bias take 4 bytes, half and float types
-// none.
+// Row width of quantised weights (docs/mathematics/torchrec-planner.md#tables-and-features): scale
+// and bias take 4 bytes, half and float types none.
 Result<PackedWidth> packed_width(const Table& table) {
   const std::int64_t dim = table.embedding_dim;
   switch (table.data_type) {

@@ -5,9 +5,9 @@
 // every expression is evaluated left to right in double, as the reference does, because results
 // pass through ceil, strict comparisons and ties. O(features) time. Promises. Equal inputs give
 // equal bits. Shard rows enter data_parallel only, so all row shards of an option cost the same (a
-// quirk of the reference). Source: specification of the reference planner, section 3; release
-// notes, section 2. Symbols are theirs: I ids, P or X outputs, D columns, e element size, W ranks,
-// w ranks a host, G ranks a fast group.
+// quirk of the reference). Source: docs/mathematics/torchrec-planner.md#milliseconds-of-a-shard.
+// Symbols are theirs: I ids, P or X outputs, D columns, e element size, W ranks, w ranks a host, G
+// ranks a fast group.
 
 #include <fmt/format.h>
 

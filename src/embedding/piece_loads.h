@@ -4,8 +4,8 @@
 //
 // Ranks of equal speed are one class. The barriers are those of BalanceObjective: the total; the
 // five components; kernels, collectives and what the step model charges the slowest rank for.
-// Source: notes on balanced sharding, sections 2 and 4; notes on the truth of the model, section
-// 4.3.
+// Sources: docs/mathematics/balanced-sharding.md#several-barriers-and-charges,
+// docs/formats.md#step-model.
 #pragma once
 
 #include <cstdint>

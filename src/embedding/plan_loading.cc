@@ -1,5 +1,5 @@
 // Plans that were stored elsewhere: their keys and how they are merged into the search space.
-// Source: specification of the reference planner, sections 1.7 and 9.4.
+// Source: docs/mathematics/torchrec-planner.md#stored-plans.
 
 #include "embedding/plan_loading.h"
 

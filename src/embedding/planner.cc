@@ -4,8 +4,7 @@
 // formed only where a rough one says that the plan may be the best, or where the proposer reads it.
 // Promises. The reference's plan, counts and texts: proposals are told apart by their options, a
 // duplicate is answered from the cache and not counted, and the first proposal to reach a rating
-// wins (strict <). Source: specification of the reference planner, section 9.1; release notes,
-// section 7.
+// wins (strict <). Source: docs/mathematics/torchrec-planner.md#rating-and-main-loop.
 
 #include "plimsoll/embedding/planner.h"
 

@@ -18,7 +18,7 @@ struct FailedSearch {
 };
 
 // Planner error of kind "insufficient_storage" or "strict_constraints" with the release's text
-// (section 9.1, step 8).
+// (docs/mathematics/torchrec-planner.md#rating-and-main-loop).
 Error no_plan_error(const PlanningProblem& problem, const Reservation& reservation,
                     const FailedSearch& search);
 
@@ -26,8 +26,8 @@ Error no_plan_error(const PlanningProblem& problem, const Reservation& reservati
 // nothing after it could be computed, so here none does.
 std::optional<Error> find_rank_error(const OptionSet& options, const PlacedProposal& best);
 
-// The checks that newer releases run on the best plan (release notes, section 7); nothing if it
-// passes.
+// The checks that newer releases run on the best plan
+// (docs/mathematics/torchrec-planner.md#rating-and-main-loop); nothing if it passes.
 std::optional<Error> find_plan_error(const PlanningProblem& problem, const Enumeration& enumeration,
                                      const PlacedProposal& best);
 

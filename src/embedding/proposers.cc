@@ -1,5 +1,5 @@
-// The reference's simple proposers: greedy, uniform and grid search. Source: specification of the
-// reference planner, sections 6.1 to 6.3 and 6.7.
+// The reference's simple proposers: greedy, uniform and grid search. Source:
+// docs/mathematics/torchrec-planner.md#proposers.
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 // its parameters and one of its shards, each column as wide as its widest cell. O(shards) time and
 // memory.
 // Promises. The text equals the reference's, character for character.
-// Source: specification of the reference planner, section 10.
+// Source: docs/mathematics/torchrec-planner.md#the-plan.
 
 #include "plimsoll/embedding/sharding_plan.h"
 
@@ -59,7 +59,7 @@ std::string print_module(const ShardingPlan& plan, const std::string& path,
   for (const TableSharding* table : tables) {
     parameters.push_back({table->table, std::string(to_string(table->sharding_type)),
                           std::string(to_string(table->compute_kernel)), ranks_text(table->ranks)});
-    // Replicas have no sharding specification.
+    // Replicas have no sharding spec.
     if (table->sharding_type == ShardingType::kDataParallel) continue;
     for (const PlacedShard& shard : expand_shards(*table)) {
       shards.push_back({table->table, python_list({shard.row, shard.column}),

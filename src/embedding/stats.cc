@@ -5,10 +5,11 @@
 // Method. One walk over the shards in plan order for everything that is summed per rank, a second
 // one for the critical path, a third to find the tables. O(shards log ranks) time, O(shards)
 // memory. Promises. Every sum adds in the reference's order, so that its last digit is the
-// reference's; bytes are exact in 128 bits; means are rounded once. Source: specification of the
-// reference planner, section 11; release notes, section 7.1. Exact means: J. R. Shewchuk, "Adaptive
+// reference's; bytes are exact in 128 bits; means are rounded once. Source:
+// docs/mathematics/torchrec-planner.md#statistics-report. Exact means: J. R. Shewchuk, "Adaptive
 // precision floating-point arithmetic and fast robust geometric predicates", Discrete &
-// Computational Geometry 18, 1997 (non-overlapping partial sums).
+// Computational Geometry 18, 1997, https://doi.org/10.1007/PL00009321 (non-overlapping partial
+// sums).
 
 #include "plimsoll/embedding/stats.h"
 

@@ -7,7 +7,7 @@
 // Quirks that are kept: a title padded one blank too wide, tiers of memory pressure that name
 // positions in a shrinking list instead of ranks, "rank []" for nobody, and batch sizes whose last
 // run lacks its blanks.
-// Source: specification of the reference planner, section 11; release notes, section 7.1.
+// Source: docs/mathematics/torchrec-planner.md#statistics-report.
 
 #include <fmt/format.h>
 

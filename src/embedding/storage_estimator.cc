@@ -3,8 +3,8 @@
 // Problem. Reproduce a TorchRec release's storage estimator exactly, integers as integers and
 // doubles as doubles. Method. The shard's part of the table, its optimizer state, the cache's
 // bookkeeping and the pipeline's input and output copies. O(features) time. Promises. Equal inputs
-// give equal bytes; a size beyond 63 bits is an error, never a wrap. Source: specification of the
-// reference planner, section 4; release notes, section 3.
+// give equal bytes; a size beyond 63 bits is an error, never a wrap. Source:
+// docs/mathematics/torchrec-planner.md#bytes-of-a-shard.
 
 #include <fmt/format.h>
 

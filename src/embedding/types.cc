@@ -63,7 +63,7 @@ std::string fold(std::string_view name) {
   return folded;
 }
 
-// Classes of the framework and of its kernels library; all but four cost alike (section 4.3).
+// Classes of the framework and of its kernels library; all but four cost alike.
 std::optional<Optimizer> find_optimizer_class(std::string_view name) {
   const std::string folded = fold(name);
   const auto is_one_of = [&folded](std::initializer_list<std::string_view> names) {

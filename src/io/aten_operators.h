@@ -4,8 +4,7 @@
 // layers, and nothing else. Bytes moved are distinct inputs and outputs; gathers move twice their
 // output and their indices; views nothing. An operator is a view where its output shares the
 // storage of its input: by name, and where that depends (reshape, to, contiguous, dropout) by
-// strides, data type and mode. Source: specification of graphs from Python, section 3.3, and the
-// operators' own documentation.
+// strides, data type and mode. Source: docs/mathematics/placements.md#costs-of-traced-models.
 #pragma once
 
 #include <string_view>

@@ -10,7 +10,8 @@
 // Promises. At most `max_clusters` clusters, numbered in a topological order. A cluster is heavier
 // than total work / max_clusters only where a run of the last resort or a single group is.
 // [1] J. Herrmann et al., "Multilevel algorithms for acyclic partitioning of directed acyclic
-//     graphs", SIAM J. Sci. Comput. 41(4), 2019. Departure: no merges that need levels.
+//     graphs", SIAM J. Sci. Comput. 41(4), 2019, https://doi.org/10.1137/18M1176865. Departure: no
+//     merges that need levels.
 #pragma once
 
 #include "partition/group_graph.h"

@@ -9,8 +9,8 @@
 // hold one of its groups + devices) a move. Promises. The answer is no worse than the start and a
 // function of the arguments, unless a clock or a cancel cut it; with `is_ordered` it keeps the
 // order of devices if the start does. [1] S. Kirkpatrick, C. D. Gelatt, M. P. Vecchi, "Optimization
-// by simulated annealing", Science
-//     220, 1983.
+// by simulated annealing", Science 220, 1983,
+// https://doi.org/10.1126/science.220.4598.671.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@
 // Cost. Some twenty looks at all options for a bound; squared where bytes bind. Promises. Every
 // price gives a bound that holds (but for rounding, 1e-9 relative); the best prices to 1e-7. Not
 // promised. Stages in a line and whole devices for each are forgotten, and what stages move.
-// Source: specification of graph partitioning, sections 6.1 to 6.3 and 7.6.
+// Source: docs/mathematics/placements.md#prices-of-devices-and-bytes.
 #pragma once
 
 #include <cstddef>

@@ -7,9 +7,9 @@
 // low. Asking at the upper end gives a plan, whose slowest stage m settles all of [m, high); the
 // rest is halved. An interval is halved without asking while what is known of sums within its upper
 // end rules out more of it than its width leaves open. Promises. The least value to 1e-9 relative,
-// or what the last bound was when a question was cut. Source: specification of graph partitioning,
-// section 6.3. Departure: Alpa tries every stage time as a limit, in ascending order, and skips
-// those closer than 1e-6.
+// or what the last bound was when a question was cut. Source: docs/mathematics/placements.md#alpa.
+// Departure: Alpa tries every stage time as a limit, in ascending order, and skips those closer
+// than 1e-6.
 #pragma once
 
 #include <functional>

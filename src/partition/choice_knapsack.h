@@ -8,7 +8,7 @@
 // and the nodes, of which there are at most `max_nodes`. Promises. The least time if that is at
 // most `limit`, or a proof that it is not; when nodes run out, the best plan so far and a bound.
 // Ties go to fewer bytes. Source: P. Sinha and A. Zoltners, "The multiple-choice knapsack problem",
-// Operations Research 27(3), 1979.
+// Operations Research 27(3), 1979, https://doi.org/10.1287/opre.27.3.503.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 // their operators, never from the graph as a whole. Which unions would close a cycle is read off
 // sets of descendants. Asking about a union costs O(edges of the two clusters); merging them
 // O(clusters * links / 64) more.
-// Source: specification of graph partitioning, sections 1.3, 2.3 and 2.7.
+// Source: docs/mathematics/torch-fx-partitioner.md#cost-aware.
 #pragma once
 
 #include <cstdint>

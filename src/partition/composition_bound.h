@@ -14,8 +14,9 @@
 // be added. The least bound over all of them is one for every pipeline.
 // Cost. Some hundred looks at all options for a composition. Promises. Every bound holds (but for
 // rounding, 1e-9 relative); compositions of more than `max_compositions` are not looked at.
-// Source: specification of graph partitioning, sections 6.1 to 6.3 and 7.6; B. T. Polyak,
-// "Minimization of unsmooth functionals", USSR Computational Mathematics 9(3), 1969.
+// Source: docs/mathematics/placements.md#prices-of-devices-and-bytes; B. T. Polyak, "Minimization
+// of unsmooth functionals", USSR Computational Mathematics 9(3), 1969,
+// https://doi.org/10.1016/0041-5553(69)90061-5.
 #pragma once
 
 #include <vector>

@@ -10,7 +10,8 @@
 // devices + edges of the two clusters) at most.
 // Promises. Equal, to the last digit, to building the merged list and asking DeviceMapper and
 // latency_of_partitioned_graph.
-// Source: specification of graph partitioning, sections 2.5 and 2.7.
+// Sources: docs/mathematics/torch-fx-partitioner.md#devices-of-partitions,
+// docs/mathematics/torch-fx-partitioner.md#cost-aware.
 #pragma once
 
 #include <optional>

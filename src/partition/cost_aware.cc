@@ -8,7 +8,7 @@
 // nothing are taken; the first round knows no devices, so that every edge costs; where no mapping
 // is found in the end, partitions stay without a device and nobody is told.
 // Departure. A trial is given up once its path is longer than the best so far.
-// Source: specification of graph partitioning, section 2.7.
+// Source: docs/mathematics/torch-fx-partitioner.md#cost-aware.
 #include <utility>
 
 #include "partition/contraction.h"

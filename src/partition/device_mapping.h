@@ -1,6 +1,7 @@
 // Which device takes which partition, and copies on devices that stay idle.
 //
-// Source: specification of graph partitioning, sections 2.3, 2.5 and 2.9.
+// Sources: docs/mathematics/torch-fx-partitioner.md#devices-of-partitions,
+// docs/mathematics/torch-fx-partitioner.md#copies-on-idle-devices.
 #pragma once
 
 #include <map>

@@ -4,7 +4,7 @@
 // graph order to one device, all that stands before or behind a cut edge over it, or two operators
 // change places. Beside the critical path counts a little of all transfers. Moves that overfill a
 // device are not looked at. Cost. O(operators + edges) a move, one unit of effort. Promises. Never
-// worse than the start. Source: specification of graph partitioning, section 7.7.
+// worse than the start. Source: docs/mathematics/torch-fx-partitioner.md#a-shorter-critical-path.
 #pragma once
 
 #include <cstdint>

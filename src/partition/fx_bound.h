@@ -6,7 +6,7 @@
 // as many at least as devices are needed to hold all of it; the cheapest such cuts, by dynamic
 // programming, are added to the path's time. Taken are the longest path through each operator.
 // Cost. O(paths * length * (longest stretch + devices)). Promises. Never above the optimum.
-// Source: specification of graph partitioning, section 7.7.
+// Source: docs/mathematics/torch-fx-partitioner.md#a-shorter-critical-path.
 #pragma once
 
 #include <string>

@@ -8,7 +8,7 @@
 // An operator on another device than its reader sends its output, and the sources that both read
 // (placeholders and constants count as sent, as in latency.h). A device holds its operators' total
 // sizes, once each source that it reads, and once each value that comes from another device.
-// Source: specification of graph partitioning, sections 2.7 and 7.7.
+// Source: docs/mathematics/torch-fx-partitioner.md#a-shorter-critical-path.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
 // First answers to which device runs which operator; empty where none is found.
 //
-// Source: specification of graph partitioning, sections 6.6 and 7.7.
+// Source: docs/mathematics/torch-fx-partitioner.md#a-shorter-critical-path.
 #pragma once
 
 #include <vector>

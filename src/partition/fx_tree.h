@@ -4,7 +4,7 @@
 // and fills its devices, and neither falls again; behind each operator comes at least the longest
 // path without transfers. Of equally large empty devices only the first is tried.
 // Cost. Exponential; one evaluation a branch.
-// Source: specification of graph partitioning, section 7.7.
+// Source: docs/mathematics/torch-fx-partitioner.md#a-shorter-critical-path.
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,8 @@
 // the network is built once for a kind of device. Promises. The value of a flow that is feasible up
 // to rounding: never above the least load by more than rounding, also where the clock ends it
 // early. [1] E. A. Dinic, "Algorithm for solution of a problem of maximum flow in networks with
-// power
-//     estimation", Soviet Math. Doklady 11, 1970.
+// power estimation", Soviet Math. Doklady 11, 1970; told by its author in
+// https://doi.org/10.1007/11685654_10.
 #pragma once
 
 #include <cstdint>

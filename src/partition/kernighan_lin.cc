@@ -12,7 +12,7 @@
 // - operators are looked for where the size-based placement had them. Undoing a trial on one that
 //   has moved puts it back there as well, so that it may stand in two partitions;
 // - the graph is split by the size-based placement.
-// Source: specification of graph partitioning, section 2.8.
+// Source: docs/mathematics/torch-fx-partitioner.md#kernighan-lin.
 #include <limits>
 #include <utility>
 

@@ -8,7 +8,7 @@
 // direction too. Temperatures fall geometrically; the best placement met is kept.
 // Cost. One evaluation (sample_latency.h) a move, which is one unit of effort.
 // Promises. Never worse than the start, caps kept; a function of graph, start and seed.
-// Source: specification of graph partitioning, sections 7.4 and 7.8.
+// Source: docs/partition.md#one-samples-latency.
 #pragma once
 
 #include <cstdint>

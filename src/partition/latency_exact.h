@@ -6,7 +6,7 @@
 // wait for it; a branch ends where that reaches the best. Of devices that are interchangeable and
 // empty only the first is tried.
 // Cost. Exponential; one evaluation a branch, which is one unit of effort.
-// Source: specification of graph partitioning, section 7.8.
+// Source: docs/mathematics/placements.md#one-sample.
 #pragma once
 
 #include <cstdint>

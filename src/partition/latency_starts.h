@@ -9,7 +9,7 @@
 // Cost. Blocks * (blocks that fit a device) * (pins of a block + devices) an order.
 // Promises. Caps, permissions and colours are kept. Nothing where some block fits no device in the
 // sequence's order; that is no proof.
-// Source: specification of graph partitioning, section 7.8.
+// Source: docs/mathematics/placements.md#one-sample.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,8 @@
 // groups) for a limit. Promises. The fewest stations, exact but for the rounding of sums (1e-12
 // relative). Ties go to the group with the smallest number.
 // [1] M. Held, R. M. Karp, R. Shareshian, "Assembly-line balancing: dynamic programming with
-//     precedence constraints", Operations Research 11(3), 1963.
+//     precedence constraints", Operations Research 11(3), 1963,
+//     https://doi.org/10.1287/opre.11.3.442.
 #pragma once
 
 #include <cstdint>

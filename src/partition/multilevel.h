@@ -7,8 +7,8 @@
 // annealed, the coarsest first; the next cycle matches anew. Cycles take turns in how hot they
 // start. Cost. A cycle tries about 2 * moves_per_group moves for each group; O(pins log pins) to
 // match. Promises. As anneal(). [1] G. Karypis, V. Kumar, "Multilevel k-way hypergraph
-// partitioning", VLSI Design 11(3), 2000. Departures: matching within devices from the first cycle
-// on, annealing instead of greedy moves.
+// partitioning", VLSI Design 11(3), 2000, https://doi.org/10.1155/2000/19436. Departures: matching
+// within devices from the first cycle on, annealing instead of greedy moves.
 #pragma once
 
 #include <cstdint>

@@ -3,8 +3,7 @@
 // A name is made from a wish: a lower-case letter before an upper-case one gets an underscore
 // between, all becomes lower-case, what no identifier may hold becomes an underscore. If the name
 // is taken, or is one that Python or generated code needs, the first free number is put behind it.
-// Source: specification of graph partitioning, section 2.11, and torch.fx's own rule as its
-// generated graphs show it.
+// Source: docs/mathematics/torch-fx-partitioner.md#split-and-dag.
 #pragma once
 
 #include <string>

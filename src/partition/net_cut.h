@@ -3,9 +3,10 @@
 // Problem. Some nodes are in, some are out; choose for the others, so that the times of what is in
 // and the amounts of the nets that are neither wholly in nor wholly out add up to least.
 // Method. Maximum flow (Dinic) on a network with two vertices and one arc for each net (Lawler,
-// "Cutsets and partitions of hypergraphs", 1973), and an arc from each free node to the sink.
-// Capacities are whole numbers, rounded down, so that the value is never above the least sum; it is
-// below it by at most 2^-40 of the largest amount or time for each net and node.
+// "Cutsets and partitions of hypergraphs", 1973, https://doi.org/10.1002/net.3230030306), and an
+// arc from each free node to the sink. Capacities are whole numbers, rounded down, so that the
+// value is never above the least sum; it is below it by at most 2^-40 of the largest amount or time
+// for each net and node.
 // Cost. O(nodes + pins) to build; flows are few where the free nodes are few.
 #pragma once
 

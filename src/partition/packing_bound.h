@@ -10,7 +10,7 @@
 // jumps. Cost. O(candidates * sizes * k * heavy groups), for groups above a thirteenth of the
 // shared work. Promises. Never above the optimum; 1e-9 relative is left for rounding. [1] S. P.
 // Fekete, J. Schepers, "New classes of fast lower bounds for bin packing problems", Math.
-//     Programming 91, 2001.
+//     Programming 91, 2001, https://doi.org/10.1007/s101070100243.
 #pragma once
 
 #include "partition/group_graph.h"

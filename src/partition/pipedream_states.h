@@ -1,6 +1,6 @@
 // What PipeDream's optimizer splits: a profile's graph, and the antichains through it.
 //
-// Source: specification of graph partitioning, section 6.2.
+// Source: docs/mathematics/placements.md#pipedream.
 #pragma once
 
 #include <cstdint>

@@ -11,8 +11,8 @@
 // window. Cost. Cuts * devices in the window * options * labels in the window. Promises. Finds such
 // a chain, one with the least sum if sums count, or none if there is none; the latter proves it
 // unless a time was unknown. Source: J. Tarnawski et al., "Piper: multidimensional planner for DNN
-// parallelization", NeurIPS 2021, whose value table over (devices, count) becomes a decision here;
-// specification of graph partitioning, sections 6.1 to 6.3 and 7.3.
+// parallelization", NeurIPS 2021 (docs/mathematics/placements.md#sources), whose value table over
+// (devices, count) becomes a decision here; docs/mathematics/placements.md#piper.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 // either way; a larger net has two, the greatest and the least of its groups', and their difference
 // is 1 where the device holds a part. Equal devices have their loads in descending order. Times are
 // scaled, so that the solver's tolerances are small beside the objective.
-// Source: specification of graph partitioning, section 7.6.
+// Source: docs/mathematics/placements.md#general-placements.
 #pragma once
 
 #include <optional>

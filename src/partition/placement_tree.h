@@ -14,8 +14,9 @@
 // Cost. Exponential. One unit of effort is a group on a device that is neither ruled out nor a
 // twin: at most d + d^2 + ... + d^n of them for n groups on d devices.
 // Promises. A function of its arguments, unless the clock or a cancel cut it.
-// Source: specification of graph partitioning, section 7.4; A. H. Land, A. G. Doig, "An automatic
-// method of solving discrete programming problems", Econometrica 28(3), 1960.
+// Source: docs/mathematics/placements.md#general-placements; A. H. Land, A. G. Doig, "An automatic
+// method of solving discrete programming problems", Econometrica 28(3), 1960,
+// https://doi.org/10.2307/1910129.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,8 @@
 // whose inner minimum is a question to a minimum cut: is cut(S) + (u - r) / (1 + u) time(S) at
 // least u T / (1 + u) for all S with g in it? Every set S that a cut finds is a line over u that
 // bounds r for all of its groups; where the lines meet highest, the next question is asked (Kelley,
-// "The cutting-plane method for solving convex programs", 1960). T is found by bisection.
+// "The cutting-plane method for solving convex programs", 1960, https://doi.org/10.1137/0108053). T
+// is found by bisection.
 // Cost. Some minimum cuts for each group and T, limited. Promises. Never above the least largest
 // load (but for 1e-9 relative). Devices that move for free bear no share.
 #pragma once

@@ -7,7 +7,7 @@
 // placed by best fit in the end. O(edges + nodes * devices).
 // Promises. Partitions on devices of their own are runs of graph order, so that no cycle arises.
 // May fail where a plan exists.
-// Source: specification of graph partitioning, section 2.4.
+// Source: docs/mathematics/torch-fx-partitioner.md#size-based.
 #include <string>
 #include <utility>
 

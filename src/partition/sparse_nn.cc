@@ -8,7 +8,7 @@
 // arises.
 // Quirks, kept: when the smallest partition finds no partner, others that could be merged are not
 // tried; a graph without embeddings, or with nothing else, ends in an IndexError.
-// Source: specification of graph partitioning, section 2.6.
+// Source: docs/mathematics/torch-fx-partitioner.md#sparse.
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>

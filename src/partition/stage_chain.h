@@ -9,7 +9,7 @@
 // Cost. O(states * pairs of downsets in windows * (words + cut nets)) at worst.
 // Promises. Finds the least largest load among these chains if that is at most `limit`; says so if
 // there is none. Loads are compared as sums, so answers that differ by rounding are equal.
-// Source: specification of graph partitioning, section 7.3.
+// Source: docs/mathematics/placements.md#contiguous-splits.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The steps that the reference's searches are made of: charging, adding, linking, levelling.
 //
-// Source: specification of graph partitioning, sections 1.3, 2.1 and 2.3.
+// Source: docs/mathematics/torch-fx-partitioner.md#partitions-and-levels.
 #pragma once
 
 #include <span>

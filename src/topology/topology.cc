@@ -1,5 +1,4 @@
-// Making and describing topologies. Source: specification of the reference planner, sections 1.3,
-// 1.5 and 9.3; release notes, section 4.1.
+// Making and describing topologies. Source: docs/mathematics/torchrec-planner.md#topology.
 #include "plimsoll/topology/topology.h"
 
 #include <fmt/format.h>

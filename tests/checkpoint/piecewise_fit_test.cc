@@ -61,7 +61,8 @@ TEST(PiecewiseFit, FindsThreeSegments) {
   EXPECT_THAT(found.breaks, ElementsAre(0, DoubleNear(1, 1e-9), DoubleNear(6.25, 1e-9), 10));
 }
 
-// The curve of a transformer block on an A100, and the fit that upstream published.
+// The curve of a transformer block on an A100, and its fit: the break is the ratio that upstream's
+// unit test names (docs/mathematics/torch-checkpointing.md#an-example).
 TEST(PiecewiseFit, ReproducesUpstreamsPublishedFit) {
   const std::vector<CurvePoint> curve = {{0.01, 0.0},
                                          {0.06136061866199752, 0.005068532693293007},

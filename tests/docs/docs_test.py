@@ -1,5 +1,6 @@
 """docs_test.py PLIMSOLL SOURCE [CLASS...]: README.md and docs against the program and the sources."""
 
+import io
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tokenize
 import unittest
 
 PROGRAM = pathlib.Path(sys.argv[1]).absolute()
@@ -73,10 +75,17 @@ class Links(unittest.TestCase):
 
     @staticmethod
     def anchors(page):
-        """The anchors of a page's headings, as web pages make them."""
+        """The anchors of a page's headings, by GitHub's rules: a heading that repeats gets a number."""
         text = FENCE.sub("", page.read_text(encoding="utf-8"))
-        headings = re.findall(r"^#+ +(.*)$", text, re.MULTILINE)
-        return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+        anchors = set()
+        for heading in re.findall(r"^ {0,3}#{1,6} +(.*?)(?: +#+)? *$", text, re.MULTILINE):
+            heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)  # a link counts as its text
+            slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+            num_before = 0
+            while (anchor := f"{slug}-{num_before}" if num_before else slug) in anchors:
+                num_before += 1
+            anchors.add(anchor)
+        return anchors
 
     def test_every_relative_link_leads_somewhere(self):
         num_links = 0
@@ -94,6 +103,122 @@ class Links(unittest.TestCase):
                     if anchor:
                         self.assertIn(anchor, self.anchors(file))
         self.assertGreater(num_links, 5)
+
+
+def comments_of(path):
+    """The comments and docstrings of a source, neighbours joined: (line, text on one line)."""
+    text = path.read_text(encoding="utf-8")
+    found = []
+    if path.suffix == ".py":
+        previous = tokenize.NEWLINE
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                found.append((token.start[0], token.string.lstrip("#")))
+            elif token.type == tokenize.STRING and previous in (tokenize.NEWLINE, tokenize.INDENT):
+                found.append((token.start[0], token.string))
+            if token.type not in (tokenize.COMMENT, tokenize.NL):
+                previous = token.type
+    else:
+        mark = "//" if path.suffix in (".h", ".cc") else "#"
+        pattern = re.compile(rf"(?:^|\s){mark}+(?!!)(.*)")
+        for number, line in enumerate(text.splitlines(), 1):
+            if match := pattern.search(line):
+                found.append((number, match[1]))
+    joined = []
+    last = -1
+    for number, part in found:
+        if number == last + 1:
+            joined[-1][1].append(part)
+        else:
+            joined.append((number, [part]))
+        last = number + part.count("\n")
+    return [(number, " ".join(" ".join(parts).split())) for number, parts in joined]
+
+
+def sources():
+    """The sources that people write, by their paths."""
+    folders = ("include", "src", "apps", "python", "tests", "bench", "fuzz", "cmake", "scripts", "examples")
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*")):
+            parts = path.relative_to(ROOT).parts
+            if path.is_file() and not {"data", "corpus", "__pycache__"} & set(parts):
+                if path.suffix in (".h", ".cc", ".py", ".cmake", ".sh") or path.name == "CMakeLists.txt":
+                    yield path
+    yield from (ROOT / "CMakeLists.txt", ROOT / "Makefile")
+
+
+class Sources(unittest.TestCase):
+    """Whoever reads a comment or a page can open what it cites."""
+
+    PAGE = re.compile(r"(?<![\w/:.-])((?:[\w.-]+/)*[\w.-]+\.md)(?![\w/])(?:#([\w-]+))?")
+    ADDRESS = re.compile(r"https?://\S+")
+    # What names a document without saying where it is.
+    UNADDRESSED = re.compile(
+        r"\bnotes on\b|\bspec/|\bspecifications? (?:of|for|\")|\b[Tt]he specification\b|\bspecification,"
+        r"|\b[Rr]elease notes\b|\b[Ss]ections? \d|\b[Aa]ppendix\b|\u00a7|\b[Tt]he audit\b"
+    )
+
+    def find_unaddressed(self, text):
+        """What `text` cites without an address. A part of a document may follow an address in its sentence."""
+        found = []
+        for match in self.UNADDRESSED.finditer(text):
+            before = re.split(r"(?<=[.;]) (?=[A-Z])", text[: match.start()])[-1]
+            is_part = re.match(r"[Ss]ection|[Aa]ppendix|\u00a7", match[0])
+            if not (is_part and (self.ADDRESS.search(before) or self.PAGE.search(before))):
+                found.append(match[0])
+        return found
+
+    def test_every_page_that_a_comment_names_exists(self):
+        num_pages = num_anchors = 0
+        for path in sources():
+            for line, text in comments_of(path):
+                for name, anchor in self.PAGE.findall(self.ADDRESS.sub("", text)):
+                    page = next((at / name for at in (ROOT, path.parent) if (at / name).is_file()), None)
+                    with self.subTest(f"{name_of(path)}:{line}: {name}#{anchor}"):
+                        self.assertIsNotNone(page)
+                        num_pages += 1
+                        if anchor:
+                            num_anchors += 1
+                            self.assertIn(anchor, Links.anchors(page))
+        self.assertGreater(num_pages, 150)
+        self.assertGreater(num_anchors, 150)
+
+    def test_no_comment_cites_what_has_no_address(self):
+        num_comments = 0
+        for path in sources():
+            for line, text in comments_of(path):
+                num_comments += 1
+                with self.subTest(f"{name_of(path)}:{line}"):
+                    self.assertEqual(self.find_unaddressed(text), [])
+        self.assertGreater(num_comments, 1000)
+
+    def test_no_page_cites_what_has_no_address(self):
+        for page in [*ROOT.glob("*.md"), *PAGES[1:], *sorted((ROOT / "tests").rglob("README.md"))]:
+            for paragraph in re.split(r"\n\s*\n", FENCE.sub("", page.read_text(encoding="utf-8"))):
+                text = " ".join(paragraph.split())
+                with self.subTest(f"{name_of(page)}: {text[:60]}"):
+                    self.assertEqual(self.find_unaddressed(self.ADDRESS.sub("https://a", text)), [])
+
+    def test_the_pattern_tells_what_can_be_opened(self):
+        for text in (
+            "Source: notes on balanced sharding, section 3.4.",
+            "Source: spec/embedding.md.",
+            "Source: specification of graph partitioning.",
+            "The specification's program, cell by cell.",
+            "How shards are placed (section 2.6).",
+            "Bytes as in appendix A.",
+            "See docs/embedding.md#parity. The rest stands in section 7.",
+        ):
+            with self.subTest(text):
+                self.assertNotEqual(self.find_unaddressed(text), [])
+        for text in (
+            "Source: docs/embedding.md#parity.",
+            "RFC 4180, https://www.rfc-editor.org/rfc/rfc4180, section 2.",
+            "Replicas have no sharding spec.",
+            "By bisection between bound and incumbent.",
+        ):
+            with self.subTest(text):
+                self.assertEqual(self.find_unaddressed(text), [])
 
 
 class Names(unittest.TestCase):

@@ -80,8 +80,9 @@ struct Figures {
   Storage first, last;       // shards
 };
 
-// Times from executing torchrec 1.8.0's estimator at the bandwidth of appendix A, input and output
-// bytes likewise; values and hash table from the appendix, evaluated in Python.
+// Times from executing torchrec 1.8.0's estimator at the bandwidth of
+// docs/embedding.md#torcheasyrec, input and output bytes likewise; values and hash table by the
+// formulas there, evaluated in Python.
 const std::vector<Figures>& figures() {
   static const std::vector<Figures> all{
       {0,

@@ -88,7 +88,7 @@ TEST(DynamicProgrammingProposer, NeedsAStorageConstraint) {
   EXPECT_FALSE(proposer->feedback(feedback_of(true, nullptr)).has_value());
 }
 
-// The specification's program, cell by cell.
+// The recursion of docs/mathematics/torchrec-planner.md#dynamic-programming, cell by cell.
 std::vector<Proposal> naive(const OptionSet& options, const Proposal& order,
                             const std::vector<std::vector<std::int32_t>>& lists, Bytes total,
                             int bins) {

@@ -115,7 +115,8 @@ TEST(PerfVectors, FollowTheBandwidthsOfTheLinks) {
   }
 }
 
-// Asserted by the reference's tests as totals, whose last digit depends on nothing but the formula.
+// Asserted by the reference's tests (docs/mathematics/torchrec-planner.md#sources) as totals, whose
+// last digit depends on nothing but the formula.
 TEST(PerfVectors, CarryQuantisedComms) {
   Simple simple;
   SharderParams sharder;

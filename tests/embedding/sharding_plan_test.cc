@@ -79,7 +79,7 @@ TEST(ShardingPlan, NamesDevicesWithinTheirHost) {
   EXPECT_EQ(placement_text(plan, 7), "rank:7/cpu");
 }
 
-// The example of the specification, made by executing the reference.
+// Made by executing the reference.
 TEST(PrintPlan, PrintsParametersAndShardsOfAModule) {
   const ShardingPlan plan =
       two_rank_plan({row_wise("sparse.ebc", "table_0"),

@@ -21,8 +21,9 @@ TableProfile silent_table(std::int64_t rows, std::int64_t columns, Bytes bytes,
   return table;
 }
 
-// The reference's test of its inner function, seen from outside: 100 bytes over two shards. Its
-// third case, a load factor of 0, cannot be had from outside, where 0 means the default of 0.2.
+// The reference's test (docs/mathematics/torchrec-planner.md#sources) of its inner function, seen
+// from outside: 100 bytes over two shards. Its third case, a load factor of 0, cannot be had from
+// outside, where 0 means the default of 0.2.
 TEST(StorageVectors, SplitBytesOptimizersAndCacheStates) {
   const CostModel cost_model = cost_model_named("torchrec-ref");
   const Estimator estimator(cost_model, build(cluster(2, 2), cost_model), {});

@@ -1,7 +1,7 @@
 """The critical path of torch.fx's cost model on small graphs: every assignment of operators to devices is tried.
 
-Rules: docs/partition.md (the critical path of torch.fx's model, shortened), docs/formats.md (fx_graph, placement), and
-the header critical_path_check.h. No partition is faster than its operators by themselves, so that each operator is a
+Rules: docs/partition.md#the-critical-path-of-torchfxs-model-shortened, docs/formats.md (fx_graph, placement), and the
+header critical_path_check.h. No partition is faster than its operators by themselves, so that each operator is a
 partition of its own in what is tried; what the answer merges is judged as it is.
 """
 

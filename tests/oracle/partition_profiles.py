@@ -1,7 +1,7 @@
 """Pipelines of replicated stages from small profiles, Piper's JSON and PipeDream's graph.txt: every pipeline is tried.
 
-Rules: docs/partition.md (pipelines of replicated stages), docs/formats.md (pipeline plan), and the headers
-pipeline_model.h and pipedream_graph.h.
+Rules: docs/partition.md#pipelines-of-replicated-stages, docs/formats.md#pipeline-plan, and the headers pipeline_model.h
+and pipedream_graph.h.
 """
 
 import itertools

@@ -1,5 +1,5 @@
-// cost_aware beside the specification's own words: every merge is carried out on a copy of the
-// list, mapped and measured as a whole (sections 2.3, 2.5 and 2.7).
+// cost_aware beside docs/mathematics/torch-fx-partitioner.md#cost-aware taken literally: every
+// merge is carried out on a copy of the list, mapped and measured as a whole.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -573,7 +573,7 @@ TEST(AheadOfTime, DescribesCallsByThePartitionAtTheirNumber) {
 
 // ---------------------------------------------------------------------------- idle devices, split
 
-//   T9: everything but add_3 takes 192 of 200 bytes; add_3 stands alone with 48.
+// Everything but add_3 takes 192 of 200 bytes; add_3 stands alone with 48.
 Graph two_runs() {
   return GraphBuilder()
       .input("a", 16)

@@ -23,7 +23,7 @@ TopologySpec make_spec(int world_size, ComputeDevice device = ComputeDevice::kCu
   return spec;
 }
 
-// As the releases before 1.7 and from 1.7 on read a specification.
+// As the releases before 1.7 and from 1.7 on read a topology spec.
 Result<Topology> make_old(const TopologySpec& spec) { return make_topology(spec, true, false); }
 Result<Topology> make_new(const TopologySpec& spec) { return make_topology(spec, false, true); }
 

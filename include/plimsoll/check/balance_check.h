@@ -8,7 +8,7 @@
 // judged; what is missing counts as its default. A bound that its prices do not prove is proved by
 // prices of the judge's own or by its own search to the end (exhaustive_search.h), refuted by a
 // real plan below it, or not repeated. The reference's figures are those of its search, which runs
-// again. Source: notes on balanced sharding, part 2, section 7.
+// again. Source: docs/mathematics/balanced-sharding.md#certificates.
 #pragma once
 
 #include <cstdint>

@@ -11,8 +11,9 @@
 // bytes are exact. Then kStep is exact but for what a unit needs while it runs again, and is too
 // low by that; with `unit_room` it is never too low. Operators that stand in a module beside its
 // children are seen only as a part of that module.
-// Source: specification of the checkpointing planner, sections 3.2, 4, 9.2 and 9.7 to 9.9;
-// specification of its Python side, sections 4.2 and 4.3.
+// Sources: docs/mathematics/checkpointing.md#the-problem,
+// docs/mathematics/checkpointing.md#choices-of-operators,
+// docs/mathematics/checkpointing.md#what-a-step-holds.
 #pragma once
 
 #include <optional>

@@ -6,8 +6,9 @@
 // comes from another device, each once. No partitions wait for each other. The critical path is
 // torch.fx's: the longest path through partitions and transfers, a partition's own time being its
 // longest path of operators, a transfer the bytes of what the one holds and the other reads, over
-// the rate, and nothing between partitions on the same devices. Source: specification of graph
-// partitioning, sections 1.3 and 2.7.
+// the rate, and nothing between partitions on the same devices. Sources:
+// docs/mathematics/torch-fx-partitioner.md#latency,
+// docs/mathematics/torch-fx-partitioner.md#a-shorter-critical-path.
 #pragma once
 
 #include <optional>

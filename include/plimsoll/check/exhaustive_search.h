@@ -12,7 +12,8 @@
 // Cost. Exponential; given up at limits of an attempt: of states looked at, which stay in memory,
 // and of the ranks of all states made, which take the time. Promises. kRefuted: no such placement.
 // kFound: one is there. Loads are rounded down to 2^-40 of the target, which can only hide a
-// refutation. Shares no code with the searches. Source: notes on balanced sharding, section 3.4.
+// refutation. Shares no code with the searches. Source:
+// docs/mathematics/balanced-sharding.md#depth-first-search.
 #pragma once
 
 #include <cstdint>

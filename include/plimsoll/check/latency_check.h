@@ -6,8 +6,8 @@
 // node's piece is the largest number of times that a path to it enters the device. Each piece
 // starts when all its inputs are ready, brings each of them in once, runs its nodes one after
 // another, takes each value that is read outside out once, and is then done as a whole. Bytes,
-// permissions and colours are judged as in placement_check.h. Source: specification of graph
-// partitioning, section 5.6.
+// permissions and colours are judged as in placement_check.h. Source:
+// docs/mathematics/placements.md#one-sample.
 #pragma once
 
 #include <optional>

@@ -4,8 +4,8 @@
 // Every operator stands in one stage, no edge leads to an earlier stage, devices and microbatches
 // suffice, and every stage's bytes fit a device with all microbatches that are in flight there: of
 // stages s, s + 1, ... one for each replica, shared evenly by the replicas of s, rounded up.
-// Formulas as in pipeline_model.h. Source: specification of graph partitioning, sections 6.1
-// and 6.2.
+// Formulas as in pipeline_model.h. Sources: docs/mathematics/placements.md#pipedream,
+// docs/mathematics/placements.md#piper.
 #pragma once
 
 #include <optional>

@@ -4,8 +4,8 @@
 // Every node stands in one stage, colours in the same one, values of the forward pass lead to later
 // stages only; a stage has devices of one class that may run all its nodes, no device has two
 // stages; replicas divide the microbatches. Times, bytes and microbatches in flight by the formulas
-// of pipeline_placement.h, computed anew. Source: specification of graph partitioning, sections 5.2
-// and 6.1 to 6.3.
+// of pipeline_placement.h, computed anew. Source:
+// docs/partition.md#a-batch-through-replicated-stages.
 #pragma once
 
 #include <optional>

@@ -7,7 +7,7 @@
 // a backward net alike. With pair rates the slowest link in use counts. A device holds the bytes of
 // its nodes and one copy of every weight that one of them reads. Contiguity is asked of the
 // pipeline order: forward nodes, and colours without forward nodes by their backward nets reversed.
-// Source: specification of graph partitioning, section 5.2.
+// Source: docs/mathematics/placements.md#load-of-a-device.
 #pragma once
 
 #include <optional>

@@ -5,8 +5,8 @@
 // checks, yet its runtime trains them wrongly without a word, refuses them late, or runs them
 // otherwise than the plan says. The guards of the planner's search (grid_shard or key_value only by
 // constraint) are no rule of a plan: what a sharder offers is allowed. Where a plan carries cache
-// or key-value parameters they count, not the constraint's. Source of the hazards: specification of
-// the Python drop-in, section 10 (measured on torchrec 1.8.0).
+// or key-value parameters they count, not the constraint's. The hazards were measured on torchrec
+// 1.8.0: docs/check.md#hazards.
 #pragma once
 
 #include <cstdint>

@@ -14,8 +14,8 @@
 // formula of theirs.
 // Departures from torch: nested units keep nothing (torch would hold what they keep since the first
 // forward, which no plan wants); the random state that a unit stashes is left out.
-// Source: specification of the checkpointing planner, sections 9.8 to 9.10; specification of its
-// Python side, sections 2 and 4.2; torch 2.13's torch.utils.checkpoint.
+// Source: https://github.com/pytorch/pytorch/blob/v2.13.0/torch/utils/checkpoint.py and
+// docs/mathematics/checkpointing.md#what-a-step-holds.
 #pragma once
 
 #include <string_view>

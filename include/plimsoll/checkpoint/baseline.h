@@ -1,5 +1,5 @@
 // What a model takes with neither checkpointing nor sharding, as upstream reckons it.
-// Source: specification of the checkpointing planner, section 1.3.
+// Source: docs/mathematics/torch-checkpointing.md#module-statistics.
 #pragma once
 
 #include "plimsoll/checkpoint/module_stats.h"

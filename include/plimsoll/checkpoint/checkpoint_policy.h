@@ -1,7 +1,7 @@
 // A checkpointing plan: decisions alone, which can be applied and checked without the search that
 // made them.
 //
-// Source of the shape: specification of the checkpointing planner, section 11.2.
+// As JSON: docs/formats.md#checkpointing-plan.
 #pragma once
 
 #include <string>

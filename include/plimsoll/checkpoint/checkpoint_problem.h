@@ -8,8 +8,8 @@
 // end_base - D <= B. A unit covers an unbroken run of positions. Units do not overlap.
 //
 // Memory is exact integers: bases are rounded up, prices' break points down.
-// Source: specification of the checkpointing planner, sections 3, 9.1, 9.7, 9.8 and 10; notes on
-// checkpointing in PyTorch, section 4.3.
+// Sources: docs/mathematics/checkpointing.md#the-problem,
+// docs/mathematics/checkpointing.md#what-a-step-holds.
 #pragma once
 
 #include <optional>

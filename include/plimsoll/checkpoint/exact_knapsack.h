@@ -11,7 +11,7 @@
 // down. So the true sum of what is saved is at most max_memory, and runtimes that differ by less
 // than 2^-56 of the value count as equal. The answer is a function of the problem and the effort.
 // [1] G. L. Nemhauser and Z. Ullmann, "Discrete dynamic programming and capital allocation",
-// Management Science 15(9), 1969.
+// Management Science 15(9), 1969, https://doi.org/10.1287/mnsc.15.9.494.
 #pragma once
 
 #include "plimsoll/checkpoint/knapsack.h"

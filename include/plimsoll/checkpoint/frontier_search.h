@@ -20,8 +20,9 @@
 // of equal price; so the earliest modules discard most. The same plan on every rank.
 // Departures. Segments of children are recomputed whole; a nested unit needs its outer one to
 // discard everything. Modules whose names and order of return disagree are refused.
-// Source: specification of the checkpointing planner, sections 9.2-9.5, 9.9; notes on checkpointing
-// frontiers at scale, A.2-A.4.
+// Sources: docs/mathematics/checkpointing.md#the-exact-dynamic-program,
+// docs/mathematics/checkpointing.md#one-budget,
+// docs/mathematics/checkpointing.md#runs-and-nested-units.
 #pragma once
 
 #include <cstdint>

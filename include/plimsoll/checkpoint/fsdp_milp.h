@@ -11,7 +11,7 @@
 // for each pair of ancestor and descendant.
 // Promises. The optimum within `relative_gap`; time and peak are recomputed from the units.
 // Departures. Upstream bounds times by 1000 ms; ours is the largest that can occur.
-// Source: specification of the checkpointing planner, section 6.4.
+// Source: docs/mathematics/torch-checkpointing.md#fsdp_ilp.
 #pragma once
 
 #include <optional>

@@ -1,7 +1,8 @@
 // What the partitioner of a compiled graph knows when it asks a knapsack: the joint graph, the
 // forward values that it may keep, and what each takes.
 //
-// Source: specification of the checkpointing planner, sections 5.3 and 5.4.
+// Sources: docs/mathematics/torch-checkpointing.md#the-simulated-backward-pass,
+// docs/mathematics/torch-checkpointing.md#the-log-of-the-partitioner.
 #pragma once
 
 #include <string>

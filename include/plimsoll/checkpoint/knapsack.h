@@ -10,7 +10,7 @@
 // Hirschberg's form O(n + W). Promises. Value, sets and their order are upstream's. A solver with
 // steps may exceed max_memory by what rounding hides; the leaking one by a step for every split on
 // top. Departures. Negative and non-finite figures are errors; so is a table of more than 2^33
-// entries. Source: specification of the checkpointing planner, section 5.2.
+// entries. Source: docs/mathematics/torch-checkpointing.md#knapsacks-of-the-partitioner.
 #pragma once
 
 #include <string_view>

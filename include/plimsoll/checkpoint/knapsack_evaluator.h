@@ -8,7 +8,7 @@
 // graph).
 // Promises. Sums, order and trace are upstream's, but for its walk over sets in the order of string
 // hashes, which differs between runs: here sets are walked in graph order.
-// Source: specification of the checkpointing planner, section 5.3.
+// Source: docs/mathematics/torch-checkpointing.md#the-simulated-backward-pass.
 #pragma once
 
 #include <functional>

@@ -11,8 +11,8 @@
 // Promises. Every point is achieved by a plan. The lower twin is proved within the solver's
 // tolerances: that is, of times within 1e-6 of 1 + ms, of budgets within 2e-7 of the largest base;
 // kOptimal where the two meet everywhere.
-// Source: specification of the checkpointing planner, section 9.6; the idea of proving an interval
-// between two solutions by one program is the weighted sum's in bi-objective programming.
+// Source: docs/mathematics/checkpointing.md#the-mixed-integer-program; the idea of proving an
+// interval between two solutions by one program is the weighted sum's in bi-objective programming.
 #pragma once
 
 #include "plimsoll/checkpoint/checkpoint_problem.h"

@@ -12,8 +12,8 @@
 // 1e-6 of its time. Where bytes are few the program counts whole ones; elsewhere fractions of a
 // byte may leave a gap. Units may be any modules that do not contain one another, in any order of
 // return. The smallest budget has a plan; that no smaller one has, by more than the solver's
-// tolerances, is proved. Source: specification of the checkpointing planner, sections 9.2, 9.6
-// and 10.
+// tolerances, is proved. Sources: docs/mathematics/checkpointing.md#the-mixed-integer-program,
+// docs/mathematics/checkpointing.md#several-microbatches.
 #pragma once
 
 #include "plimsoll/checkpoint/checkpoint_problem.h"

@@ -1,8 +1,9 @@
 // What is known of a model's modules before anything is decided: the records that torch's memory
 // tracker, runtime estimator and selective-checkpointing estimator leave, under upstream's names.
 //
-// Bytes are exact, times are milliseconds. Source: specification of the checkpointing planner,
-// sections 1.2 (ModuleInfo) and 2.2 (SACStats).
+// Bytes are exact, times are milliseconds. Sources:
+// docs/mathematics/torch-checkpointing.md#module-statistics (ModuleInfo),
+// docs/mathematics/torch-checkpointing.md#operator-tables (SACStats).
 #pragma once
 
 #include <map>

@@ -2,8 +2,8 @@
 //
 // A node's index is its place in ModuleStats::mod_stats, which upstream calls the module's index:
 // the order of registration, not of execution. A container that never ran is absent, and its
-// children hang at the nearest executed ancestor. Source: specification of the checkpointing
-// planner, section 1.3.
+// children hang at the nearest executed ancestor. Source:
+// docs/mathematics/torch-checkpointing.md#module-statistics.
 #pragma once
 
 #include <string>

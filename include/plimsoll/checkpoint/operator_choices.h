@@ -19,8 +19,8 @@
 // change it twice.
 // Random operators that must be stored are saved but for the one that makes the output; where
 // another of them cannot be saved, all of them run again.
-// Source: specification of the checkpointing planner, sections 2.2, 2.3, 4 and 9.7; notes on
-// checkpointing in PyTorch, section 4.2.
+// Sources: docs/mathematics/checkpointing.md#choices-of-operators,
+// docs/mathematics/torch-checkpointing.md#applying-a-policy.
 #pragma once
 
 #include <vector>

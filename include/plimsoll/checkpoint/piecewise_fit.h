@@ -12,8 +12,9 @@
 // Departures. Upstream searches for the breaks by an unseeded random method that stops near the
 // optimum, so its fits differ from run to run.
 // [1] D. J. Hudson, "Fitting segmented curves whose join points have to be estimated", Journal of
-//     the American Statistical Association 61, 1966.
-// Source: specification of the checkpointing planner, section 2.5.
+//     the American Statistical Association 61, 1966,
+//     https://doi.org/10.1080/01621459.1966.10482198.
+// Source: docs/mathematics/torch-checkpointing.md#piecewise-linear-fit.
 #pragma once
 
 #include <span>

@@ -14,7 +14,7 @@
 // Promises. The returned plan fits with what it really discards. Optimal within 1e-9 relative, or
 // kFeasible with its bound after max_nodes, or where choices of operators were left out. An
 // infeasible budget is proved so by the sweep.
-// Source: specification of the checkpointing planner, section 10.
+// Source: docs/mathematics/checkpointing.md#several-microbatches.
 #pragma once
 
 #include "plimsoll/checkpoint/frontier_search.h"

@@ -11,7 +11,7 @@
 // that takes no time is not kept. Where the rules contradict each other or what must be kept does
 // not fit, the outcome is infeasible; upstream returns an empty list.
 // Departures. Upstream's solver stops within 5% of the optimum, or after 10 s.
-// Source: specification of the checkpointing planner, section 4.
+// Source: docs/mathematics/torch-checkpointing.md#policy-of-one-module.
 #pragma once
 
 #include <vector>

@@ -9,7 +9,7 @@
 // kept. Equal ratios stay in order of their heads.
 // Departures. Sums of times run over ascending operators; upstream's run over hash sets, whose
 // order is the same for all but sparse sets of large numbers.
-// Source: specification of the checkpointing planner, sections 2.3 and 2.4.
+// Source: docs/mathematics/torch-checkpointing.md#greedy-order-and-trade-off-curve.
 #pragma once
 
 #include <utility>

@@ -10,7 +10,7 @@
 // Departures. The peak is the decision's own, where upstream returns any number between that and
 // the budget. The statistics stay as they are, where upstream overwrites a sac_memory that is too
 // small. Units that name no module, which upstream passes over, are reported as warnings.
-// Source: specification of the checkpointing planner, section 3.
+// Source: docs/mathematics/torch-checkpointing.md#sac_milp.
 #pragma once
 
 #include <optional>

@@ -14,8 +14,8 @@
 //   temporaries. A gradient that `passes` is the output's own buffer under another name. Gradients
 //   that meet are added in place where nobody else holds the one that came first, else into a new
 //   buffer. A parameter's gradient stays.
-// Departure: a module is called once. Source: specification of the checkpointing planner, sections
-// 1.2 and 9.10; the order of frees is that of torch 2.13.
+// Departure: a module is called once. Source: docs/mathematics/checkpointing.md#what-a-step-holds;
+// the order of frees is that of torch 2.13.
 #pragma once
 
 #include <string>
@@ -105,7 +105,7 @@ bool is_in_operator_table(const StepOperator& op);
 
 // How long operators take: the slower of arithmetic at three quarters of the peak, a multiply-add
 // counted as one, and memory traffic. Views and creations take no time.
-// Source: specification of the checkpointing planner, section 1.2.
+// Source: docs/mathematics/torch-checkpointing.md#module-statistics.
 struct OperatorRoofline {
   double gb_per_s = 0;  // > 0, decimal
   double tflops = 0;    // > 0

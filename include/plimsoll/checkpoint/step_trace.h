@@ -11,8 +11,9 @@
 // Departures from torch: sizes are not rounded; an instant is an operator, so what a kernel
 // allocates and frees within is `backward_temporary` or nothing; all values that a module reads are
 // its inputs, whether passed by position or by name, so that its backward always ends.
-// Source: specification of the checkpointing planner, sections 1.2, 2.1 and 2.2; specification of
-// its Python side, section 4.3 (totals per phase).
+// Sources: docs/mathematics/torch-checkpointing.md#module-statistics,
+// docs/mathematics/torch-checkpointing.md#operator-tables,
+// docs/mathematics/checkpointing.md#what-a-step-holds (totals per phase).
 #pragma once
 
 #include "plimsoll/checkpoint/module_stats.h"

@@ -13,7 +13,8 @@
 // for it; for the least peak alone a unit's discard is all or nothing.
 // Promises. The optimum within the solver's tolerances (about 1e-7 of the largest base); any
 // post-order is fine, nested or not.
-// Source: specification of the checkpointing planner, sections 9.1 and 9.6.
+// Sources: docs/mathematics/checkpointing.md#the-problem,
+// docs/mathematics/checkpointing.md#the-mixed-integer-program.
 #pragma once
 
 #include <optional>

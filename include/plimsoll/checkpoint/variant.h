@@ -1,8 +1,8 @@
 // A torch release as data, as far as its checkpointing tools compute differently: every formula
 // reads these fields, never a version.
 //
-// Source: specification of the checkpointing planner, sections 1.2 and 3, and the comparison with
-// torch 2.13 in section 2 of its Python companion.
+// Sources: docs/mathematics/torch-checkpointing.md#module-statistics,
+// docs/mathematics/torch-checkpointing.md#sac_milp.
 #pragma once
 
 #include <span>

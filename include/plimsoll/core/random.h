@@ -1,7 +1,7 @@
 // Whole random numbers for searches: SplitMix64 [1]. The same seed gives the same numbers on every
 // machine and compiler; no distribution of the standard library is involved.
 // [1] G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators",
-//     OOPSLA 2014.
+//     OOPSLA 2014, https://doi.org/10.1145/2660193.2660195.
 #pragma once
 
 #include <cstdint>

@@ -8,8 +8,7 @@
 // of the lower curve no plan exists, left of the upper one none was found. The rating's cap
 // (keeps_reference_rating) is left aside. Deterministic as plan_balanced: `unlimited.stops` goes on
 // with the steps of the bisection, the number of limits searched, and the stops of each of them.
-// Source: notes on balanced
-// sharding, sections 2 and 7; solve/ frontier.h.
+// Sources: docs/mathematics/balanced-sharding.md#memory-against-time, solve/frontier.h.
 #pragma once
 
 #include <optional>

@@ -23,8 +23,7 @@
 // says so (`rating_cap_dropped`: the plan rates above it). Tables whose columns have an optimizer
 // state each are named by a warning (`optimizer_state_per_block`); under
 // BridgeOptions::strict_numerics no plan has one, and where a table has no other option the answer
-// is `infeasible` and names it. Source: notes on balanced sharding,
-// section 7.
+// is `infeasible` and names it. Source: docs/mathematics/balanced-sharding.md#order-of-the-search.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,5 @@
 // A TorchRec release as data: every formula reads these fields, never a version.
-// Source: specification "The embedding planner, release by release", section 1; each field names
-// the section that explains it.
+// Source: docs/mathematics/torchrec-planner.md#releases.
 #pragma once
 
 #include <span>
@@ -14,7 +13,7 @@ namespace plimsoll::embedding {
 struct CostModel {
   std::string name;  // "torchrec-1.9"
 
-  // Perf estimator (sections 2.1 to 2.7).
+  // Perf estimator (docs/mathematics/torchrec-planner.md#milliseconds-of-a-shard).
   bool input_dist = false;         // a sixth component is recorded; never part of the total
   bool pooled_output_cap = false;  // pooled outputs are min(1, L) N B
   bool twrw_floor_groups =
@@ -29,14 +28,15 @@ struct CostModel {
   bool negative_cost_is_error = false;
   bool unknown_kernel_is_value_error = false;  // else a planner error of type "other"
 
-  // Storage and topology (sections 3 and 4).
+  // Storage and topology (docs/mathematics/torchrec-planner.md#bytes-of-a-shard and
+  // docs/mathematics/torchrec-planner.md#topology).
   bool ssd_tier = false;
   bool mtia_is_host = false;     // an mtia's memory is the host's: no HBM, DDR's bandwidth
   bool key_value_cache = false;  // a key-value kernel's HBM is its cache, else no byte of weights
   bool zero_cap_is_default = false;
   bool pods = false;
 
-  // Enumerator (section 5).
+  // Enumerator (docs/mathematics/torchrec-planner.md#options-of-a-table).
   bool buckets = false;
   bool fewer_buckets_than_ranks_is_error = false;
   bool managed_collision_buckets =
@@ -52,7 +52,7 @@ struct CostModel {
   bool tpu = false;
   bool pec = false;
 
-  // Partitioner and planner (sections 6 and 7).
+  // Partitioner and planner (docs/mathematics/torchrec-planner.md#rating-and-main-loop).
   bool key_value_columns_on_distinct_ranks = false;
   bool checks_modules_and_kernels = false;  // also: cache load factors strictly between 0 and 1
   bool checks_dense_is_data_parallel = false;
@@ -64,7 +64,7 @@ struct CostModel {
   bool reservation_dry_run_note =
       false;  // in the text of a heuristical reservation that leaves nothing
 
-  // Report (section 7.1).
+  // Report (docs/mathematics/torchrec-planner.md#statistics-report).
   bool report_ssd = false;
   bool report_sharder_by_module =
       false;  // module class + "Sharder" instead of the sharder's own class

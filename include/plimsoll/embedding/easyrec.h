@@ -1,5 +1,5 @@
 // TorchEasyRec's planner: what its create_planner sets up around TorchRec's search. Source:
-// specification of the reference planner, appendix A.
+// docs/mathematics/torchrec-planner.md#torcheasyrecs-setting.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The arithmetic of the scale-up proposer (make_embedding_offload_scaleup_proposer): how left-over
-// HBM is dealt out to caches. Source: specification of the reference planner, section 6.6.
+// HBM is dealt out to caches. Source: docs/mathematics/torchrec-planner.md#scale-up-of-caches.
 #pragma once
 
 #include <span>

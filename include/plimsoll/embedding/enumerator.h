@@ -1,5 +1,6 @@
 // From a model to its options: which sharding types and kernels every table may take, how each cuts
-// the table, what each shard costs. Source: specification of the reference planner, section 2.
+// the table, what each shard costs. Source:
+// docs/mathematics/torchrec-planner.md#options-of-a-table.
 #pragma once
 
 #include <optional>
@@ -21,9 +22,9 @@ struct Cut {
   std::int32_t column_blocks = 1;
 };
 
-// Section 2.5. `num_buckets` rules row_wise where present. Errors: kZeroDivision for a table
-// without rows cut by rows; kValue for rows that buckets do not divide, and (release 1.8) for fewer
-// buckets than ranks.
+// How a table is cut (docs/mathematics/torchrec-planner.md#cutting-shards). `num_buckets` rules
+// row_wise where present. Errors: kZeroDivision for a table without rows cut by rows; kValue for
+// rows that buckets do not divide, and (release 1.8) for fewer buckets than ranks.
 Result<Cut> cut_table(const CostModel& cost_model, const Topology& topology, ShardingType type,
                       const TableShape& shape, std::optional<std::int64_t> min_partition,
                       std::optional<std::int64_t> num_buckets);

@@ -2,8 +2,8 @@
 // TorchRec release computes them.
 //
 // The cost of a shard depends on its table, its option and its size alone, so one call serves every
-// equal shard. Source: specification of the reference planner, sections 3 and 4; release notes
-// sections 2 and 3. Evaluation order is part of the contract.
+// equal shard. Sources: docs/mathematics/torchrec-planner.md#milliseconds-of-a-shard,
+// docs/mathematics/torchrec-planner.md#bytes-of-a-shard. Evaluation order is part of the contract.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct RunMode {
   bool operator==(const RunMode&) const = default;
 };
 
-// Bytes per element that each collective carries, after quantisation (section 3.1).
+// Bytes per element that each collective carries, after quantisation.
 struct CommsElementSizes {
   double forward_all_to_all = 4;
   double backward_all_to_all = 4;
@@ -58,7 +58,7 @@ struct TableProfile {
   bool operator==(const TableProfile&) const = default;
 };
 
-// Element sizes for a sharder's quantised communication (section 3.1).
+// Element sizes for a sharder's quantised communication.
 CommsElementSizes comms_element_sizes(const SharderParams& sharder, bool is_pooled,
                                       int element_size, ComputeDevice device);
 
@@ -97,8 +97,8 @@ class Estimator {
   // Copies its arguments; cheap to copy itself.
   Estimator(const CostModel& cost_model, const Topology& topology, const RunMode& mode);
 
-  // Bytes per millisecond of the device for this kernel (section 3.2). Error kPlanner (kind
-  // "other") or kValue: a pair without bandwidth.
+  // Bytes per millisecond of the device for this kernel. Error kPlanner (kind "other") or kValue: a
+  // pair without bandwidth.
   Result<double> device_bandwidth(ComputeKernel kernel, std::optional<double> cache_load_factor,
                                   bool prefetch_pipeline) const;
 
@@ -115,7 +115,7 @@ class Estimator {
   Result<Storage> shard_storage(const TableProfile& table, ShardingType type, ComputeKernel kernel,
                                 std::int64_t rows, std::int64_t columns) const;
 
-  // Input and output bytes of one shard (section 4.2). `output_element_size` as in the profile.
+  // Input and output bytes of one shard. `output_element_size` as in the profile.
   struct Io {
     Bytes input = 0;
     Bytes output = 0;

@@ -1,6 +1,6 @@
 // One-dimensional searches for a good cache budget, driven from outside: `next` takes the cost of
-// the last point and names the point to try now. Source: specification of the reference planner,
-// section 6.6.
+// the last point and names the point to try now. Source:
+// docs/mathematics/torchrec-planner.md#scale-up-of-caches.
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,8 @@
 //
 // A model is a flat list of modules in registration order; the tree that the reference walks is
 // rebuilt from their dotted paths. Everything that costs nothing but is needed to judge or to write
-// a plan (pooling mode, feature names, pass-through parameters) is kept too. Source: specification
-// of the reference planner, sections 1.1, 1.4 and 2.1.
+// a plan (pooling mode, feature names, pass-through parameters) is kept too. Source:
+// docs/mathematics/torchrec-planner.md#tables-and-features.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@
 
 namespace plimsoll::embedding {
 
-// How a cache behaves (section 1.4): the miss rate as a function of the cache load factor. A
-// constant wins over a histogram.
+// How a cache behaves (docs/mathematics/torchrec-planner.md#hit-rate-of-a-cache): the miss rate as
+// a function of the cache load factor. A constant wins over a histogram.
 struct CacheStats {
   double expected_lookups = 0;               // >= 0, distinct ids per global batch
   double cacheability = 0;                   // 0 very cacheable ... 1 hard
   std::optional<double> constant_miss_rate;  // in [0, 1]
-  // Counts by LRU cache size (section 3.4): bins equal bins over cache sizes 0..height.
+  // Counts by LRU cache size: bins equal bins over cache sizes 0..height.
   std::vector<double> histogram;
   double height = 0;  // > 0 where histogram is given
   // With neither: 0.
@@ -46,7 +46,7 @@ struct CacheParams {
   bool operator==(const CacheParams&) const = default;
 };
 
-// Pass-through but for max_l1_cache_size (section 4.5).
+// Pass-through but for max_l1_cache_size.
 struct KeyValueParams {
   std::optional<std::int64_t> max_l1_cache_size;    // MB of 2^20 bytes
   std::optional<std::int64_t> l2_cache_size;        // GB
@@ -77,8 +77,8 @@ struct ParameterConstraints {
 using ConstraintMap = std::map<std::string, ParameterConstraints, std::less<>>;
 
 // A hash table whose rows come and go while it trains (NVIDIA's dynamicemb, as TorchEasyRec's
-// planner knows it; appendix A). Its rows are at most the table's num_embeddings. In a plan, mode
-// and load factor are decided.
+// planner knows it; docs/embedding.md#torcheasyrec). Its rows are at most the table's
+// num_embeddings. In a plan, mode and load factor are decided.
 struct DynamicEmbedding {
   std::optional<DynamicEmbeddingMode> mode;  // absent: both are tried
   // HBM's share of the values, in [0, 1]; absent: that of the table's cache_params, and without
@@ -95,7 +95,7 @@ struct Table {
   DataType data_type = DataType::kFp32;
   Pooling pooling = Pooling::kSum;
   std::vector<std::string> feature_names;
-  std::optional<int> element_size;  // bytes; absent: from module kind and data type (section 1.1)
+  std::optional<int> element_size;     // bytes; absent: from module kind and data type
   std::optional<Optimizer> optimizer;  // absent: the model's
   bool use_virtual_table =
       false;  // of the table configuration; with total_num_buckets it rules the row-wise cut
@@ -137,7 +137,7 @@ struct Module {
   // Towers wrap another collection: is it an EmbeddingCollection (sequence) or an
   // EmbeddingBagCollection?
   bool holds_embedding_collection = false;
-  // Tables with a feature processor under the legacy attribute count as weighted (section 1.1).
+  // Tables with a feature processor under the legacy attribute count as weighted.
   std::vector<std::string> legacy_feature_processor_tables;
   std::vector<Table> tables;  // registration order
   SharderParams sharder;
@@ -167,12 +167,13 @@ Optimizer find_trained_optimizer(const Model& model, const Module& module, const
 // What the user says about one table. Constraints by fqn win over those for all tables, which a
 // dynamic table is spared, and these over the model's own by name. The estimators look up by name
 // alone, so what only they read (numbers of poolings, batch sizes, weights, virtual tables) is
-// always that of the name (quirks of TorchEasyRec's set-up; appendix A).
+// always that of the name (quirks of TorchEasyRec's set-up;
+// docs/mathematics/torchrec-planner.md#torcheasyrecs-setting).
 ParameterConstraints find_constraints(const Model& model, const ConstraintMap& fqn_constraints,
                                       const std::optional<ParameterConstraints>& global_constraints,
                                       const std::string& module_path, const Table& table);
 
-// The parameter that the planner sees (section 1.1).
+// The parameter that the planner sees.
 struct TableShape {
   std::int64_t rows = 0;
   std::int64_t columns = 0;  // of quantised modules: packed, aligned row width
@@ -196,7 +197,7 @@ Result<void> validate(const Model& model);
 std::vector<Warning> find_model_warnings(const Model& model);
 
 // The nodes of the module tree in the order the reference's enumerator visits them: default LIFO,
-// or breadth first (section 2.2). Indices into `modules`.
+// or breadth first. Indices into `modules`.
 std::vector<int> visit_order(const Model& model, bool breadth_first);
 
 // The tables of a module in the order its class registers them. Fused and quantised modules bring

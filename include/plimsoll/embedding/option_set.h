@@ -20,8 +20,8 @@ namespace plimsoll::embedding {
 
 using topology::Storage;
 
-// Milliseconds by component (section 1.6). input_dist_comms is recorded from release 1.5 on and
-// never part of the total.
+// Milliseconds by component. input_dist_comms is recorded from release 1.5 on and never part of the
+// total.
 struct Perf {
   double fwd_compute = 0;
   double fwd_comms = 0;

@@ -1,5 +1,5 @@
-// Partitioners: which rank takes which shard of a proposal. Source: specification of the reference
-// planner, section 7.
+// Partitioners: which rank takes which shard of a proposal. Source:
+// docs/mathematics/torchrec-planner.md#partitioners.
 #pragma once
 
 #include <cstdint>

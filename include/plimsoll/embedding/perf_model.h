@@ -1,5 +1,5 @@
 // Plan ratings, lower is better: the largest sum over a rank's shards, added in plan order. Source:
-// specification, section 8.
+// docs/mathematics/torchrec-planner.md#rating-and-main-loop.
 #pragma once
 
 #include <cstdint>

@@ -21,8 +21,8 @@
 // causes that exclude each other tell the ways of a collection. Under `strict_numerics` options
 // that have optimizer_state_per_block are none at all. A whole table that column_wise names one
 // block is left out beside the same table_wise that costs no more, and is charged as table_wise
-// (`charged_type`). Source: notes on balanced sharding, sections 1 and 4; notes on the truth of the
-// model, section 4.3.
+// (`charged_type`). Sources: docs/mathematics/balanced-sharding.md#the-problem,
+// docs/mathematics/balanced-sharding.md#several-barriers-and-charges.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The reference planner's loop: reserve, enumerate, propose, partition, rate, keep the best.
-// Source: specification of the reference planner, section 9; release notes section 7.
+// Source: docs/mathematics/torchrec-planner.md#rating-and-main-loop.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct PlanningProblem {
   EnumerationOptions enumeration;  // its batch_size is overwritten
 };
 
-// Plans stored elsewhere (section 9.4). `load` maps storage_hash to a placed option; empty: plan
-// normally.
+// Plans stored elsewhere (docs/mathematics/torchrec-planner.md#stored-plans). `load` maps
+// storage_hash to a placed option; empty: plan normally.
 struct LoadedOption {
   std::vector<ShardRun> runs;  // as stored; sizes, perf and storage are trusted
   std::int32_t column_blocks = 1;
@@ -106,7 +106,7 @@ ShardingPlan make_sharding_plan(const OptionSet& options, const PlacedProposal& 
 Result<PlanLoader> make_plan_loader(const PlanningProblem& problem, const ShardingPlan& plan,
                                     std::string plan_id);
 
-// Plan loading key of an option (section 1.7).
+// Plan loading key of an option (docs/mathematics/torchrec-planner.md#stored-plans).
 std::uint64_t storage_hash(const OptionSet& options, std::int32_t option);
 
 // Hash of all inputs in our own canonical form (sorted, numbers in full), hexadecimal.
@@ -124,8 +124,8 @@ Result<Bill> make_bill(const PlanningProblem& problem, const PlanningResult& res
 
 // A lower bound on the rating of any plan of these options on these ranks, ignoring memory: every
 // table at its cheapest total spread evenly, and the cheapest largest shard of any one table
-// (section 12.3). With memory: infeasibility is proved where the least storage of all tables
-// exceeds the room, exactly.
+// (docs/embedding.md#what-the-reference-search-proves). With memory: infeasibility is proved where
+// the least storage of all tables exceeds the room, exactly.
 struct SimpleBound {
   double lower_bound = 0;
   bool is_infeasible = false;
@@ -138,8 +138,8 @@ SimpleBound simple_bound(const OptionSet& options, const topology::Topology& roo
 // ranks, or of one. Precondition: it does.
 Explanation explain_by_totals(const OptionSet& options, const topology::Topology& room);
 
-// Section 9.5: one planner per device group; plans are merged. Error kUsage where the cost model
-// has no such planner.
+// One planner per device group; plans are merged. Error kUsage where the cost model has no such
+// planner.
 struct HeterogeneousProblem {
   Model model;  // constraints name each table's device_group
   std::vector<std::pair<std::string, topology::Topology>>

@@ -1,5 +1,5 @@
 // Proposers: heuristics that name one option per table, over and over, and learn from what the
-// partitioner answers. Source: specification of the reference planner, section 6.
+// partitioner answers. Source: docs/mathematics/torchrec-planner.md#proposers.
 #pragma once
 
 #include <cstdint>
@@ -81,10 +81,12 @@ std::unique_ptr<Proposer> make_uniform_proposer(Score score = Score::kDepth);
 std::unique_ptr<Proposer> make_grid_search_proposer(std::int64_t max_proposals = 10000,
                                                     Score score = Score::kDepth);
 
-// Section 6.4: TorchRec's dynamic program over binned HBM.
+// TorchRec's dynamic program over binned HBM
+// (docs/mathematics/torchrec-planner.md#dynamic-programming).
 std::unique_ptr<Proposer> make_dynamic_programming_proposer(std::int64_t hbm_bins_per_device = 100);
 
-// Section 6.5: TorchEasyRec's three forms.
+// TorchEasyRec's three forms
+// (docs/mathematics/torchrec-planner.md#torcheasyrecs-dynamic-programming).
 enum class EasyRecForm { kV1, kV2, kV3 };
 struct EasyRecDynamicProgrammingOptions {
   EasyRecForm form = EasyRecForm::kV3;
@@ -96,7 +98,7 @@ struct EasyRecDynamicProgrammingOptions {
 std::unique_ptr<Proposer> make_easyrec_dynamic_programming_proposer(
     const EasyRecDynamicProgrammingOptions& options = {});
 
-// Section 6.6: enlarges UVM caches with left-over HBM by a Luus-Jaakola search.
+// Enlarges UVM caches with left-over HBM by a Luus-Jaakola search.
 std::unique_ptr<Proposer> make_embedding_offload_scaleup_proposer(Score score = Score::kDepth);
 
 // By name: "grid_search", "greedy_depth", "greedy_sum", "uniform", "dynamic_programming",
@@ -112,7 +114,7 @@ std::span<const std::string> proposer_names();
 
 // Loads all proposers, then drains each in order with feedback (partitionable, no rating) before
 // the duplicate test; keeps first occurrences. Valid only for proposers whose feedback is static
-// (section 6.7).
+// (docs/mathematics/torchrec-planner.md#proposers).
 Result<std::vector<Proposal>> proposers_to_proposals_list(
     std::span<const std::unique_ptr<Proposer>> proposers, const SearchSpace& space);
 

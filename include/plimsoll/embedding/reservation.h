@@ -1,6 +1,6 @@
 // Storage reservations: what is taken from every rank before tables are placed. They turn a
-// topology into the "storage constraint" of the search. Source: specification of the reference
-// planner, section 5; release notes section 4.3.
+// topology into the "storage constraint" of the search. Source:
+// docs/mathematics/torchrec-planner.md#storage-reservations.
 #pragma once
 
 #include <optional>

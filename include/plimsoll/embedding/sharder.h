@@ -1,6 +1,6 @@
 // What each kind of module allows: sharding types and compute kernels by device, the classes'
-// names, and a whole table's bytes by tier. Source: specification of the reference planner,
-// section 2.1; release notes section 5.
+// names, and a whole table's bytes by tier. Source:
+// docs/mathematics/torchrec-planner.md#options-of-a-table.
 #pragma once
 
 #include <string_view>
@@ -14,7 +14,7 @@ namespace plimsoll::embedding {
 
 using topology::ComputeDevice;
 
-// In the sharder's declared order, which is also the canonical order of the filters (section 2.4).
+// In the sharder's declared order, which is also the canonical order of the filters.
 std::vector<ShardingType> allowed_sharding_types(const CostModel& cost_model, ModuleKind kind,
                                                  ComputeDevice device);
 // Types that only an explicit constraint brings in (grid_shard; the row types of feature-processed
@@ -36,8 +36,8 @@ std::string_view sharder_class_name(ModuleKind kind);
 // every module of the model is.
 bool has_default_sharder(const CostModel& cost_model, ModuleKind kind);
 
-// The same for one table: a dynamic embedding table (appendix A) is row_wise with kernel
-// customized_kernel, on cuda alone.
+// The same for one table: a dynamic embedding table (docs/embedding.md#torcheasyrec) is row_wise
+// with kernel customized_kernel, on cuda alone.
 std::vector<ShardingType> allowed_sharding_types(const CostModel& cost_model, const Module& module,
                                                  const Table& table, ComputeDevice device);
 std::vector<ComputeKernel> allowed_compute_kernels(const CostModel& cost_model,

@@ -71,8 +71,8 @@ std::vector<PlacedShard> expand_shards(const TableSharding& sharding);
 // "rank:3/cuda:3", "rank:3/cpu".
 std::string placement_text(const ShardingPlan& plan, std::int32_t rank);
 
-// The printed form of the reference's tutorial (section 10): per module a table of types, kernels
-// and ranks and a table of shards.
+// The printed form of the reference's tutorial: per module a table of types, kernels and ranks and
+// a table of shards.
 std::string print_plan(const ShardingPlan& plan);
 
 }  // namespace plimsoll::embedding

@@ -1,5 +1,5 @@
-// The reference planner's statistics report, line for line. Source: specification, section 11;
-// release notes section 7.1.
+// The reference planner's statistics report, line for line. Source:
+// docs/mathematics/torchrec-planner.md#statistics-report.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ struct StatsReport {
 StatsReport make_stats_report(const PlanningProblem& problem, const PlanningResult& result,
                               const StatsOptions& options = {});
 
-// Imbalance metrics of a non-negative vector with positive sum, normalised to 0..1 (section 11.5).
+// Imbalance metrics of a non-negative vector with positive sum, normalised to 0..1
+// (docs/mathematics/torchrec-planner.md#statistics-report).
 struct Imbalance {
   double total_variation = 0;
   double total_distance = 0;

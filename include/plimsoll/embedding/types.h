@@ -1,5 +1,5 @@
-// The enumerations of embedding sharding, with the names that plan files use. Source: specification
-// of the reference planner, section 1.2.
+// The enumerations of embedding sharding, with the names that plan files use. Source:
+// docs/mathematics/torchrec-planner.md#options-of-a-table.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ enum class DataType { kFp32, kFp16, kBf16, kInt8, kUint8, kNfp8, kInt4, kInt2, k
 enum class Pooling { kSum, kMean };  // no cost; needed to judge a plan
 
 // Only the distinction that the storage estimator makes, and the classes that map onto it
-// (section 4.3).
+// (docs/mathematics/torchrec-planner.md#bytes-of-a-shard).
 enum class Optimizer { kNone, kSgd, kAdam, kRowWiseAdagrad, kOther };
 
 enum class PipelineType { kNone, kTrainBase, kTrainSparseDist, kTrainPrefetchSparseDist };
@@ -54,8 +54,8 @@ enum class PipelineType { kNone, kTrainBase, kTrainSparseDist, kTrainPrefetchSpa
 enum class CacheAlgorithm { kLru, kLfu };
 enum class BoundsCheckMode { kFatal, kWarning, kIgnore, kNone, kV2Ignore, kV2Warning, kV2Fatal };
 
-// Where the values of a dynamic embedding table lie (appendix A): split between HBM and host
-// memory, or all in host memory with a part of them cached in HBM.
+// Where the values of a dynamic embedding table lie (docs/embedding.md#torcheasyrec): split between
+// HBM and host memory, or all in host memory with a part of them cached in HBM.
 enum class DynamicEmbeddingMode { kHybrid, kCaching };
 
 // Codec of a quantised collective.
@@ -105,7 +105,7 @@ std::optional<Enum> find_enum(std::string_view name);
 template <class Enum>
 std::span<const std::string> enum_names();
 
-// How shards of a type are placed (section 2.6).
+// How shards of a type are placed.
 PartitionBy partition_by(ShardingType type);
 
 // The type whose charge an option pays: a table that is called column_wise or table_column_wise of
@@ -115,8 +115,7 @@ ShardingType charged_type(ShardingType type, std::int64_t column_blocks);
 // "DP", "TW", "CW", "RW", "TWRW", "TWCW", "GS": the report's abbreviation.
 std::string_view abbreviation(ShardingType type);
 
-// Bits of one element; absent for int32 and int64, which the reference cannot look up
-// (section 1.1).
+// Bits of one element; absent for int32 and int64, which the reference cannot look up.
 std::optional<int> bit_width(DataType type);
 
 bool is_uvm_caching(ComputeKernel kernel);  // fused_uvm_caching, quant_uvm_caching

@@ -2,8 +2,8 @@
 // "min_cut_information" that AOT_PARTITIONER_DEBUG leaves beside torch's structured trace.
 //
 // Read are the joint graph, the candidates, their normalised memory and runtimes, and what that run
-// chose. Keys of other releases and of other tools are passed over. Source: specification of the
-// checkpointing planner, section 5.4.
+// chose. Keys of other releases and of other tools are passed over. Source:
+// docs/mathematics/torch-checkpointing.md#the-log-of-the-partitioner.
 #pragma once
 
 #include <optional>

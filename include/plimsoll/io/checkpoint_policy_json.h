@@ -2,8 +2,7 @@
 //
 // A unit is named by `fqn`, or by `fqns` where it spans several modules; its `memory_budget` is
 // 1 - `discard_ratio`, as torch.compile and torch's own policy take it, and is read only to be
-// compared. Strictness as in model_json.h. Source: specification of the checkpointing planner,
-// section 11.2.
+// compared. Strictness as in model_json.h. Source: docs/formats.md#checkpointing-plan.
 #pragma once
 
 #include <optional>

@@ -2,7 +2,7 @@
 //
 // The first line is that header. A row gives a node's time on a class of devices, and what the node
 // holds; an empty field gives nothing. Names with commas or quotes stand in quotes, as in RFC 4180.
-// Source: specification of graph partitioning, section 8.
+// Source: docs/formats.md#operator-graphs.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,6 @@
-// The JSON of the placement benchmark "dnn-partitioning": operator graphs with their costs, and
-// splits of them. Its "FPGA" is any accelerator.
+// The JSON of the placement benchmark "dnn-partitioning",
+// https://github.com/msr-fiddle/dnn-partitioning: operator graphs with their costs, and splits of
+// them. Its "FPGA" is any accelerator.
 //
 // As a cost graph: class 0 is "accelerator" (count maxFPGAs, cap maxSizePerFPGA, link rate 1, so
 // that a net's amount is its transfer in ms), class 1 is "cpu" (count maxCPUs, no cap, moving is
@@ -7,7 +8,7 @@
 // a node are one net. A node's `layerId`, an edge's `size` and the latency of an unsupported node
 // have no place in a cost graph: they are read over and not written, and so are `name`,
 // `description` and `source` of the whole, which the graphs that come along have. Source:
-// specification of graph partitioning, section 5.1. Strictness as in model_json.h.
+// docs/mathematics/placements.md#files-of-other-programs. Strictness as in model_json.h.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@
 //     operators (aten_operators.h); times are not known.
 // Keys that are not known are passed over; of arguments of unknown kind a warning tells. Warnings:
 // `symbolic_size`, `unknown_argument`, `unknown_dtype`, `unknown_size`.
-// Source: specification of graphs from Python, section 5.
+// Source: docs/mathematics/placements.md#files-of-other-programs.
 #pragma once
 
 #include <string>

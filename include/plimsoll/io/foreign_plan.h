@@ -2,8 +2,8 @@
 //
 // TorchRec: {module: {table: {sharding_type, compute_kernel, ranks, shards: [{shard_offsets,
 // shard_sizes, placement}]}}}, without `shards` where a table is replicated. TorchEasyRec's
-// checkpoints: the same without any `shards`. Source: specification of the reference planner,
-// section 10.
+// checkpoints: the same without any `shards`. Source:
+// docs/mathematics/torchrec-planner.md#the-plan.
 #pragma once
 
 #include <map>

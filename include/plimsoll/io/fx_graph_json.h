@@ -3,8 +3,8 @@
 // Keys are those of recorded cases: a node {name, op, target, args, output_size, total_size,
 // embedding}, `args` the names of earlier nodes; a device {name, mem, id}; `latency` {node: [memory
 // seconds, computer seconds]}; `node_to_partition` and `partition_to_devices` of aot_based, the
-// first in the caller's order. Strictness as in model_json.h. Source: specification of graph
-// partitioning, sections 1 and 8.
+// first in the caller's order. Strictness as in model_json.h. Source:
+// docs/mathematics/torch-fx-partitioner.md#graph-and-sizes.
 #pragma once
 
 #include <string>

@@ -3,7 +3,8 @@
 // torch's Partitioner leaves objects, no file; what is read here is what their fields say, as in
 // recorded cases: "partitions", a list of {id, nodes, logical_device_ids, used_mem_bytes}, and
 // "node_to_partition", {node: id}; "critical_path_latency" in seconds where somebody asked for it.
-// Other keys are passed over. Source: specification of graph partitioning, sections 1.3 and 1.4.
+// Other keys are passed over. Source:
+// docs/mathematics/torch-fx-partitioner.md#partitions-and-levels.
 #pragma once
 
 #include <string_view>

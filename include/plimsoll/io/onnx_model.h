@@ -16,7 +16,8 @@
 // order. Flops of matrix products, convolutions, attention and recurrent layers; times are not
 // known. Warnings: `symbolic_size` (counts as 1), `unknown_size` (a value without shape, counts as
 // 0), `unknown_dtype`, `external_data`.
-// Source: specification of graphs from Python, section 5; onnx.proto of release 1.18.
+// Source: https://github.com/onnx/onnx/blob/v1.18.0/onnx/onnx.proto and
+// docs/mathematics/placements.md#files-of-other-programs.
 #pragma once
 
 #include <string>

@@ -15,7 +15,7 @@
 //   memory        a measured number of bytes held, or null
 //   flags         1 parameter, 2 buffer or constant, 4 view, 8 backward, 16 tied to an earlier row,
 //                 32 mutating (also told from the target's name)
-// Strictness as in model_json.h. Source: specification of graphs from Python, section 4.
+// Strictness as in model_json.h. The format is ours: docs/formats.md#operator-graphs.
 #pragma once
 
 #include <string>

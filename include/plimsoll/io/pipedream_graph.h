@@ -5,7 +5,7 @@
 // sizes in whole bytes written as floating point; A may be a list `[a; b]`. Then edges, each after
 // a tab: `\tID
 // -- ID`. The last line may lack its end. Nodes and edges keep their order. Errors are placed at
-// "file:line". Source: specification of graph partitioning, section 6.1.
+// "file:line". Source: docs/mathematics/placements.md#pipedream.
 #pragma once
 
 #include <string>

@@ -2,8 +2,8 @@
 //
 // `timePerSample` is read as seconds and `bandwidth` as bytes a second, as the planner reports
 // them; in the model both are per ms. Sizes are numbers that may have fractions of a byte; bytes
-// that a device holds are rounded up. Strictness as in model_json.h. Source: specification of graph
-// partitioning, section 6.2.
+// that a device holds are rounded up. Strictness as in model_json.h. Source:
+// docs/mathematics/placements.md#piper.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // pipelining and fx, Graphviz.
 //
 // All take the device of every operator (partition::operator_devices), -1 for what is none.
-// Source: specification of graphs from Python, sections 6 to 8.
+// Source: docs/mathematics/placements.md#files-of-other-programs.
 #pragma once
 
 #include <string>

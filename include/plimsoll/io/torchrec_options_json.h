@@ -1,6 +1,6 @@
 // The options of one of TorchRec's planners as JSON, "plimsoll.torchrec_options/1": what its
 // enumerator made, shard by shard, so that they can be placed without TorchRec. Strictness as in
-// model_json.h. Source: specification of the Python drop-in, section 7.
+// model_json.h. The format is ours: docs/formats.md#options-of-torchrec.
 #pragma once
 
 #include <cstdint>

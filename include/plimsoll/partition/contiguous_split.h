@@ -24,8 +24,9 @@
 // answer is a function of graph and options, unless a clock or a cancel cut it. Not promised.
 // Splits that are not contiguous are often better; this search does not know them. Source: J.
 // Tarnawski et al., "Efficient algorithms for device placement of DNN graph operators", NeurIPS
-// 2020; specification of graph partitioning, sections 5 and 7.1 to 7.3. Departures: costs of a
-// stage from the two downsets at its ends, guesses from below, orders as a start.
+// 2020, https://arxiv.org/abs/2006.16423; docs/mathematics/placements.md#contiguous-splits.
+// Departures: costs of a stage from the two downsets at its ends, guesses from below, orders as a
+// start.
 #pragma once
 
 #include <cstdint>

@@ -11,8 +11,8 @@
 //
 // In a training graph every backward node is colour mate of its forward node. Order then means the
 // order of forward nodes; the backward pass runs the same pipeline the other way. A colour without
-// forward nodes is ordered by its backward nets, reversed. Source: specification of graph
-// partitioning, sections 5.1, 5.2 and 7.
+// forward nodes is ordered by its backward nets, reversed. Source:
+// docs/mathematics/placements.md#load-of-a-device.
 #pragma once
 
 #include <cstdint>

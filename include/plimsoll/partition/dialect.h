@@ -1,5 +1,5 @@
 // A torch release as data: what its partitioner says and accepts. Every rule reads these fields,
-// never a version. Source: specification "Python graphs", section 1.
+// never a version. Source: docs/mathematics/torch-fx-partitioner.md#releases.
 #pragma once
 
 #include <span>

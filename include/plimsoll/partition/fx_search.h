@@ -16,7 +16,7 @@
 // quirks: a full device is full, not overfull, an exact fit is a fit, what a device holds is
 // charged once, and the split is that of the partitions. Not promised. Partitions on one device run
 // side by side in this model; on real devices they do not. No plan at all where the effort is 0.
-// Source: specification of graph partitioning, sections 2.7 and 7.7.
+// Source: docs/mathematics/torch-fx-partitioner.md#a-shorter-critical-path.
 #pragma once
 
 #include <cstdint>

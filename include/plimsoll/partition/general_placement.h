@@ -15,7 +15,7 @@
 // that there is none, of every graph of up to twelve groups on up to four devices. A function of
 // graph and options, unless a clock or a cancel cut it. Reports every improvement to the progress
 // callback. Not promised. Beyond that: optimality, unless the bound meets the value; a plan where
-// caps are tight. Source: specification of graph partitioning, section 7.4. Departures: V-cycles
+// caps are tight. Source: docs/mathematics/placements.md#general-placements. Departures: V-cycles
 // within devices instead of clusters at fixed granularities.
 #pragma once
 

@@ -2,7 +2,7 @@
 // how many bytes each node holds.
 //
 // Graph order is a topological order and the only order in which anything here is iterated. Source:
-// specification of graph partitioning, sections 1.1, 1.2 and 2.10.
+// docs/mathematics/torch-fx-partitioner.md#graph-and-sizes.
 #pragma once
 
 #include <optional>

@@ -10,7 +10,7 @@
 // matters for the parts of a partition's latency: upstream's is the first in depth-first order
 // among those of the largest sum, found here with the least prefix that each node can still turn
 // into that sum. No bound on the length of a path, where upstream ends at Python's recursion limit.
-// Source: specification of graph partitioning, section 2.7.
+// Source: docs/mathematics/torch-fx-partitioner.md#latency.
 #pragma once
 
 #include <span>

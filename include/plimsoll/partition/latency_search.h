@@ -12,8 +12,8 @@
 // default on graphs of up to twelve groups on up to four devices. The answer is
 // a function of graph and options, unless a clock or a cancel cut it. Not promised. On a large
 // graph the gap may be wide: what transfers cost in parallel branches is in no bound. `limit` says
-// that no plan was found, not that there is none. Source: specification of graph partitioning,
-// sections 5.6 and 7.8.
+// that no plan was found, not that there is none. Sources:
+// docs/mathematics/placements.md#one-sample, docs/partition.md#one-samples-latency.
 #pragma once
 
 #include <cstdint>
@@ -56,10 +56,10 @@ Result<LatencyPlacement> place_for_latency(const CostGraph& graph,
                                            const LatencySearchOptions& options = {},
                                            const RunContext& context = {});
 
-// The published baseline "greedy": what must share a device becomes a block; blocks in a
-// topological order, depth first, fill one accelerator after the other up to its cap; what is left,
-// or does not fit an empty accelerator, goes to the first host that may run it. Nothing where there
-// is none. Precondition: a valid graph.
+// The published baseline "greedy" (docs/mathematics/placements.md#one-sample): what must share a
+// device becomes a block; blocks in a topological order, depth first, fill one accelerator after
+// the other up to its cap; what is left, or does not fit an empty accelerator, goes to the first
+// host that may run it. Nothing where there is none. Precondition: a valid graph.
 std::optional<DeviceAssignment> fill_greedily(const CostGraph& graph);
 
 }  // namespace plimsoll::partition

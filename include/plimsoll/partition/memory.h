@@ -1,8 +1,8 @@
 // How many bytes a set of nodes is charged with.
 //
 // Quirk, kept: a tensor that comes from outside the set is charged once for each node of the set
-// that reads it, although one copy would do. Source: specification of graph partitioning, section
-// 2.1.
+// that reads it, although one copy would do. Source:
+// docs/mathematics/torch-fx-partitioner.md#graph-and-sizes.
 #pragma once
 
 #include <span>

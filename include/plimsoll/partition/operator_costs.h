@@ -23,8 +23,8 @@
 //     operators, and operators without a module, have no colour.
 //
 // Memory, beside weights: a gradient that the graph returns stays on its device; activations as
-// asked for. Source: specification of graphs from Python, sections 3 and 4; of graph partitioning,
-// section 7.
+// asked for. Sources: docs/partition.md#real-models,
+// docs/mathematics/placements.md#costs-of-traced-models.
 #pragma once
 
 #include <string>

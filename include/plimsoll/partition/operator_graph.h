@@ -2,7 +2,7 @@
 // operator reads, how many bytes it gives, what it works, and where in the model it stands. What it
 // costs on devices is for operator_costs.h to say.
 //
-// Source: specification of graphs from Python, sections 3, 4 and 9.
+// Sources: docs/partition.md#real-models, docs/mathematics/placements.md#costs-of-traced-models.
 #pragma once
 
 #include <optional>

@@ -7,8 +7,8 @@
 // its sets taken in graph order, to the last digit and letter. Departures. Latencies and rates
 // below zero are refused. No limit on the length of a path, no output to the terminal, nothing is
 // kept between calls. Whether a module is an embedding is the caller's to say. A call_function that
-// is too large for sparse_nn is named a 'function'. Source: specification of graph partitioning,
-// section 1.5.
+// is too large for sparse_nn is named a 'function'. Source:
+// docs/mathematics/torch-fx-partitioner.md#order-of-decisions.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,6 @@
 // What the reference partitioner is asked: devices, mode, costs, and for `aot_based` the answer
-// itself. Field names are upstream's. Source: specification of graph partitioning, section 1.4.
+// itself. Field names are upstream's. Source:
+// docs/mathematics/torch-fx-partitioner.md#graph-and-sizes.
 #pragma once
 
 #include <map>

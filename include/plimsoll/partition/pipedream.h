@@ -19,7 +19,8 @@
 //  - a graph of one state is never run on fewer machines, even where that is allowed;
 //  - memory counts the microbatches of the machines behind a stage, not its own.
 // Source: D. Narayanan et al., "PipeDream: generalized pipeline parallelism for DNN training", SOSP
-// 2019, and its optimizer; specification of graph partitioning, section 6.1.
+// 2019, https://doi.org/10.1145/3341301.3359646, and its optimizer:
+// docs/mathematics/placements.md#pipedream.
 #pragma once
 
 #include <cstdint>

@@ -13,8 +13,8 @@
 //
 // Piper's model is this one. PipeDream's is the one of a single choice with time = forward +
 // backward, no n, free edges, per_microbatch = activation + parameters and memory = -per_microbatch
-// (it counts the microbatches of later stages alone). Source: specification of graph partitioning,
-// sections 6.1 and 6.2.
+// (it counts the microbatches of later stages alone). Sources:
+// docs/mathematics/placements.md#pipedream, docs/mathematics/placements.md#piper.
 #pragma once
 
 #include <optional>

@@ -14,9 +14,9 @@
 // their backward pass there (1F1B). Without a backward pass y is 1. The batch takes the sum of
 // stage times + (n - 1) * the slowest one. d divides n. A training graph that names no weights does
 // not say what replicas would have to agree on, so that none of its stages is replicated.
-// Source: specification of graph partitioning, sections 5.2 and 6.1 to 6.3, and 7. Departure from
-// pipeline_model.h: a value is paid for once by each stage that holds a part of it, however many
-// of its readers the stage runs; its way back is a net of its own, of the backward pass.
+// Source: docs/partition.md#a-batch-through-replicated-stages. Departure from pipeline_model.h: a
+// value is paid for once by each stage that holds a part of it, however many of its readers the
+// stage runs; its way back is a net of its own, of the backward pass.
 #pragma once
 
 #include <span>

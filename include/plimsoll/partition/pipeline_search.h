@@ -11,9 +11,10 @@
 // to 1e-9 relative, or proves that no pipeline exists; with pair rates it may leave a gap. Too many
 // groups, downsets or pairs, the clock or a cancel leave the best plan known with a bound from work
 // and bytes. The answer is a function of graph, terms and options, unless a clock or a cancel cut
-// it. Not promised. Stages that are not contiguous; stages on devices of several classes. Source:
-// specification of graph partitioning, sections 6.1 to 6.3, 7.3 and 7.5. Departure from
-// plan_pipeline.h: values are paid for once a stage, devices have classes, operators one choice.
+// it. Not promised. Stages that are not contiguous; stages on devices of several classes. Sources:
+// docs/partition.md#a-batch-through-replicated-stages, docs/mathematics/placements.md#alpa.
+// Departure from plan_pipeline.h: values are paid for once a stage, devices have classes, operators
+// one choice.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // Which operator runs in which partition, and which device holds it.
 //
-// Source: specification of graph partitioning, sections 1.3, 1.4 and 2.12.
+// Sources: docs/mathematics/torch-fx-partitioner.md#partitions-and-levels,
+// docs/mathematics/torch-fx-partitioner.md#split-and-dag.
 #pragma once
 
 #include <optional>

@@ -23,8 +23,9 @@
 // Promises. Never above the optimum (to rounding of 1e-9, of the programs 1e-6 relative); the proof
 // names the bound that gave it.
 // [1] A. Archer, M. Fahrbach, K. Liu, P. Prabhu, "Practical performance guarantees for pipelined
-//     DNN inference", ICML 2024.
-// [2] E. L. Lawler, "Cutsets and partitions of hypergraphs", Networks 3, 1973.
+//     DNN inference", ICML 2024, https://arxiv.org/abs/2311.03703.
+// [2] E. L. Lawler, "Cutsets and partitions of hypergraphs", Networks 3, 1973,
+// https://doi.org/10.1002/net.3230030306.
 #pragma once
 
 #include <cstdint>

@@ -16,8 +16,9 @@
 // downsets, pairs or knapsack nodes, the clock or a cancel leave the best plan known with its
 // bound. The answer is a function of model and options, unless a clock or a cancel cut it. Not
 // promised. Stages that are not contiguous; several levels of bandwidth (pipedream.h has them).
-// Source: D. Narayanan et al., "PipeDream", SOSP 2019; J. Tarnawski et al., "Piper", NeurIPS 2021;
-// L. Zheng et al., "Alpa", OSDI 2022; specification of graph partitioning, sections 6.1 to 6.3.
+// Sources: D. Narayanan et al., "PipeDream", SOSP 2019; J. Tarnawski et al., "Piper", NeurIPS 2021;
+// L. Zheng et al., "Alpa", OSDI 2022: docs/mathematics/placements.md#piper,
+// docs/mathematics/placements.md#sources.
 // Departures: decisions instead of value tables, exact choices where Piper's are greedy, proofs.
 #pragma once
 

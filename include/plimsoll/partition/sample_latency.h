@@ -13,7 +13,7 @@
 // Pieces of one device never overlap, although nothing here makes them wait: some node of piece
 // k + 1 reads, through other devices, what piece k ends with. Pieces of several devices may wait
 // for each other in a circle; such a placement has no latency.
-// Source: specification of graph partitioning, section 5.6; the published evaluator.
+// Source: docs/mathematics/placements.md#one-sample.
 #pragma once
 
 #include <utility>

@@ -1,6 +1,6 @@
 // What remains of a graph when every partition has become one call.
 //
-// Source: specification of graph partitioning, sections 2.11 and 2.12.
+// Source: docs/mathematics/torch-fx-partitioner.md#split-and-dag.
 #pragma once
 
 #include "plimsoll/core/result.h"

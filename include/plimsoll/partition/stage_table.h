@@ -8,7 +8,8 @@
 // submeshes * labels; few questions. Promises. A finished search is optimal to 1e-9 relative, or
 // proves that no plan exists; the clock, a cancel or the effort leave the best plan known with its
 // bound. Source: L. Zheng et al., "Alpa: automating inter- and intra-operator parallelism for
-// distributed deep learning", OSDI 2022; specification of graph partitioning, section 6.3.
+// distributed deep learning", OSDI 2022, https://arxiv.org/abs/2201.12023;
+// docs/mathematics/placements.md#alpa.
 // Departure: all limits on the slowest stage count, where Alpa skips those within 1e-6 of each
 // other.
 #pragma once

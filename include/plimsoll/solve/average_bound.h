@@ -14,7 +14,7 @@
 // of the accounts alone prove that nothing fits: the least bytes at those weights exceed the caps,
 // which is checked in integers.
 // Cost. O(shares) an evaluation; one where there is one kind of ranks and memory is loose, else 5
-// to 50. Source: notes on balanced sharding, section 2, B1.
+// to 50. Source: docs/mathematics/balanced-sharding.md#average-bound.
 // Departure: several barriers share one theta.
 #pragma once
 

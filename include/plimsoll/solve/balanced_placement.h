@@ -25,7 +25,7 @@
 // pricings. Promises. A function of problem, options and seed, whatever the clock, unless a clock
 // or a cancel stops it: then `effort` says where, and `stop_at` of that number stops there again
 // with the same plan. Never worse than an allowed start; the objective is the judge's; lower_bound
-// <= objective. Source: notes on balanced sharding, section 7; part 2, section 7.
+// <= objective. Source: docs/mathematics/balanced-sharding.md#order-of-the-search.
 #pragma once
 
 #include <cstdint>

@@ -13,8 +13,8 @@
 // Promises. No allowed placement has a smaller objective than `value` times 1 - 1e-9.
 // Deterministic: effort is counted in evaluations, windows, pricings and nodes. A deadline or a
 // cancel gives the bound proved so far. Not promised. Units to stay apart count only through the
-// ranks that uniform choices would take. Source: notes on balanced sharding, sections 2 and 7; part
-// 2, sections 1 and 7.
+// ranks that uniform choices would take. Source:
+// docs/mathematics/balanced-sharding.md#several-barriers-and-charges.
 #pragma once
 
 #include <cstdint>

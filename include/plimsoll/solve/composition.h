@@ -14,7 +14,7 @@
 // Promises. At every whole byte the least sum, within the tolerance of the minimum. A split never
 // hands out more than the cap; of equal sums it leaves the most memory free, and gives the later
 // parts less.
-// Source: notes on checkpointing frontiers at scale, sections B.1, B.2, B.4 and B.5.
+// Source: docs/mathematics/checkpointing.md#adding-frontiers-up.
 #pragma once
 
 #include <cstdint>

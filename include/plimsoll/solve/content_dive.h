@@ -7,7 +7,7 @@
 // are taken as often as they are used in full, then the program again; where none is, one drawn by
 // the square of its use. What is left in the end becomes uniform, or stands where it makes the
 // slowest rank least slow. Cost. 1 to 20 programs a dive. Promises. A function of its arguments and
-// the generator. Source: notes on balanced sharding, part 2, section 2.
+// the generator. Source: docs/mathematics/balanced-sharding.md#dives-by-contents.
 #pragma once
 
 #include <vector>

@@ -3,7 +3,7 @@
 // Problem. With all choices at once there are too many contents to round well.
 // Method. search_contents on the choices of at most 2 parts, then of at most 4, then of all, each
 // from the best placement so far, and each on what may still be part of a better one.
-// Source: notes on balanced sharding, part 2, section 2 ("Ladder of widths").
+// Source: docs/mathematics/balanced-sharding.md#dives-by-contents.
 #pragma once
 
 #include <functional>

@@ -6,7 +6,8 @@
 // patterns from knapsacks over cells, sizes rounded up, so that what fits the cells fits the room.
 // Patterns are kept from one program to the next, the most recently used ones.
 // Cost. 5 to 60 pricings, O(items x cells x log copies) each; a unit of effort is about 1,000
-// cells. Source: notes on balanced sharding, part 2, sections 1 and 2.
+// cells. Sources: docs/mathematics/balanced-sharding.md#contents-of-hosts-and-ranks,
+// docs/mathematics/balanced-sharding.md#dives-by-contents.
 #pragma once
 
 #include <vector>

@@ -4,7 +4,7 @@
 // Units of a class (pattern_model.h) may change places, so such a search counts pieces.
 // Only of problems with equal ranks, one barrier and nothing to be kept apart; choices whose parts
 // differ or want distinct ranks are left out.
-// Source: notes on balanced sharding, part 2, section 2.
+// Source: docs/mathematics/balanced-sharding.md#dives-by-contents.
 #pragma once
 
 #include <array>

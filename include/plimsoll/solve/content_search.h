@@ -6,7 +6,7 @@
 // what is not worse takes its place.
 // Promises. A function of its arguments; effort is counted in cells priced. Never worse than
 // `start`.
-// Source: notes on balanced sharding, part 2, section 2.
+// Source: docs/mathematics/balanced-sharding.md#dives-by-contents.
 #pragma once
 
 #include <functional>

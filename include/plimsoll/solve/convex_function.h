@@ -5,8 +5,7 @@
 // is the lower hull of both operands. Both keep whole-byte abscissae, and both are monotone
 // operators: what is below before is below after, so a chain of them stays below the exact chain.
 // Cost. Linear in the pieces of the operands.
-// Source: notes on checkpointing frontiers at scale, section A.4; specification of the
-// checkpointing planner, section 9.2, item 2.
+// Source: docs/mathematics/checkpointing.md#one-budget.
 #pragma once
 
 #include "plimsoll/solve/infimal_convolution.h"

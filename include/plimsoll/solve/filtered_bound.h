@@ -5,7 +5,8 @@
 // T, so LB never rises with T, and a placement of value T has LB(T) <= T. Bisection between a
 // refuted and an open target; it ends as soon as both leave the same choices, and then LB itself
 // is the bound. Cost. O(log) filters and evaluations. Promises. No placement has a smaller value
-// (of max over ranks of their loads). Source: notes on balanced sharding, section 2, B2.
+// (of max over ranks of their loads). Source:
+// docs/mathematics/balanced-sharding.md#filter-by-a-target.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 // construction, non-increasing: more memory never costs more. `upper` is achieved by plans; `lower`
 // is proved, and equal to `upper` where the planner is exact. Costs are milliseconds.
 // Queries cost O(log n) for n breakpoints, but price, knee and the constructors, which are O(n).
-// Source: notes on checkpointing frontiers at scale, sections B.1, B.4 and B.5.
+// Source: docs/mathematics/checkpointing.md#adding-frontiers-up.
 #pragma once
 
 #include <optional>

@@ -10,7 +10,7 @@
 // Cbc gives a search up for another reason than a limit, the outcome is kLimit, which proves
 // nothing.
 // [1] J. Forrest, R. Lougee-Heimer, "CBC user guide", INFORMS TutORials in Operations Research,
-//     2005.
+//     2005, https://doi.org/10.1287/educ.1053.0020.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,8 @@
 // slowest rank. Placements of more than `target` are not looked at: the value is at most that.
 // Cost. 15 to 90 windows of 5 to 30 pricings, 100 to 400 nodes more where it branches; a pricing is
 // O(items x cells). Meant for up to `max_classes` classes; with more it declines.
-// Source: notes on balanced sharding, part 2, section 1.
+// Sources: docs/mathematics/balanced-sharding.md#contents-of-hosts-and-ranks,
+// docs/mathematics/balanced-sharding.md#branching.
 #pragma once
 
 #include <cstdint>

@@ -15,9 +15,9 @@
 // Where at least `lo` and at most `hi` units of a class are uniform, the lo cheapest are paid for
 // and those beyond hi are not open to it.
 // Cost. 5 to 30 pricings a room; patterns are kept from room to room.
-// Source: notes on balanced sharding, part 2, section 1.
+// Source: docs/mathematics/balanced-sharding.md#contents-of-hosts-and-ranks.
 // [1] A. A. Farley, "A note on bounding a class of linear programming problems, including cutting
-//     stock problems", Operations Research 38(5), 1990.
+//     stock problems", Operations Research 38(5), 1990, https://doi.org/10.1287/opre.38.5.922.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 // with n of them gives each a share 1/n of the unit. A bin is what is filled as one: a host of one
 // kind with its ranks, or a rank without host. Ranks of kinds on which every item has the same load
 // share one table.
-// Source: notes on balanced sharding, part 2, section 1.
+// Source: docs/mathematics/balanced-sharding.md#contents-of-hosts-and-ranks.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,8 @@
 // whose ranks differ in block load is worth no more than with all at the least one.
 // Sizes rounded down give bounds: whatever fits the room fits the cells. Items of less than a
 // `kPourShare` of the room are poured then, by the best value per load.
-// Cost. O(items x cells). Source: notes on balanced sharding, part 2, section 1.
+// Cost. O(items x cells). Source:
+// docs/mathematics/balanced-sharding.md#contents-of-hosts-and-ranks.
 #pragma once
 
 #include <algorithm>

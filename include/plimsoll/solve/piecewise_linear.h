@@ -12,7 +12,7 @@
 // Promises. At every integer the minimum exceeds the smaller operand by at most
 // kTie * (1 + |value|); a result has at most one piece more per crossing than its operands.
 // Departures. Values are doubles; the tolerance is relative above 1 and absolute below.
-// Source: notes on checkpointing frontiers at scale, sections A.2 and A.3.
+// Source: docs/mathematics/checkpointing.md#piecewise-linear-functions-of-whole-bytes.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 // rest of its room, until no more than 30 % of the mean slack is left. What remains goes to the
 // lightest rank that can hold it.
 // Cost. O(pieces) a rank. Promises. A function of its arguments; what it places is allowed.
-// Source: notes on balanced sharding, part 2, section 2 ("Bin completion").
+// Source: docs/mathematics/balanced-sharding.md#bin-completion.
 #pragma once
 
 #include <optional>

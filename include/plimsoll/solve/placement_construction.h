@@ -12,7 +12,7 @@
 // Promises. A function of its arguments alone; ties go to the earlier unit, choice, rank; ranks of
 // several classes are compared by the loads of the first. Plans are
 // allowed. It may miss a plan that exists.
-// Source: notes on balanced sharding, section 3.2.
+// Source: docs/mathematics/balanced-sharding.md#constructions-by-a-target.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 // Of every item (content_model.h) it counts how many parts stand somewhere, of every class how many
 // units are uniform and how many stand nowhere yet. A unit whose parts stand only in part is owed
 // the rest. Bytes are exact but for blocks and uniform choices, whose largest piece counts for all.
-// Source: notes on balanced sharding, part 2, section 2.
+// Source: docs/mathematics/balanced-sharding.md#dives-by-contents.
 #pragma once
 
 #include <optional>

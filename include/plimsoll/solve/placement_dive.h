@@ -14,9 +14,8 @@
 // arguments. kRefuted proves that no placement of the items has objective <= T; with
 // `relaxes_memory` the search looks at no bytes, a placement found may break caps (is_allowed
 // says), and a refutation still holds. Ranks rounded down may carry T (1 + units * 2^-40).
-// Departure. The source's rule on data-parallel tables in order of rows is left out: units have no
-// rows here.
-// Source: notes on balanced sharding, section 3.4.
+// Units have no rows here, so that no rule orders data-parallel tables by rows.
+// Source: docs/mathematics/balanced-sharding.md#depth-first-search.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@
 // What a part puts on the ranks of one kind is a share, its load summed over the barriers: since
 // max_r sum_g <= sum_g max_r, what bounds the slowest rank by that sum bounds the step.
 // Cost. O(choices^2 of each unit x runs) and O(shares); no loop over ranks.
-// Source: notes on balanced sharding, sections 1 and 5.
+// Source: docs/mathematics/balanced-sharding.md#exact-reductions.
 #pragma once
 
 #include <cstdint>

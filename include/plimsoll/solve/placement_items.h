@@ -7,7 +7,7 @@
 //     more distinct ranks than those, or whose causes are not allowed here;
 //   - dominated choices: of two with equal spread and number of pieces, one no better in any load,
 //     in the bytes of any tier (largest piece and sum), in its causes or in the ranks it wants.
-// Source: notes on balanced sharding, sections 1 and 5.
+// Source: docs/mathematics/balanced-sharding.md#exact-reductions.
 #pragma once
 
 #include <cstdint>

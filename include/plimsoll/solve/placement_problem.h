@@ -12,8 +12,8 @@
 // subject to the bytes of every rank and tier within its cap (where a tier is pooled: the bytes of
 // every host within the sum of its ranks' caps; a rank without host is its own pool), the ranks
 // that a unit allows, and units that must stay apart. One barrier is the slowest rank; several
-// are a step with a wait after each. Source: notes on balanced sharding, sections 1 and 4; notes on
-// the truth of the model, section 4.3.
+// are a step with a wait after each. Sources: docs/mathematics/balanced-sharding.md#the-problem,
+// docs/mathematics/balanced-sharding.md#several-barriers-and-charges.
 #pragma once
 
 #include <array>

@@ -10,7 +10,7 @@
 // down. Choices that even the mean load rules out below the incumbent are never taken. Cost. A
 // shake is O(ranks^2) deals. Promises. A function of problem, start, options; never worse than the
 // start by the judge. [1] H. R. Lourenco, O. C. Martin, T. Stutzle, "Iterated local search",
-// Handbook of Metaheuristics, 2003.
+// Handbook of Metaheuristics, 2003, https://doi.org/10.1007/0-306-48056-5_11.
 #pragma once
 
 #include "plimsoll/solve/placement_exchange.h"

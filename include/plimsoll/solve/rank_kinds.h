@@ -5,7 +5,7 @@
 // By symmetry one price a kind is as good as one a rank. Where that makes more than kMaxRankKinds
 // kinds, first the lists and then classes and caps are no longer told apart: a kind then stands for
 // its best rank (least loads, largest caps), which only relaxes.
-// Source: notes on balanced sharding, section 2 ("Unequal caps, unequal devices, hosts' DDR").
+// Source: docs/mathematics/balanced-sharding.md#kinds-of-ranks.
 #pragma once
 
 #include <array>

@@ -20,8 +20,9 @@
 // is one unit of effort. Promises. A function of its arguments; what it returns overdraws nothing,
 // and its slowest rank carries less than `incumbent`. Nothing found says nothing.
 // [1] R. Swendsen, J.-S. Wang, "Replica Monte Carlo simulation of spin-glasses", Physical Review
-//     Letters 57, 1986; K. Hukushima, K. Nemoto, "Exchange Monte Carlo method and application to
-//     spin glass simulations", 1996, https://arxiv.org/abs/cond-mat/9512035.
+//     Letters 57, 1986, https://doi.org/10.1103/PhysRevLett.57.2607; K. Hukushima, K. Nemoto,
+//     "Exchange Monte Carlo method and application to spin glass simulations", 1996,
+//     https://arxiv.org/abs/cond-mat/9512035.
 #pragma once
 
 #include <array>

@@ -9,7 +9,7 @@
 // every 64 pivots. Cost. O(rows^2 + entries of all columns) a pivot, O(rows^2) memory. Promises.
 // Deterministic; ties go to the column that came first. Not promised: exact arithmetic; what a
 // bound takes from the prices must be valid at any prices.
-// [1] V. Chvatal, "Linear Programming", Freeman, 1983, chapters 7 and 8.
+// [1] V. Chvatal, "Linear Programming", Freeman, 1983, ISBN 0-7167-1587-2, chapters 7 and 8.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 // What falls away raises the floor; repeated until nothing changes. Cost. O(shares) a round, at
 // most one round a group, few in practice. Promises. Nothing that a placement of at most `target`
 // uses is dropped (a relative 1e-12 is left for rounding); a larger target keeps at least as much.
-// Source: notes on balanced sharding, section 2, B2.
+// Source: docs/mathematics/balanced-sharding.md#filter-by-a-target.
 #pragma once
 
 #include <cstdint>

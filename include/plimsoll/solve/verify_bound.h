@@ -6,8 +6,8 @@
 // prices and weights that are negative or so large that sums overflow, prices that differ within a
 // pool, and trees that are none are faults; anything else is a number that a theorem makes a bound,
 // less what sums may be rounded by. Cost. O(pieces x kinds of ranks + units x ranks of uniform
-// choices) a case, and for every proof two knapsack tables a kind of hosts and a sum. Source: notes
-// on balanced sharding, part 2, section 7 ("Certificate of B6").
+// choices) a case, and for every proof two knapsack tables a kind of hosts and a sum. Source:
+// docs/mathematics/balanced-sharding.md#certificates.
 #pragma once
 
 #include <cstdint>

@@ -11,11 +11,11 @@
 // window_search.h makes it a bound of the slowest rank; it splits only what survives.
 // Cost. O(functions x (items + steps log steps)) a window. Where cells of a knapsack lose 1e-5 this
 // loses nothing. Promises. Sizes are taken 1e-9 smaller, so that rounding breaks no proof.
-// Source: notes on balanced sharding, section 2, B3. Departures: windows of the slowest load, not
-// of the uniform one, need no bisection; no price of memory.
+// Source: docs/mathematics/balanced-sharding.md#dual-feasible-functions. Windows are of the slowest
+// load, not of the uniform one, so that no bisection is needed. Memory has no price here.
 // [1] C. Alves, F. Clautiaux, J. Valerio de Carvalho, J. Rietz, "Dual-Feasible Functions for
-// Integer
-//     Programming and Combinatorial Optimization", Springer, 2016.
+// Integer Programming and Combinatorial Optimization", Springer, 2016,
+// https://doi.org/10.1007/978-3-319-27604-5.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,8 @@
 // hosts in the order of falling block load.
 // It ends when the least window reaches the goal, is narrower than the tolerance with nothing to
 // branch on, or the effort is spent; the least value is the bound at any time.
-// Source: notes on balanced sharding, part 2, section 1; B3 and B7 of section 2.
+// Sources: docs/mathematics/balanced-sharding.md#windows-of-the-slowest-load,
+// docs/mathematics/balanced-sharding.md#branching.
 #pragma once
 
 #include <cstdint>

@@ -111,7 +111,7 @@ Result<TopologySpec> find_preset(std::string_view on, const PresetOverrides& ove
 // TorchEasyRec's environment variables INTRA_NODE_BANDWIDTH and CROSS_NODE_BANDWIDTH: plain
 // numbers, bytes per millisecond, in place of intra_host_bw and inter_host_bw. `environment` looks
 // a variable up. Error kValue, the variable as its place, where one is not a positive finite
-// number; the spec is then unchanged. Source: specification, appendix A.
+// number; the spec is then unchanged. Source: docs/embedding.md#torcheasyrec.
 Result<void> apply_easyrec_overrides(
     const std::function<std::optional<std::string>(std::string_view)>& environment,
     TopologySpec& spec);

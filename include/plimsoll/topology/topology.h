@@ -3,8 +3,7 @@
 // Ranks 0..W-1; host h owns the ranks [h w, (h+1) w) of local_world_size w. A pod joins pod_size
 // hosts into one fast group of G = pod_size w ranks (releases from 1.7; without pods G = w).
 // Neither w nor G need divide W: the reference accepts uneven hosts, leftover ranks then belong to
-// no host. Source: specification of the reference planner, sections 1.3 and 1.5, and release notes
-// section 4.
+// no host. Source: docs/mathematics/torchrec-planner.md#topology.
 #pragma once
 
 #include <functional>
@@ -72,7 +71,7 @@ struct Topology {
   ComputeDevice compute_device = ComputeDevice::kCuda;
   std::vector<Storage> devices;  // [world_size] caps per rank
   // Caps that the caller gave rank by rank: row-wise shards are then cut in proportion to them
-  // (reference, section 2.5).
+  // (docs/mathematics/torchrec-planner.md#cutting-shards).
   bool has_custom_hbm = false;
   bool has_custom_ddr = false;
   double hbm_mem_bw = kDefaultHbmMemBw;              // > 0, bytes per millisecond, as all below

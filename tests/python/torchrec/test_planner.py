@@ -35,7 +35,7 @@ SHARDERS = [EmbeddingBagCollectionSharder()]
 
 
 def legal_faults(options, topology, room):
-    """What of section 'placement of each type' the plan breaks; and memory."""
+    """What the plan breaks of where each type stands (docs/embedding.md#what-is-decided); and memory."""
     faults, world, width = [], topology.world_size, group_size(topology)
     used = [[0, 0, 0] for _ in range(world)]
     for option in options:
