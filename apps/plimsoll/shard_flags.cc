@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "plimsoll/core/suggest.h"
 #include "plimsoll/embedding/balanced_record.h"
@@ -45,9 +46,10 @@ Result<embedding::PlanLoader> load_stored_plan(const ShardFlags& flags,
 
 Result<void> choose_search(ShardFlags& flags) {
   if (flags.search.empty()) flags.search = flags.stored_plan.empty() ? "balanced" : "torchrec";
-  if (auto known = embedding::find_search(flags.search); !known) {
-    known.error().place = "--search";
-    return tl::unexpected<Error>(std::move(known).error());
+  static const std::vector<std::string> kSearches{"torchrec", "balanced"};
+  if (std::find(kSearches.begin(), kSearches.end(), flags.search) == kSearches.end()) {
+    return fail(ErrorCode::kNotFound, "--search", fmt::format("no search '{}'", flags.search),
+                suggest(flags.search, kSearches));
   }
   const auto only = [&](bool is_given, std::string flag, std::string_view search) -> Result<void> {
     if (!is_given || flags.search == search) return {};

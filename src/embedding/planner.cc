@@ -18,9 +18,7 @@
 #include "embedding/plan_loading.h"
 #include "embedding/planner_text.h"
 #include "embedding/proposal_keys.h"
-#include "plimsoll/core/suggest.h"
 #include "plimsoll/core/version.h"
-#include "plimsoll/embedding/balanced_search.h"
 
 namespace plimsoll::embedding {
 namespace {
@@ -365,26 +363,6 @@ Result<PlanningResult> plan_like_torchrec(const PlanningProblem& problem,
   }
   const Estimator estimator(problem.cost_model, problem.topology, problem.mode);
   return search_like_torchrec(problem, &estimator, std::move(prepared), options, search, context);
-}
-
-Result<EmbeddingSearch> find_search(std::string_view name) {
-  static const std::vector<std::string> kNames{"torchrec", "balanced"};
-  if (name == "torchrec") return EmbeddingSearch(plan_like_torchrec);
-  if (name == "balanced") {
-    return EmbeddingSearch([](const PlanningProblem& problem, const ReferenceOptions& options,
-                              const SearchOptions& search,
-                              const RunContext& context) -> Result<PlanningResult> {
-      BalancedOptions balanced;
-      balanced.bridge.objective = BalanceObjective::kTime;
-      balanced.keeps_reference_rating = true;
-      balanced.max_column_blocks = problem.enumeration.max_column_blocks;
-      balanced.reference = options;
-      PLIMSOLL_ASSIGN(BalancedResult result, plan_balanced(problem, balanced, search, context));
-      return std::move(result.planning);
-    });
-  }
-  return fail(ErrorCode::kNotFound, "search", fmt::format("no search '{}'", name),
-              suggest(name, kNames));
 }
 
 }  // namespace plimsoll::embedding

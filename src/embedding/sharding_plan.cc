@@ -13,7 +13,7 @@
 
 #include <map>
 
-#include "embedding/text_columns.h"
+#include "core/text_columns.h"
 #include "plimsoll/core/python_text.h"
 
 namespace plimsoll::embedding {

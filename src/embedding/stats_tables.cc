@@ -4,8 +4,8 @@
 #include <charconv>
 #include <map>
 
+#include "core/text_columns.h"
 #include "embedding/stats_numbers.h"
-#include "embedding/text_columns.h"
 #include "plimsoll/embedding/sharder.h"
 
 namespace plimsoll::embedding {

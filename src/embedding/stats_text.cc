@@ -14,9 +14,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/text_columns.h"
 #include "embedding/stats_numbers.h"
 #include "embedding/stats_tables.h"
-#include "embedding/text_columns.h"
 #include "plimsoll/embedding/stats.h"
 
 namespace plimsoll::embedding {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "io/json_reader.h"
+#include "io/names.h"
 #include "plimsoll/solve/placement_bound.h"
 
 namespace plimsoll::io {

@@ -10,6 +10,7 @@
 #include "io/frontier_description.h"
 #include "io/json_reader.h"
 #include "io/json_writer.h"
+#include "io/names.h"
 #include "plimsoll/checkpoint/module_stats.h"
 #include "plimsoll/io/checkpoint_policy_json.h"
 #include "plimsoll/io/save_policy_json.h"

@@ -10,6 +10,7 @@
 #include "io/bound_descriptions.h"
 #include "io/frontier_description.h"
 #include "io/json_reader.h"
+#include "io/names.h"
 #include "plimsoll/embedding/sharding_plan.h"
 #include "plimsoll/io/plan_json.h"
 

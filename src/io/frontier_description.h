@@ -2,6 +2,7 @@
 #pragma once
 
 #include "io/json_reader.h"
+#include "io/names.h"
 #include "plimsoll/core/units.h"
 #include "plimsoll/solve/frontier.h"
 

@@ -23,7 +23,6 @@
 #include <vector>
 
 #include "io/json_document.h"
-#include "io/names.h"
 #include "plimsoll/core/result.h"
 
 namespace plimsoll::io {
@@ -74,6 +73,11 @@ struct Cursor {
   bool fail_kind(std::string_view expected) const;
 };
 
+// The names of an enumeration that documents hold: all(), in order, and find(name), empty for
+// others. Specialized in names.h.
+template <class Enum>
+struct EnumNames;
+
 struct KeyInfo {
   std::string key;
   bool is_required = false;
@@ -113,7 +117,7 @@ class KeyCollector {
     using E = typename detail::Element<std::remove_const_t<T>>::type;
     KeyInfo info{std::string(key), is_required, {}};
     if constexpr (std::is_enum_v<E>) {
-      const auto names = names_of<E>();
+      const std::span<const std::string> names = EnumNames<E>::all();
       info.names.assign(names.begin(), names.end());
     }
     keys_.push_back(std::move(info));
@@ -156,8 +160,8 @@ requires std::is_enum_v<Enum>
 bool read(const Cursor& cursor, Enum& out, const Rule& /*rule*/) {
   std::string_view name;
   if (!read_name(cursor, name)) return false;
-  const std::optional<Enum> value = find_named<Enum>(name);
-  if (!value) return fail_name(cursor, name, names_of<Enum>());
+  const std::optional<Enum> value = EnumNames<Enum>::find(name);
+  if (!value) return fail_name(cursor, name, EnumNames<Enum>::all());
   out = *value;
   return true;
 }

@@ -5,8 +5,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
+#include "io/json_reader.h"
 #include "plimsoll/checkpoint/checkpoint_policy.h"
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/embedding/placement_bridge.h"
@@ -18,15 +20,6 @@
 #include "plimsoll/topology/topology.h"
 
 namespace plimsoll::io {
-
-template <class Enum>
-std::span<const std::string> names_of() {
-  return embedding::enum_names<Enum>();
-}
-template <class Enum>
-std::optional<Enum> find_named(std::string_view name) {
-  return embedding::find_enum<Enum>(name);
-}
 
 // Enumerations of other rooms, inverted from to_string over their values.
 template <class Enum>
@@ -104,25 +97,35 @@ struct Values<partition::PartitionMode> {
 };
 
 template <class Enum>
-concept Listed = requires {
+concept Enumeration = std::is_enum_v<Enum>;
+template <class Enum>
+concept Listed = Enumeration<Enum> && requires {
   Values<Enum>::kAll;
 };
 
-template <Listed Enum>
-std::span<const std::string> names_of() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> result;
-    for (const Enum value : Values<Enum>::kAll) result.emplace_back(to_string(value));
-    return result;
-  }();
-  return names;
-}
-template <Listed Enum>
-std::optional<Enum> find_named(std::string_view name) {
-  for (const Enum value : Values<Enum>::kAll) {
-    if (to_string(value) == name) return value;
+template <Enumeration Enum>
+struct EnumNames<Enum> {
+  static std::span<const std::string> all() { return embedding::enum_names<Enum>(); }
+  static std::optional<Enum> find(std::string_view name) {
+    return embedding::find_enum<Enum>(name);
   }
-  return std::nullopt;
-}
+};
+template <Listed Enum>
+struct EnumNames<Enum> {
+  static std::span<const std::string> all() {
+    static const std::vector<std::string> names = [] {
+      std::vector<std::string> result;
+      for (const Enum value : Values<Enum>::kAll) result.emplace_back(to_string(value));
+      return result;
+    }();
+    return names;
+  }
+  static std::optional<Enum> find(std::string_view name) {
+    for (const Enum value : Values<Enum>::kAll) {
+      if (to_string(value) == name) return value;
+    }
+    return std::nullopt;
+  }
+};
 
 }  // namespace plimsoll::io

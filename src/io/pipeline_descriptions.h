@@ -8,6 +8,7 @@
 #include "io/descriptions.h"
 #include "io/json_reader.h"
 #include "io/json_writer.h"
+#include "io/names.h"
 #include "plimsoll/io/pipeline_plan_json.h"
 
 namespace plimsoll::io {

@@ -10,6 +10,7 @@
 #include "io/descriptions.h"
 #include "io/json_reader.h"
 #include "io/json_writer.h"
+#include "io/names.h"
 #include "plimsoll/io/fx_graph_json.h"
 #include "plimsoll/io/placement_json.h"
 #include "plimsoll/partition/cost_graph.h"

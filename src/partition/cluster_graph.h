@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "partition/marks.h"
+#include "core/marks.h"
 #include "plimsoll/partition/graph.h"
 #include "plimsoll/partition/partitioner_config.h"
 #include "plimsoll/partition/placement.h"

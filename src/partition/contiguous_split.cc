@@ -13,6 +13,7 @@
 #include "partition/ordered_refinement.h"
 #include "partition/path_bound.h"
 #include "partition/placement_tree.h"
+#include "partition/shared_work.h"
 #include "partition/split_state.h"
 #include "partition/stage_chain.h"
 #include "plimsoll/core/clock_share.h"

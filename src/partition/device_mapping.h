@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "partition/marks.h"
+#include "core/marks.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/partition/graph.h"
 #include "plimsoll/partition/partitioner_config.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/marks.h"
 #include "partition/longest_path.h"
-#include "partition/marks.h"
 #include "partition/working_parts.h"
 #include "plimsoll/partition/latency.h"
 

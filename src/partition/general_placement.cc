@@ -12,7 +12,7 @@
 #include "partition/multilevel.h"
 #include "partition/placement_tree.h"
 #include "partition/share_bound.h"
-#include "partition/stage_chain.h"
+#include "partition/shared_work.h"
 #include "plimsoll/core/clock_share.h"
 #include "plimsoll/core/random.h"
 #include "plimsoll/partition/contiguous_split.h"

@@ -1,6 +1,6 @@
 #include "plimsoll/partition/memory.h"
 
-#include "partition/marks.h"
+#include "core/marks.h"
 #include "partition/working_parts.h"
 
 namespace plimsoll::partition {

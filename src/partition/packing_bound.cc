@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "partition/downsets.h"
-#include "partition/stage_chain.h"
+#include "partition/shared_work.h"
 
 namespace plimsoll::partition {
 namespace {

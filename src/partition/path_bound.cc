@@ -8,7 +8,7 @@
 #include "partition/device_states.h"
 #include "partition/downsets.h"
 #include "partition/net_cut.h"
-#include "partition/stage_chain.h"
+#include "partition/shared_work.h"
 
 namespace plimsoll::partition {
 namespace {

@@ -16,6 +16,7 @@
 #include "partition/pipeline_outcome.h"
 #include "partition/pipeline_shares.h"
 #include "partition/replica_chain.h"
+#include "partition/shared_work.h"
 #include "partition/stage_orders.h"
 #include "plimsoll/core/clock_share.h"
 #include "plimsoll/partition/placement_bounds.h"

@@ -13,7 +13,7 @@
 #include "partition/packing_bound.h"
 #include "partition/placement_program.h"
 #include "partition/share_bound.h"
-#include "partition/stage_chain.h"
+#include "partition/shared_work.h"
 
 namespace plimsoll::partition {
 namespace {

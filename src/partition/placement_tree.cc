@@ -8,7 +8,7 @@
 
 #include "partition/downsets.h"
 #include "partition/load_state.h"
-#include "partition/stage_chain.h"
+#include "partition/shared_work.h"
 
 namespace plimsoll::partition {
 namespace {

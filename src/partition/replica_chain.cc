@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "partition/shared_work.h"
 #include "plimsoll/partition/pipeline_placement.h"
 
 namespace plimsoll::partition {

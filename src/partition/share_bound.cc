@@ -9,7 +9,7 @@
 #include "partition/downsets.h"
 #include "partition/group_cut.h"
 #include "partition/node_set.h"
-#include "partition/stage_chain.h"
+#include "partition/shared_work.h"
 
 namespace plimsoll::partition {
 namespace {

@@ -51,13 +51,6 @@ struct ChainSearch {
   std::int64_t* pairs_left = nullptr;  // counted down; at 0 the search stops
 };
 
-// For each kind, how much less of the work a device of it does in a ms: at least 1.
-std::vector<double> slowness_of_kinds(const GroupGraph& groups);
-
-// All work, shared out over what all devices do in a ms; kUnlimited for a group that nobody may
-// run.
-double shared_work(const GroupGraph& groups);
-
 ChainAnswer find_best_chain(const GroupGraph& groups, const Downsets& downsets,
                             const ChainSearch& search, const RunContext& context);
 

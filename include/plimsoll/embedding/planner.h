@@ -89,12 +89,6 @@ Result<PlanningResult> search_like_torchrec(const PlanningProblem& problem,
                                             const ReferenceOptions& options,
                                             const SearchOptions& search, const RunContext& context);
 
-// The function type of every embedding search, chosen by name: "torchrec", or "balanced" (least
-// time among plans whose rating is at most the reference's; more of it in balanced_search.h).
-using EmbeddingSearch = std::function<Result<PlanningResult>(
-    const PlanningProblem&, const ReferenceOptions&, const SearchOptions&, const RunContext&)>;
-Result<EmbeddingSearch> find_search(std::string_view name);
-
 // Converts placed options to the plan that is written and checked.
 ShardingPlan make_sharding_plan(const OptionSet& options, const PlacedProposal& placed,
                                 const Model& model, const topology::Topology& topology,

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace plimsoll::embedding {
+namespace plimsoll {
 
 // Code points of UTF-8 text.
 inline std::size_t text_width(std::string_view text) {
@@ -40,4 +40,4 @@ inline std::vector<std::size_t> column_widths(const std::vector<std::vector<std:
   return widths;
 }
 
-}  // namespace plimsoll::embedding
+}  // namespace plimsoll

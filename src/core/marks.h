@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace plimsoll::partition {
+namespace plimsoll {
 
 class Marks {
  public:
@@ -29,4 +29,4 @@ class Marks {
   std::uint64_t stamp_ = 1;
 };
 
-}  // namespace plimsoll::partition
+}  // namespace plimsoll
