@@ -2,6 +2,8 @@
 add_library(plimsoll_flags INTERFACE)
 target_compile_features(plimsoll_flags INTERFACE cxx_std_20)
 target_compile_options(plimsoll_flags INTERFACE -ffp-contract=off)
+# What is inside: rooms, programs and tests of this repository see the headers beside the sources.
+target_include_directories(plimsoll_flags INTERFACE "${PROJECT_SOURCE_DIR}/src")
 target_compile_options(
   plimsoll_flags INTERFACE $<BUILD_INTERFACE:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
@@ -31,8 +33,7 @@ function(plimsoll_add_room room)
   add_library(plimsoll::${room} ALIAS plimsoll_${room})
   target_include_directories(
     plimsoll_${room} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
-                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
-    PRIVATE ${PROJECT_SOURCE_DIR}/src)
+                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(
     plimsoll_${room} PUBLIC ${ARG_DEPENDS} PRIVATE $<BUILD_INTERFACE:plimsoll_flags>
                                                    fmt::fmt ${ARG_PRIVATE_DEPENDS})
@@ -50,6 +51,7 @@ function(plimsoll_add_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE plimsoll_flags ${ARG_DEPENDS} GTest::gtest GTest::gmock
                                         GTest::gtest_main)
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
   target_precompile_headers(${name} REUSE_FROM plimsoll_test_headers)
   target_compile_definitions(${name} PRIVATE PLIMSOLL_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "io/json_document.h"
+#include "io/json/json_document.h"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 

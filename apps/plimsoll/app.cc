@@ -11,10 +11,10 @@
 #include <sstream>
 #include <system_error>
 
+#include "io/documents/report_json.h"
 #include "plimsoll/common.h"
 #include "plimsoll/core/suggest.h"
 #include "plimsoll/core/version.h"
-#include "plimsoll/io/report_json.h"
 
 namespace plimsoll::app {
 namespace {

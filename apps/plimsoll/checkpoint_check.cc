@@ -4,12 +4,12 @@
 
 #include <map>
 
+#include "io/documents/report_json.h"
 #include "plimsoll/certificate_text.h"
 #include "plimsoll/check/checkpoint_check.h"
 #include "plimsoll/core/digest.h"
 #include "plimsoll/io/checkpoint_policy_json.h"
 #include "plimsoll/io/module_stats_json.h"
-#include "plimsoll/io/report_json.h"
 
 namespace plimsoll::app {
 namespace {

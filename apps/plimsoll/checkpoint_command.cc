@@ -8,12 +8,12 @@
 #include <memory>
 #include <optional>
 
+#include "io/documents/checkpoint_input.h"
 #include "plimsoll/checkpoint_flags.h"
 #include "plimsoll/checkpoint_planning.h"
 #include "plimsoll/checkpoint_text.h"
 #include "plimsoll/common.h"
 #include "plimsoll/core/run_context.h"
-#include "plimsoll/io/checkpoint_input.h"
 #include "plimsoll/io/checkpoint_policy_json.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/module_stats_json.h"
@@ -156,7 +156,7 @@ Result<Printed> plan_model(ModuleStats stats, const Flags& flags, const RunConte
   PLIMSOLL_ASSIGN(const CheckpointCase made,
                   make_checkpoint_case(std::move(stats), flags.question.model));
   const auto begin = std::chrono::steady_clock::now();
-  solve::MilpOptions milp_limits;
+  math::MilpOptions milp_limits;
   milp_limits.context = {context.deadline, context.cancel, {}};
   CheckpointQuestion question = flags.question;
   question.seed = flags.global.seed;

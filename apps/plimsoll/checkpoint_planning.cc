@@ -7,13 +7,13 @@
 #include <optional>
 #include <utility>
 
-#include "plimsoll/checkpoint/baseline.h"
+#include "checkpoint/frontier/pipeline_search.h"
+#include "checkpoint/milp/milp_frontier.h"
+#include "checkpoint/milp/milp_search.h"
+#include "checkpoint/model/baseline.h"
+#include "checkpoint/torch/policy_per_module.h"
 #include "plimsoll/checkpoint/frontier_search.h"
-#include "plimsoll/checkpoint/milp_frontier.h"
-#include "plimsoll/checkpoint/milp_search.h"
 #include "plimsoll/checkpoint/operator_choices.h"
-#include "plimsoll/checkpoint/pipeline_search.h"
-#include "plimsoll/checkpoint/policy_per_module.h"
 #include "plimsoll/common.h"
 #include "plimsoll/core/digest.h"
 #include "plimsoll/core/version.h"
@@ -27,8 +27,8 @@ using checkpoint::CheckpointProblem;
 using checkpoint::CheckpointUnit;
 using checkpoint::ModuleStats;
 using io::CheckpointAnswer;
-using solve::Frontier;
-using solve::MilpOptions;
+using math::Frontier;
+using math::MilpOptions;
 
 CheckpointAnswer start_answer(const CheckpointCase& made, const CheckpointQuestion& question) {
   CheckpointAnswer answer;

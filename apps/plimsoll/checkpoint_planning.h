@@ -9,7 +9,7 @@
 #include "plimsoll/checkpoint_flags.h"
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/io/checkpoint_policy_json.h"
-#include "plimsoll/solve/milp.h"
+#include "plimsoll/math/milp.h"
 
 namespace plimsoll::app {
 
@@ -38,7 +38,7 @@ Result<CheckpointCase> make_checkpoint_case(checkpoint::ModuleStats stats,
 
 Result<io::CheckpointAnswer> plan_checkpointing(const CheckpointCase& made,
                                                 const CheckpointQuestion& question,
-                                                const solve::MilpOptions& limits,
+                                                const math::MilpOptions& limits,
                                                 const RunContext& context);
 
 }  // namespace plimsoll::app

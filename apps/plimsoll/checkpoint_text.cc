@@ -35,7 +35,7 @@ std::string frontier_text(const CheckpointAnswer& answer, double compute_ms) {
   constexpr std::size_t kMaxRows = 24;
   const std::size_t n = answer.frontier.size();
   const std::size_t step = std::max<std::size_t>(1, (n + kMaxRows - 2) / (kMaxRows - 1));
-  const auto add = [&](const solve::FrontierPoint& point) {
+  const auto add = [&](const math::FrontierPoint& point) {
     table.add({format_bytes(point.bytes), fmt::format("{}", point.bytes),
                fmt::format("{:.4f}", point.ms),
                compute_ms > 0 ? fmt::format("{:.2f} %", 100 * point.ms / compute_ms) : "",

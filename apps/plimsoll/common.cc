@@ -12,10 +12,10 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "io/documents/report_json.h"
 #include "plimsoll/core/units.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/model_json.h"
-#include "plimsoll/io/report_json.h"
 #include "plimsoll/io/shipped.h"
 
 namespace plimsoll::app {

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "io/documents/fx_placement.h"
+#include "io/import/foreign_plan.h"
 #include "plimsoll/common.h"
 #include "plimsoll/core/suggest.h"
 #include "plimsoll/io/files.h"
-#include "plimsoll/io/foreign_plan.h"
-#include "plimsoll/io/fx_placement.h"
 #include "plimsoll/partition_case.h"
 #include "plimsoll/partition_flags.h"
 #include "plimsoll/partition_pipeline.h"

@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
+#include "io/documents/report_json.h"
 #include "plimsoll/common.h"
 #include "plimsoll/core/suggest.h"
-#include "plimsoll/io/report_json.h"
 #include "plimsoll/io/shipped.h"
 #include "plimsoll/text_table.h"
 #include "plimsoll/topology/presets.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "plimsoll/solve/effort_clock.h"
-#include "plimsoll/solve/least_cause.h"
+#include "core/effort_clock.h"
+#include "math/least_cause.h"
 
 namespace plimsoll::app {
 namespace {
@@ -123,7 +123,7 @@ void add_fx_memory_advice(const PartitionCase& made, const PartitionSearch& sear
   small.search.effort = kFxEffort;
   const RunContext silent{context.deadline, context.cancel, {}};
   const auto ask = [&](Bytes size) {
-    if (solve::is_stopped(silent)) return SolveStatus::kLimit;
+    if (plimsoll::is_stopped(silent)) return SolveStatus::kLimit;
     PartitionCase asked = made;
     for (partition::Device& device : asked.fx->config.devices) {
       device.available_mem_bytes = std::max(device.available_mem_bytes, size);
@@ -146,7 +146,7 @@ void add_rule_advice(const PartitionCase& made,
     if (of.pinned_device || !of.forbidden_devices.empty()) nodes.push_back(node);
   }
   if (nodes.size() > kMaxRules) return;
-  const auto cause = solve::find_least_cause(nodes.size(), [&](const std::vector<bool>& goes) {
+  const auto cause = math::find_least_cause(nodes.size(), [&](const std::vector<bool>& goes) {
     PartitionCase asked = made;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       if (!goes[i]) continue;
@@ -182,7 +182,7 @@ void add_memory_advice(const PartitionCase& made, const PartitionSearch& search,
   const Bytes most = all_bytes(made);
   const bool is_large = made.costs->num_nodes() > kLargeGraph;
   const auto ask_case = [&](PartitionCase& of) {
-    if (solve::is_stopped(silent)) return SolveStatus::kLimit;
+    if (plimsoll::is_stopped(silent)) return SolveStatus::kLimit;
     const auto found = search.run(of, small, silent);
     return found && found->status ? *found->status : SolveStatus::kLimit;
   };

@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "io/documents/fx_placement.h"
+#include "io/documents/operator_graph_json.h"
+#include "io/import/cost_overlay.h"
+#include "io/import/dnn_partitioning_json.h"
 #include "plimsoll/common.h"
 #include "plimsoll/core/digest.h"
 #include "plimsoll/io/cost_graph_json.h"
-#include "plimsoll/io/cost_overlay.h"
-#include "plimsoll/io/dnn_partitioning_json.h"
 #include "plimsoll/io/files.h"
-#include "plimsoll/io/fx_placement.h"
 #include "plimsoll/io/graph_formats.h"
-#include "plimsoll/io/operator_graph_json.h"
 #include "plimsoll/io/shipped.h"
 #include "plimsoll/partition_devices.h"
 #include "plimsoll/partition_rules.h"

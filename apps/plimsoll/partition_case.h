@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "io/documents/fx_graph_json.h"
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
-#include "plimsoll/io/fx_graph_json.h"
 #include "plimsoll/io/placement_json.h"
 #include "plimsoll/partition/cost_graph.h"
 #include "plimsoll/partition/device_assignment.h"

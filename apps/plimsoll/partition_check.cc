@@ -10,16 +10,16 @@
 #include <utility>
 #include <vector>
 
+#include "check/partition/placement_claims.h"
+#include "check/partition/stated_placement.h"
+#include "io/documents/fx_placement.h"
+#include "io/documents/report_json.h"
+#include "partition/fx/split.h"
 #include "plimsoll/certificate_text.h"
 #include "plimsoll/check/critical_path_check.h"
 #include "plimsoll/check/latency_check.h"
 #include "plimsoll/check/pipeline_placement_check.h"
 #include "plimsoll/check/placement_check.h"
-#include "plimsoll/check/placement_claims.h"
-#include "plimsoll/check/stated_placement.h"
-#include "plimsoll/io/fx_placement.h"
-#include "plimsoll/io/report_json.h"
-#include "plimsoll/partition/split.h"
 #include "plimsoll/partition_case.h"
 #include "plimsoll/partition_searches.h"
 #include "plimsoll/text_table.h"

@@ -6,18 +6,18 @@
 #include <chrono>
 #include <utility>
 
+#include "core/effort_clock.h"
+#include "io/documents/pipeline_plan_json.h"
+#include "io/documents/report_json.h"
+#include "io/import/pipedream_graph.h"
 #include "plimsoll/core/digest.h"
 #include "plimsoll/core/version.h"
 #include "plimsoll/io/files.h"
-#include "plimsoll/io/pipedream_graph.h"
-#include "plimsoll/io/pipeline_plan_json.h"
-#include "plimsoll/io/report_json.h"
 #include "plimsoll/partition/plan_pipeline.h"
 #include "plimsoll/partition_advice.h"
 #include "plimsoll/partition_case.h"
 #include "plimsoll/partition_devices.h"
 #include "plimsoll/partition_flags.h"
-#include "plimsoll/solve/effort_clock.h"
 #include "plimsoll/text_table.h"
 
 namespace plimsoll::app {
@@ -127,7 +127,7 @@ void add_memory_advice(const PipelineModel& model, const partition::PipelineOpti
   small.search.effort = kAdviceEffort;
   const RunContext silent{context.deadline, context.cancel, {}};
   const auto ask = [&](Bytes cap) {
-    if (solve::is_stopped(silent)) return SolveStatus::kLimit;
+    if (plimsoll::is_stopped(silent)) return SolveStatus::kLimit;
     asked.memory_cap = cap;
     const auto found = partition::plan_pipeline(asked, small, silent);
     return found ? found->outcome.status : SolveStatus::kLimit;

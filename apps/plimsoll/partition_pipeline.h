@@ -5,13 +5,13 @@
 #include <string>
 #include <string_view>
 
+#include "io/documents/pipeline_plan_json.h"
+#include "io/import/piper_json.h"
+#include "partition/profile/pipedream.h"
 #include "plimsoll/common.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/io/graph_formats.h"
-#include "plimsoll/io/pipeline_plan_json.h"
-#include "plimsoll/io/piper_json.h"
-#include "plimsoll/partition/pipedream.h"
 #include "plimsoll/partition/pipeline_model.h"
 
 namespace plimsoll::app {

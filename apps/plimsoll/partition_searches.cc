@@ -6,13 +6,13 @@
 #include <cmath>
 #include <vector>
 
+#include "io/documents/fx_placement.h"
+#include "io/export/placement_exports.h"
+#include "io/import/dnn_partitioning_json.h"
+#include "partition/fx/latency.h"
 #include "plimsoll/core/suggest.h"
-#include "plimsoll/io/dnn_partitioning_json.h"
-#include "plimsoll/io/fx_placement.h"
-#include "plimsoll/io/placement_exports.h"
 #include "plimsoll/partition/dialect.h"
 #include "plimsoll/partition/fx_search.h"
-#include "plimsoll/partition/latency.h"
 #include "plimsoll/partition/latency_search.h"
 #include "plimsoll/partition/partitioner.h"
 #include "plimsoll/partition/pipeline_search.h"

@@ -9,10 +9,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include "check/partition/placement_claims.h"
+#include "io/documents/report_json.h"
+#include "io/import/pipedream_graph.h"
 #include "plimsoll/certificate_text.h"
-#include "plimsoll/check/placement_claims.h"
-#include "plimsoll/io/pipedream_graph.h"
-#include "plimsoll/io/report_json.h"
 #include "plimsoll/partition_case.h"
 #include "plimsoll/partition_flags.h"
 #include "plimsoll/partition_pipeline.h"

@@ -10,11 +10,11 @@
 #include <string_view>
 #include <vector>
 
+#include "io/import/foreign_plan.h"
 #include "plimsoll/common.h"
 #include "plimsoll/core/suggest.h"
 #include "plimsoll/embedding/easyrec.h"
 #include "plimsoll/io/files.h"
-#include "plimsoll/io/foreign_plan.h"
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/topology_json.h"
 #include "plimsoll/topology/presets.h"

@@ -6,13 +6,13 @@
 #include <cmath>
 #include <numeric>
 
-#include "plimsoll/checkpoint/exact_knapsack.h"
-#include "plimsoll/checkpoint/knapsack_evaluator.h"
+#include "checkpoint/torch/exact_knapsack.h"
+#include "checkpoint/torch/knapsack_evaluator.h"
+#include "checkpoint/torch/policy_per_module.h"
+#include "io/documents/aot_partition_json.h"
 #include "plimsoll/checkpoint/operator_choices.h"
-#include "plimsoll/checkpoint/policy_per_module.h"
 #include "plimsoll/core/digest.h"
 #include "plimsoll/core/version.h"
-#include "plimsoll/io/aot_partition_json.h"
 #include "plimsoll/io/module_stats_json.h"
 #include "plimsoll/text_table.h"
 

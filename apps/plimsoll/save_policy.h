@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
+#include "io/documents/save_policy_json.h"
 #include "plimsoll/common.h"
 #include "plimsoll/core/run_context.h"
-#include "plimsoll/io/save_policy_json.h"
 
 namespace plimsoll::app {
 

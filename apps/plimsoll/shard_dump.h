@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "io/documents/torchrec_options_json.h"
 #include "plimsoll/check/options_check.h"
 #include "plimsoll/embedding/balanced_search.h"
 #include "plimsoll/io/plan_json.h"
-#include "plimsoll/io/torchrec_options_json.h"
 #include "plimsoll/planning_flags.h"
 
 namespace plimsoll::app {

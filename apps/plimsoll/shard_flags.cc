@@ -5,14 +5,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "embedding/balanced/balanced_record.h"
+#include "io/documents/placement_rules_json.h"
+#include "io/documents/step_model_json.h"
+#include "io/import/foreign_plan.h"
 #include "plimsoll/core/suggest.h"
-#include "plimsoll/embedding/balanced_record.h"
 #include "plimsoll/embedding/easyrec.h"
 #include "plimsoll/io/files.h"
-#include "plimsoll/io/foreign_plan.h"
-#include "plimsoll/io/placement_rules_json.h"
 #include "plimsoll/io/plan_json.h"
-#include "plimsoll/io/step_model_json.h"
 #include "plimsoll/shard_dump.h"
 
 namespace plimsoll::app {

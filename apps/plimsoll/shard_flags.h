@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "io/documents/torchrec_options_json.h"
 #include "plimsoll/common.h"
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/embedding/balanced_search.h"
-#include "plimsoll/io/torchrec_options_json.h"
 #include "plimsoll/planning_flags.h"
 
 namespace CLI {

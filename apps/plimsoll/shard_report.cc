@@ -88,12 +88,12 @@ std::string balance_text(const ShardRequest& request, const BalancedResult& resu
 }
 
 // What every plan of the curve needs and costs, and what is proved at its size.
-std::string frontier_text(const solve::Frontier& frontier) {
+std::string frontier_text(const math::Frontier& frontier) {
   TextTable points({"HBM a rank", "bytes", "ms", "no plan below"}, {true, true, true, true});
-  for (const solve::FrontierPoint& point : frontier.breakpoints()) {
+  for (const math::FrontierPoint& point : frontier.breakpoints()) {
     points.add({format_bytes(point.bytes), fmt::format("{}", point.bytes),
                 fmt::format("{:.6g}", point.ms),
-                fmt::format("{:.6g}", solve::value_at(frontier.lower(), point.bytes))});
+                fmt::format("{:.6g}", math::value_at(frontier.lower(), point.bytes))});
   }
   return points.text() +
          fmt::format("below {} bytes a rank nothing fits, proved\n", frontier.lower().front().x);
@@ -156,7 +156,7 @@ std::vector<T> find_differences(const std::vector<T>& known, std::vector<T> all)
 void add_frontier(const ShardRequest& request, const ShardRun& run, io::ShardingAnswer& answer) {
   const PlanningResult& result = run.planning();
   answer.frontier = run.frontier.breakpoints();
-  answer.frontier_bound = solve::Frontier(run.frontier.lower()).breakpoints();
+  answer.frontier_bound = math::Frontier(run.frontier.lower()).breakpoints();
   std::vector<io::TakenOption> own = answer.options;
   for (io::TakenOption& option : own) option.shards.clear();
   for (const embedding::PlacedProposal& plan : run.frontier_plans) {

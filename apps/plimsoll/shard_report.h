@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "plimsoll/balance/placement_bound.h"
 #include "plimsoll/embedding/balanced_search.h"
 #include "plimsoll/io/plan_json.h"
+#include "plimsoll/math/frontier.h"
 #include "plimsoll/shard_flags.h"
-#include "plimsoll/solve/frontier.h"
-#include "plimsoll/solve/placement_bound.h"
 
 namespace plimsoll::app {
 
@@ -17,9 +17,9 @@ struct ShardRun {
   bool is_balanced = false;
   embedding::BalancedResult balanced;  // of the reference search only `planning`
   // Where it was asked for: curves, plans and proofs, as in embedding::BalancedFrontier.
-  solve::Frontier frontier;
+  math::Frontier frontier;
   std::vector<embedding::PlacedProposal> frontier_plans;
-  std::vector<std::optional<solve::PlacementBound>> frontier_proofs;
+  std::vector<std::optional<balance::PlacementBound>> frontier_proofs;
   Bill bill;
   std::vector<std::string> remedies;  // where there is no plan (shard_remedies.h)
   double seconds = 0;

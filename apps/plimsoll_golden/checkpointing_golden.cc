@@ -9,16 +9,16 @@
 #include <string_view>
 #include <utility>
 
+#include "checkpoint/milp/unit_milp.h"
+#include "checkpoint/model/baseline.h"
+#include "checkpoint/torch/policy_per_module.h"
+#include "checkpoint/trace/piecewise_fit.h"
+#include "checkpoint/trace/sac_greedy_order.h"
 #include "knapsack_golden.h"
-#include "plimsoll/checkpoint/baseline.h"
 #include "plimsoll/checkpoint/frontier_search.h"
 #include "plimsoll/checkpoint/module_stats.h"
 #include "plimsoll/checkpoint/module_tree.h"
-#include "plimsoll/checkpoint/piecewise_fit.h"
-#include "plimsoll/checkpoint/policy_per_module.h"
-#include "plimsoll/checkpoint/sac_greedy_order.h"
 #include "plimsoll/checkpoint/sac_milp.h"
-#include "plimsoll/checkpoint/unit_milp.h"
 #include "plimsoll/core/python_text.h"
 
 namespace plimsoll::golden {
@@ -243,7 +243,7 @@ Priced price(const Json& decisions, const ModuleStats& stats, const UnitMilpProb
 
 // Does our frontier run along the recorded pieces? Recorded ends are fractions of bytes and rounded
 // to 9 digits, ours are whole bytes: pieces are compared just inside their ends and in the middle.
-bool runs_along(const solve::Frontier& frontier, const Json& rows) {
+bool runs_along(const math::Frontier& frontier, const Json& rows) {
   if (frontier.is_empty()) return rows.empty();
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const double from = rows[i][0], ms = rows[i][1], slope = rows[i][2];

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "partition/fx/latency.h"
 #include "plimsoll/partition/dialect.h"
 #include "plimsoll/partition/graph.h"
-#include "plimsoll/partition/latency.h"
 #include "plimsoll/partition/partitioner.h"
 #include "plimsoll/partition/partitioner_config.h"
 

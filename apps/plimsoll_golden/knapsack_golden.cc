@@ -7,9 +7,9 @@
 #include <string_view>
 #include <utility>
 
-#include "plimsoll/checkpoint/exact_knapsack.h"
-#include "plimsoll/checkpoint/knapsack.h"
-#include "plimsoll/checkpoint/knapsack_evaluator.h"
+#include "checkpoint/torch/exact_knapsack.h"
+#include "checkpoint/torch/knapsack.h"
+#include "checkpoint/torch/knapsack_evaluator.h"
 
 namespace plimsoll::golden {
 namespace {

@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-#include "plimsoll/checkpoint/step_trace.h"
+#include "checkpoint/trace/step_trace.h"
 #include "plimsoll/io/module_stats_json.h"
 #include "plimsoll_module_stats/models.h"
 #include "trim.h"

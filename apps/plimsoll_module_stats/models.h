@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "plimsoll/checkpoint/step_program.h"
+#include "checkpoint/trace/step_program.h"
 #include "plimsoll/checkpoint/variant.h"
 
 namespace plimsoll::module_stats {

@@ -5,15 +5,15 @@
 #include <benchmark/benchmark.h>
 
 #include "checkpoint/random_trees.h"
+#include "math/composition.h"
 #include "plimsoll/checkpoint/frontier_search.h"
-#include "plimsoll/solve/composition.h"
 
 namespace plimsoll::bench {
 namespace {
 
-using solve::Composition;
-using solve::Frontier;
-using solve::MemorySplit;
+using math::Composition;
+using math::Frontier;
+using math::MemorySplit;
 
 constexpr int kLayers = 512;  // frontiers of 6,000 to 7,000 break points
 
@@ -48,7 +48,7 @@ void count(benchmark::State& state, const MemorySplit& split) {
 void split_between(benchmark::State& state) {
   const Bytes cap = cap_at(static_cast<double>(state.range(0)) / 100);
   MemorySplit split;
-  for (auto _ : state) split = *solve::split_between(parts()[0], parts()[1], cap);
+  for (auto _ : state) split = *math::split_between(parts()[0], parts()[1], cap);
   count(state, split);
 }
 BENCHMARK(split_between)->Arg(5)->Arg(50)->Arg(95)->Unit(benchmark::kMicrosecond);

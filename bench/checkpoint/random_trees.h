@@ -222,7 +222,7 @@ inline CheckpointProblem layered_tree(int num_layers, Family family, std::uint64
     unit.kept_inside = bytes(kept);
     unit.sac_memory = bytes(kept * random.in(1, 1.4));
     const double intensity = random.in(.3, 3) / unit_bytes;  // ms per byte
-    std::vector<solve::Line> lines;
+    std::vector<math::Line> lines;
     double slope = random.in(.05, .5), intercept = random.chance(.3) ? random.in(0, .05) : 0;
     double at = 0;
     const int num_lines = random.chance(.5) ? 3 : 2;
@@ -233,7 +233,7 @@ inline CheckpointProblem layered_tree(int num_layers, Family family, std::uint64
       intercept += (slope - next) * at;
       slope = next;
     }
-    unit.price = solve::convex_cost(lines, bytes(kept * random.in(.9, 1)));
+    unit.price = math::convex_cost(lines, bytes(kept * random.in(.9, 1)));
     problem.units.push_back(std::move(unit));
   }
   sort_units(problem);

@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
+#include "balance/balanced_placement.h"
 #include "embedding/workloads.h"
 #include "plimsoll/embedding/balanced_search.h"
 #include "plimsoll/io/shipped.h"
-#include "plimsoll/solve/balanced_placement.h"
 
 namespace plimsoll::bench {
 namespace {
@@ -100,15 +100,15 @@ void bound_alone(const Instance& instance, const embedding::PlanningProblem& pro
   const double start = processor_seconds();
   const auto bridge = embedding::make_bounded_problem(problem, options);
   if (!bridge || !found.planning.outcome.plan) return;
-  solve::BalanceOptions alone;
+  balance::BalanceOptions alone;
   alone.uses_constructions = alone.uses_dives = alone.uses_contents = false;
   alone.uses_annealing = alone.uses_exchanges = false;
   const auto placements =
       embedding::find_placements(*bridge, found.planning.enumeration.options, found.planning.best);
   if (placements) alone.starts.push_back(*placements);
   const double prepared = processor_seconds();
-  const solve::BalanceOutcome outcome =
-      solve::balance(bridge->problem, alone, search, make_run_context(search));
+  const balance::BalanceOutcome outcome =
+      balance::balance(bridge->problem, alone, search, make_run_context(search));
   std::printf("%-13s bounds alone: %.6f after %.2f s, and %.2f s to make the problem\n",
               instance.name, outcome.outcome.certificate.lower_bound.value_or(0),
               processor_seconds() - prepared, prepared - start);

@@ -49,18 +49,18 @@ std::string digest_of(const embedding::PlacedProposal& plan) {
   return digest.hex();
 }
 
-std::string digest_of(const solve::PlacementBound& bound) {
+std::string digest_of(const balance::PlacementBound& bound) {
   Digest digest;
-  for (const solve::BoundCase& part : bound.cases) {
+  for (const balance::BoundCase& part : bound.cases) {
     digest.add(part.value);
     digest.add(part.prices.theta);
     digest.add(part.prices.price);
     digest.add(part.prices.weight);
-    for (const solve::WindowNode& node : part.windows.nodes) {
+    for (const balance::WindowNode& node : part.windows.nodes) {
       digest.add({static_cast<double>(node.first_child), node.split,
                   static_cast<double>(node.class_index), static_cast<double>(node.proof)});
     }
-    for (const solve::RoomProof& proof : part.windows.proofs) {
+    for (const balance::RoomProof& proof : part.windows.proofs) {
       digest.add({proof.room, proof.uniform_load, proof.multiplier, proof.function.parameter});
       digest.add(proof.value);
       digest.add(proof.price);

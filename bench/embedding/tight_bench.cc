@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "balance/problem/placement_items.h"
 #include "embedding/tight_workloads.h"
 #include "plimsoll/embedding/balanced_search.h"
-#include "plimsoll/solve/placement_items.h"
 
 namespace plimsoll::bench {
 namespace {
@@ -58,8 +58,8 @@ bool dump(const TightCase& c, const std::string& folder) {
   const auto bridge = embedding::make_bounded_problem(make_tight_problem(c), options);
   std::FILE* file = std::fopen((folder + "/" + name_of(c) + ".json").c_str(), "w");
   if (!bridge || file == nullptr) return false;
-  const solve::PlacementItems items = solve::make_placement_items(bridge->problem);
-  const solve::TierBytes& caps = bridge->problem.caps.front();
+  const balance::PlacementItems items = balance::make_placement_items(bridge->problem);
+  const balance::TierBytes& caps = bridge->problem.caps.front();
   std::fprintf(file, "{\"num_ranks\": %d, \"ranks_per_host\": %d, \"caps\": [%lld, %lld],\n",
                items.num_ranks, items.width, static_cast<long long>(caps[0]),
                static_cast<long long>(caps[1]));
@@ -67,7 +67,7 @@ bool dump(const TightCase& c, const std::string& folder) {
   for (int unit = 0; unit < items.num_units; ++unit) {
     std::fprintf(file, unit > 0 ? "],\n[" : "\n[");
     for (int k = items.first_choice[unit]; k < items.first_choice[unit + 1]; ++k) {
-      const solve::PlacementItems::Choice& choice = items.choices[k];
+      const balance::PlacementItems::Choice& choice = items.choices[k];
       constexpr const char* kSpreads[] = {"device", "host", "uniform"};
       std::fprintf(file, "%s{\"spread\": \"%s\", \"num_pieces\": %d, \"pieces\": [",
                    k > items.first_choice[unit] ? ", " : "",

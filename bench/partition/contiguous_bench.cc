@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "io/import/dnn_partitioning_json.h"
 #include "plimsoll/check/placement_check.h"
-#include "plimsoll/io/dnn_partitioning_json.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/partition/contiguous_split.h"
 

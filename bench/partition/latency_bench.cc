@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
+#include "io/import/dnn_partitioning_json.h"
 #include "plimsoll/check/latency_check.h"
-#include "plimsoll/io/dnn_partitioning_json.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/partition/latency_search.h"
 

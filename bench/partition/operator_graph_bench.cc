@@ -18,9 +18,9 @@
 #include <string>
 #include <vector>
 
+#include "io/documents/operator_graph_json.h"
 #include "plimsoll/check/placement_check.h"
 #include "plimsoll/io/files.h"
-#include "plimsoll/io/operator_graph_json.h"
 #include "plimsoll/partition/contiguous_split.h"
 #include "plimsoll/partition/operator_costs.h"
 

@@ -19,11 +19,11 @@
 #include <string>
 #include <vector>
 
+#include "io/import/pipedream_graph.h"
+#include "io/import/piper_json.h"
+#include "partition/profile/pipedream.h"
 #include "plimsoll/check/pipeline_check.h"
 #include "plimsoll/io/files.h"
-#include "plimsoll/io/pipedream_graph.h"
-#include "plimsoll/io/piper_json.h"
-#include "plimsoll/partition/pipedream.h"
 #include "plimsoll/partition/plan_pipeline.h"
 
 namespace plimsoll::bench {

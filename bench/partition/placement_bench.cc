@@ -21,11 +21,11 @@
 #include <string>
 #include <vector>
 
+#include "io/import/dnn_partitioning_json.h"
+#include "partition/throughput/placement_bounds.h"
 #include "plimsoll/check/placement_check.h"
-#include "plimsoll/io/dnn_partitioning_json.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/partition/general_placement.h"
-#include "plimsoll/partition/placement_bounds.h"
 
 namespace plimsoll::bench {
 namespace {

@@ -18,12 +18,12 @@
 #include <utility>
 #include <vector>
 
+#include "io/documents/torchrec_options_json.h"
 #include "option_search.h"
 #include "plimsoll/app.h"
 #include "plimsoll/core/version.h"
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/topology_json.h"
-#include "plimsoll/io/torchrec_options_json.h"
 
 namespace nb = nanobind;
 

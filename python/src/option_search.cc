@@ -2,11 +2,11 @@
 
 #include <utility>
 
+#include "balance/balanced_placement.h"
 #include "plimsoll/check/options_check.h"
 #include "plimsoll/embedding/partitioner.h"
 #include "plimsoll/embedding/perf_model.h"
 #include "plimsoll/embedding/placement_bridge.h"
-#include "plimsoll/solve/balanced_placement.h"
 
 namespace plimsoll::python {
 namespace {
@@ -81,14 +81,14 @@ Result<std::optional<PlacedProposal>> place_options(const OptionSpace& space,
   settings.keeps_hazards = true;
   PLIMSOLL_ASSIGN(const embedding::PlacementBridge bridge,
                   make_placement_bridge({&narrowed, &left, &space.model, nullptr, {}}, settings));
-  solve::BalanceOptions balance;
+  balance::BalanceOptions balance;
   balance.uses_dives = balance.uses_patterns = false;
   if (greedy) {
     if (auto start = find_placements(bridge, narrowed, *greedy)) {
       balance.starts.push_back(*std::move(start));
     }
   }
-  const auto found = solve::balance(bridge.problem, balance, search, {});
+  const auto found = balance::balance(bridge.problem, balance, search, {});
   if (!found.outcome.plan) return greedy;
   PlacedProposal mended = to_proposal(bridge, narrowed, *found.outcome.plan);
   const auto rating = [&](const PlacedProposal& plan) {

@@ -4,7 +4,7 @@
 # (embedded_texts.h declares what it defines).
 cmake_minimum_required(VERSION 3.22)
 
-set(code "// Generated from data/ by embed_texts.cmake.\n#include \"io/embedded_texts.h\"\n\n")
+set(code "// Generated from data/ by embed_texts.cmake.\n#include \"io/documents/embedded_texts.h\"\n\n")
 string(APPEND code "namespace plimsoll::io {\n\n")
 
 # Documents that carry a name and a description.

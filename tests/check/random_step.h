@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "plimsoll/checkpoint/step_builder.h"
+#include "checkpoint/trace/step_builder.h"
 
 namespace plimsoll::check {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/trace/step_builder.h"
 #include "plimsoll/checkpoint/checkpoint_policy.h"
 #include "plimsoll/checkpoint/module_stats.h"
-#include "plimsoll/checkpoint/step_builder.h"
 
 namespace plimsoll::check {
 

@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "brute_force.h"
+#include "checkpoint/brute_force.h"
+#include "checkpoint/random.h"
 #include "checkpoint/random_trees.h"
-#include "random.h"
 
 namespace plimsoll::checkpoint {
 
@@ -30,7 +30,7 @@ inline CheckpointProblem mixed_problem(int seed, bool has_needs = false) {
   for (CandidateUnit& unit : problem.units) {
     problem.total_activations += unit.kept_inside;
     if (has_needs && seed % 4 == 0) unit.threshold = unit.own_need = unit.threshold + seed % 7;
-    for (solve::CostPoint& point : unit.points) {
+    for (math::CostPoint& point : unit.points) {
       if (!has_needs) point.needs = kNoNeed;
     }
     std::reverse(unit.points.begin(), unit.points.end());  // the most bytes stand last
@@ -98,7 +98,7 @@ inline Bytes peak_in_any_order(const CheckpointProblem& problem,
 // [budget] the least time of any plan, from 0 on; infinity where there is none.
 inline std::vector<double> least_times(const CheckpointProblem& problem, Bytes last,
                                        int in_flight = 1) {
-  std::vector<double> least(static_cast<std::size_t>(last) + 1, solve::kInfinity);
+  std::vector<double> least(static_cast<std::size_t>(last) + 1, kInfinity);
   const bool has_points = std::any_of(problem.units.begin(), problem.units.end(),
                                       [](const auto& unit) { return !unit.points.empty(); });
   CheckpointProblem apart = problem;
@@ -113,7 +113,7 @@ inline std::vector<double> least_times(const CheckpointProblem& problem, Bytes l
         for (Bytes b = peak; b <= last; ++b) least[b] = std::min(least[b], ms);
         return;
       }
-      const std::vector<solve::CostPoint>& points = problem.units[chosen[k]].points;
+      const std::vector<math::CostPoint>& points = problem.units[chosen[k]].points;
       for (int point = 0; point < static_cast<int>(points.size()); ++point) {
         decisions.push_back({chosen[k], points[point].bytes, point, {}});
         choose(k + 1, ms + points[point].price);

@@ -59,7 +59,7 @@ inline std::optional<double> greedy_price(const CheckpointProblem& problem,
     if (next < chosen.size() && problem.units[chosen[next]].last == position) {
       const CandidateUnit& unit = problem.units[chosen[next++]];
       ms += unit.price.fixed;
-      for (const solve::CostPiece& piece : unit.price.pieces) {
+      for (const math::CostPiece& piece : unit.price.pieces) {
         offers.push_back({piece.slope, piece.length});
       }
     }

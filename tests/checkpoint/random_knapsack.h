@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "plimsoll/checkpoint/knapsack.h"
+#include "checkpoint/torch/knapsack.h"
 
 namespace plimsoll::checkpoint {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "hand_made_options.h"
+#include "embedding/hand_made_options.h"
+#include "embedding/vectors.h"
 #include "plimsoll/embedding/enumerator.h"
-#include "vectors.h"
 
 namespace plimsoll::embedding {
 

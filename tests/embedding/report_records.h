@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "embedding/vectors.h"
 #include "plimsoll/embedding/planner.h"
 #include "plimsoll/embedding/types.h"
-#include "vectors.h"
 
 namespace plimsoll::embedding {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "every_plan.h"
+#include "embedding/every_plan.h"
 #include "plimsoll/check/sharding_check.h"
 #include "plimsoll/embedding/balanced_search.h"
 

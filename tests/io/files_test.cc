@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "expect_error.h"
+#include "io/expect_error.h"
 
 namespace plimsoll::io {
 namespace {

@@ -1,23 +1,23 @@
 // Documents with random damage: every reader must answer with a value or an error.
 #include <gtest/gtest.h>
 
-#include "plimsoll/io/aot_partition_json.h"
+#include "io/documents/aot_partition_json.h"
+#include "io/documents/pipeline_plan_json.h"
+#include "io/import/dnn_partitioning_json.h"
+#include "io/import/foreign_plan.h"
+#include "io/import/pipedream_graph.h"
+#include "io/import/piper_json.h"
+#include "io/random_checkpoint_documents.h"
+#include "io/random_documents.h"
+#include "io/random_pipeline_documents.h"
 #include "plimsoll/io/checkpoint_policy_json.h"
 #include "plimsoll/io/cost_graph_json.h"
-#include "plimsoll/io/dnn_partitioning_json.h"
 #include "plimsoll/io/files.h"
-#include "plimsoll/io/foreign_plan.h"
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/module_stats_json.h"
-#include "plimsoll/io/pipedream_graph.h"
-#include "plimsoll/io/pipeline_plan_json.h"
-#include "plimsoll/io/piper_json.h"
 #include "plimsoll/io/plan_json.h"
 #include "plimsoll/io/shipped.h"
 #include "plimsoll/io/topology_json.h"
-#include "random_checkpoint_documents.h"
-#include "random_documents.h"
-#include "random_pipeline_documents.h"
 
 namespace plimsoll::io {
 namespace {

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "io/random_documents.h"
 #include "plimsoll/checkpoint/module_stats.h"
 #include "plimsoll/io/checkpoint_policy_json.h"
-#include "random_documents.h"
 
 namespace plimsoll::io {
 
@@ -159,7 +159,7 @@ inline CheckpointAnswer random_checkpoint_answer(Random& random) {
     *points = random.list(4, [&] {
       bytes += 1 + random_bytes(random);
       ms -= random.fraction();
-      return solve::FrontierPoint{bytes, ms, -random.fraction(), random.coin()};
+      return math::FrontierPoint{bytes, ms, -random.fraction(), random.coin()};
     });
   }
   answer.certificate = random.maybe([&] {

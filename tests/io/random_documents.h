@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "io/documents/fx_graph_json.h"
+#include "io/import/dnn_partitioning_json.h"
 #include "plimsoll/embedding/model.h"
 #include "plimsoll/embedding/sharding_plan.h"
-#include "plimsoll/io/dnn_partitioning_json.h"
-#include "plimsoll/io/fx_graph_json.h"
 #include "plimsoll/io/placement_json.h"
 #include "plimsoll/io/plan_json.h"
 #include "plimsoll/topology/topology.h"
@@ -280,21 +280,21 @@ inline embedding::ShardingPlan random_plan(Random& random) {
   return plan;
 }
 
-inline solve::PlacementBound random_bound(Random& random) {
+inline balance::PlacementBound random_bound(Random& random) {
   const auto numbers = [&] { return random.list(3, [&] { return random.number(); }); };
-  solve::PlacementBound bound;
-  bound.value = random.coin() ? random.number() : solve::kInfinity;
-  bound.method = random.value_of<solve::BoundMethod>(7);
+  balance::PlacementBound bound;
+  bound.value = random.coin() ? random.number() : kInfinity;
+  bound.method = random.value_of<balance::BoundMethod>(7);
   bound.kind_of_rank = random.list(4, [&] { return static_cast<int>(random.below(3)); });
   bound.binding_tier = static_cast<int>(random.below(4)) - 1;
   bound.missing = random.size();
   bound.stuck_unit = static_cast<int>(random.below(4)) - 1;
   bound.cases = random.list(3, [&] {
-    solve::BoundCase part;
+    balance::BoundCase part;
     part.paid = random.bits();
     part.forbidden = random.bits();
-    part.value = random.coin() ? random.number() : solve::kInfinity;
-    part.method = random.value_of<solve::BoundMethod>(7);
+    part.value = random.coin() ? random.number() : kInfinity;
+    part.method = random.value_of<balance::BoundMethod>(7);
     part.prices = {random.number(), numbers(), numbers(),
                    random.list(3, [&] { return random.size(); })};
     part.windows.target = random.number();
@@ -302,15 +302,15 @@ inline solve::PlacementBound random_bound(Random& random) {
     part.windows.class_of_unit = random.list(3, [&] { return static_cast<int>(random.below(5)); });
     part.windows.cells = static_cast<int>(random.below(20000));
     part.windows.proofs = random.list(2, [&] {
-      solve::RoomProof proof{random.number(), random.number(), numbers(), numbers(), {}, 0};
-      proof.function = {random.value_of<solve::DualFunctionKind>(4), random.number()};
+      balance::RoomProof proof{random.number(), random.number(), numbers(), numbers(), {}, 0};
+      proof.function = {random.value_of<balance::DualFunctionKind>(4), random.number()};
       proof.multiplier = random.number();
       return proof;
     });
     part.windows.nodes = random.list(3, [&] {
-      return solve::WindowNode{static_cast<int>(random.below(9)) - 1, random.number(),
-                               static_cast<int>(random.below(9)) - 1,
-                               static_cast<int>(random.below(9)) - 1};
+      return balance::WindowNode{static_cast<int>(random.below(9)) - 1, random.number(),
+                                 static_cast<int>(random.below(9)) - 1,
+                                 static_cast<int>(random.below(9)) - 1};
     });
     return part;
   });
@@ -339,8 +339,8 @@ inline TakenOption random_taken_option(Random& random) {
 }
 
 // By bytes, as a frontier lists them.
-inline std::vector<solve::FrontierPoint> random_frontier(Random& random) {
-  std::vector<solve::FrontierPoint> points;
+inline std::vector<math::FrontierPoint> random_frontier(Random& random) {
+  std::vector<math::FrontierPoint> points;
   for (std::int64_t i = random.below(4); i > 0; --i) {
     points.push_back({static_cast<Bytes>(points.size()) * 100, 1000.0 / static_cast<double>(i),
                       -random.fraction(), random.coin()});

@@ -3,10 +3,10 @@
 
 #include <string>
 
-#include "plimsoll/io/pipeline_plan_json.h"
-#include "plimsoll/io/piper_json.h"
-#include "plimsoll/partition/pipedream.h"
-#include "random_documents.h"
+#include "io/documents/pipeline_plan_json.h"
+#include "io/import/piper_json.h"
+#include "io/random_documents.h"
+#include "partition/profile/pipedream.h"
 
 namespace plimsoll::io {
 

@@ -2,20 +2,20 @@
 // <schema>.<what>.json, for validate_schemas.py.
 #include <string>
 
+#include "io/documents/pipeline_plan_json.h"
+#include "io/documents/placement_rules_json.h"
+#include "io/documents/step_model_json.h"
+#include "io/random_checkpoint_documents.h"
+#include "io/random_documents.h"
+#include "io/random_pipeline_documents.h"
 #include "plimsoll/io/checkpoint_policy_json.h"
 #include "plimsoll/io/cost_graph_json.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/module_stats_json.h"
-#include "plimsoll/io/pipeline_plan_json.h"
-#include "plimsoll/io/placement_rules_json.h"
 #include "plimsoll/io/plan_json.h"
 #include "plimsoll/io/shipped.h"
-#include "plimsoll/io/step_model_json.h"
 #include "plimsoll/io/topology_json.h"
-#include "random_checkpoint_documents.h"
-#include "random_documents.h"
-#include "random_pipeline_documents.h"
 
 int main(int argc, char** argv) {
   using namespace plimsoll;

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "graphs.h"
+#include "partition/graphs.h"
 #include "plimsoll/partition/cost_graph.h"
 
 namespace plimsoll::partition {

@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "cost_graphs.h"
-#include "plimsoll/partition/sample_latency.h"
+#include "partition/cost_graphs.h"
+#include "partition/latency/sample_latency.h"
 
 namespace plimsoll::partition {
 

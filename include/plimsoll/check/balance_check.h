@@ -2,7 +2,7 @@
 // the bound it proves, the reference's figures and the curve of memory against time.
 //
 // Times are added up anew from what check_sharding found on every rank. The bound is computed from
-// the prices in the certificate (solve::verify_bound) on the problem that model, machine and
+// the prices in the certificate (balance::verify_bound) on the problem that model, machine and
 // options give; of the search nothing is used but the way from options to that problem
 // (placement_bridge.h). Whatever search is said to have made the plan, every claim that is there is
 // judged; what is missing counts as its default. A bound that its prices do not prove is proved by
@@ -16,11 +16,11 @@
 #include <string>
 #include <vector>
 
+#include "plimsoll/balance/placement_bound.h"
 #include "plimsoll/check/frontier_check.h"
 #include "plimsoll/check/sharding_check.h"
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/embedding/balanced_search.h"
-#include "plimsoll/solve/placement_bound.h"
 
 namespace plimsoll::check {
 
@@ -37,7 +37,7 @@ struct StatedBalance {
   std::optional<double> rating;  // judged here where it counts bytes, or where there is no plan
   std::optional<embedding::PlanTimes> times;
   std::optional<Certificate> certificate;
-  std::optional<solve::PlacementBound> bound;
+  std::optional<balance::PlacementBound> bound;
   std::optional<embedding::PlanTimes> reference;  // the reference plan's
   // Is the plan judged on what it was made from? Else the reference's figures cannot be repeated.
   bool are_inputs_given = true;

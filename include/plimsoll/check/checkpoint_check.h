@@ -26,7 +26,7 @@
 #include "plimsoll/checkpoint/checkpoint_policy.h"
 #include "plimsoll/checkpoint/module_stats.h"
 #include "plimsoll/core/result.h"
-#include "plimsoll/solve/frontier.h"
+#include "plimsoll/math/frontier.h"
 
 namespace plimsoll::check {
 
@@ -121,8 +121,8 @@ struct StatedCheckpointing {
   std::optional<Bytes> baseline_peak;
   bool is_upstream_baseline = false;   // whole parameters, on one rank (upstream's formula)
   std::optional<std::string> binding;  // "": the end of the step
-  std::vector<std::pair<std::string, Bytes>> profile;          // by position in forward post-order
-  std::vector<solve::FrontierPoint> frontier, frontier_bound;  // by bytes
+  std::vector<std::pair<std::string, Bytes>> profile;         // by position in forward post-order
+  std::vector<math::FrontierPoint> frontier, frontier_bound;  // by bytes
   std::optional<Bytes> missing;             // beyond the budget, where nothing fits
   std::vector<std::string> contradictions;  // what it says of its making and is not so
   bool is_for_other_rules = false;          // judged by other rules than it was made by

@@ -12,11 +12,11 @@
 #include <optional>
 #include <vector>
 
+#include "plimsoll/balance/placement_bound.h"
 #include "plimsoll/check/options_check.h"
 #include "plimsoll/check/sharding_check.h"
 #include "plimsoll/core/units.h"
-#include "plimsoll/solve/frontier.h"
-#include "plimsoll/solve/placement_bound.h"
+#include "plimsoll/math/frontier.h"
 
 namespace plimsoll::check {
 
@@ -27,11 +27,11 @@ struct PointPlan {
 };
 
 struct StatedFrontier {
-  std::vector<solve::FrontierPoint> upper, lower;
+  std::vector<math::FrontierPoint> upper, lower;
   std::vector<PointPlan> plans;  // [upper], or empty
   // [lower], or empty. What proves that no plan of fewer bytes than the point's is below the point
   // before, or, of the first point, that there is none.
-  std::vector<std::optional<solve::PlacementBound>> proofs;
+  std::vector<std::optional<balance::PlacementBound>> proofs;
   bool is_empty() const { return upper.empty() && lower.empty(); }
 };
 

@@ -21,7 +21,7 @@
 #include "plimsoll/checkpoint/module_tree.h"
 #include "plimsoll/checkpoint/operator_choices.h"
 #include "plimsoll/core/result.h"
-#include "plimsoll/solve/infimal_convolution.h"
+#include "plimsoll/math/infimal_convolution.h"
 
 namespace plimsoll::checkpoint {
 
@@ -82,10 +82,10 @@ struct CandidateUnit {
   // `own_need`, what the memory model asks for recomputing it.
   Bytes threshold = 0;
   Bytes own_need = 0;
-  solve::ConvexCost price;               // of discarding d bytes
-  std::vector<solve::CostPoint> points;  // where there are any, these and nothing between
-  Bytes kept_inside = 0;                 // activations that all of it would discard
-  Bytes sac_memory = 0;  // what upstream's ratio is a share of; at least kept_inside
+  math::ConvexCost price;               // of discarding d bytes
+  std::vector<math::CostPoint> points;  // where there are any, these and nothing between
+  Bytes kept_inside = 0;                // activations that all of it would discard
+  Bytes sac_memory = 0;                 // what upstream's ratio is a share of; at least kept_inside
   // By CostPoint: what is saved; empty for a price without operators. [] or [number of points]
   std::vector<std::vector<char>> saves;
   double loss_ms = 0;  // what choices left out could save beyond those here (operator_choices.h)

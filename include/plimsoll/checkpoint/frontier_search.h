@@ -31,7 +31,7 @@
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/core/run_context.h"
-#include "plimsoll/solve/frontier.h"
+#include "plimsoll/math/frontier.h"
 
 namespace plimsoll::checkpoint {
 
@@ -73,13 +73,13 @@ struct SmallestBudget {
 // kOptimal with the frontier, whose costs are recompute ms; kFeasible, with a lower twin, where
 // choices of operators were left out (CheckpointProblem::thinned); kLimit when the context stopped
 // it.
-Result<Outcome<solve::Frontier>> plan_frontier(const CheckpointProblem& problem,
-                                               const FrontierOptions& options = {},
-                                               const RunContext& context = {},
-                                               SearchWork* work = nullptr);
+Result<Outcome<math::Frontier>> plan_frontier(const CheckpointProblem& problem,
+                                              const FrontierOptions& options = {},
+                                              const RunContext& context = {},
+                                              SearchWork* work = nullptr);
 
 // A convex curve below the frontier, in a fraction of its time.
-Result<solve::PiecewiseLinear> bound_frontier(const CheckpointProblem& problem);
+Result<math::PiecewiseLinear> bound_frontier(const CheckpointProblem& problem);
 
 // kOptimal or kFeasible as above; kInfeasible with the smallest feasible budget in the explanation;
 // kLimit.
@@ -90,13 +90,13 @@ Result<Outcome<CheckpointPlan>> plan_for_budget(const CheckpointProblem& problem
 
 // The least memory whose recompute time is at most `ms`; kInfeasible only for a negative time.
 Result<Outcome<CheckpointPlan>> plan_for_time(const CheckpointProblem& problem,
-                                              const solve::Frontier& frontier, double ms,
+                                              const math::Frontier& frontier, double ms,
                                               const FrontierOptions& options = {},
                                               const RunContext& context = {});
 
 // The plan at the frontier's knee; where it has none, at its smallest budget.
 Result<Outcome<CheckpointPlan>> plan_at_knee(const CheckpointProblem& problem,
-                                             const solve::Frontier& frontier,
+                                             const math::Frontier& frontier,
                                              const FrontierOptions& options = {},
                                              const RunContext& context = {});
 

@@ -14,19 +14,19 @@
 #include <optional>
 #include <vector>
 
+#include "plimsoll/balance/placement_bound.h"
 #include "plimsoll/embedding/balanced_search.h"
-#include "plimsoll/solve/frontier.h"
-#include "plimsoll/solve/placement_bound.h"
+#include "plimsoll/math/frontier.h"
 
 namespace plimsoll::embedding {
 
 struct BalancedFrontier {
   BalancedResult unlimited;
-  solve::Frontier frontier;           // empty where `unlimited` has no plan
+  math::Frontier frontier;            // empty where `unlimited` has no plan
   std::vector<PlacedProposal> plans;  // [points of the upper curve] of `unlimited`'s options
   // [points of the lower curve] Prices that prove that no plan of fewer bytes is below the point
   // before, of the first point that there is none; absent where a search proved it.
-  std::vector<std::optional<solve::PlacementBound>> proofs;
+  std::vector<std::optional<balance::PlacementBound>> proofs;
 };
 
 // `num_limits` >= 0 between the ends; each search has the effort divided by their number, and of a

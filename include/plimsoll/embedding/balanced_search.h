@@ -4,9 +4,9 @@
 // under every rank's caps, with a lower bound.
 // Method. The reference planner's plan is a start where its search fits `reference_effort`, and so
 // is, for step and time, a plan of small rating; the default options are searched first, then, if
-// asked for, those of every width, from the best plan so far (solve::balance). The prices that
+// asked for, those of every width, from the best plan so far (balance::balance). The prices that
 // prove the bound stand in the certificate, so that it can be checked without the search
-// (solve::verify_bound). Promises. Never worse, in the objective searched, than the reference's
+// (balance::verify_bound). Promises. Never worse, in the objective searched, than the reference's
 // plan, unless that has more hazards, breaks a rule or does not fit; a plan that is worse than it
 // in rating, step and time comes with the reason (`worse_than_reference`). First the number of the
 // checker's hazards is least, then the objective. A plan of the least number that tables and
@@ -32,9 +32,9 @@
 #include <string_view>
 #include <vector>
 
+#include "plimsoll/balance/placement_bound.h"
 #include "plimsoll/embedding/plan_times.h"
 #include "plimsoll/embedding/planner.h"
-#include "plimsoll/solve/placement_bound.h"
 
 namespace plimsoll::embedding {
 
@@ -80,7 +80,7 @@ struct BalancedResult {
   std::optional<double> rating_cap;    // ms; plan and bound are those of the plans that keep it
   bool keeps_hazards = false;          // no plan of the fewest hazards fits, or was found
   std::vector<NoPlanCause> causes;     // of an infeasible problem
-  std::optional<solve::PlacementBound> bound;  // what prices prove of the problem searched last
+  std::optional<balance::PlacementBound> bound;  // what prices prove of the problem searched last
   // Where the clock or a cancel stopped the reference's search (proposals) and each of ours
   // (effort), in turn; -1: nowhere; 0: before it began.
   std::vector<std::int64_t> stops;
@@ -106,7 +106,7 @@ Result<BalancedResult> plan_balanced(const PlanningProblem& problem, const Given
 struct OptionSearchResult {
   Outcome<PlacedProposal> outcome;  // in table order
   std::optional<double> rating_cap;
-  std::optional<solve::PlacementBound> bound;
+  std::optional<balance::PlacementBound> bound;
   std::int64_t effort = 0;
   bool keeps_hazards = false;       // no plan of the fewest hazards fits, or was found
   std::vector<std::int64_t> stops;  // of each search

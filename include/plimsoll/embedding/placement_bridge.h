@@ -31,12 +31,12 @@
 #include <string>
 #include <vector>
 
+#include "plimsoll/balance/placement_problem.h"
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/embedding/enumerator.h"
 #include "plimsoll/embedding/option_set.h"
 #include "plimsoll/embedding/proposer.h"
-#include "plimsoll/solve/placement_problem.h"
 #include "plimsoll/topology/topology.h"
 
 namespace plimsoll::embedding {
@@ -93,7 +93,7 @@ struct BridgeInput {
 double output_bytes(const BridgeInput& input, const Option& option, const ShardRun& run);
 
 struct PlacementBridge {
-  solve::PlacementProblem problem;
+  balance::PlacementProblem problem;
   std::vector<std::vector<std::int32_t>> tables;  // [num_units] the unit's tables
   // [num_units][choices][tables of the unit] options.
   std::vector<std::vector<std::vector<std::int32_t>>> options;
@@ -121,12 +121,12 @@ Result<PlacementBridge> make_bounded_bridge(const BridgeInput& input, BridgeOpti
 
 // The placed options in table order. Precondition: `placements` is allowed.
 PlacedProposal to_proposal(const PlacementBridge& bridge, const OptionSet& options,
-                           const solve::UnitPlacements& placements);
+                           const balance::UnitPlacements& placements);
 
 // A plan of the same options as placements; nothing where it takes what the bridge leaves out and
 // no choice stands for that at the same places.
-std::optional<solve::UnitPlacements> find_placements(const PlacementBridge& bridge,
-                                                     const OptionSet& options,
-                                                     const PlacedProposal& plan);
+std::optional<balance::UnitPlacements> find_placements(const PlacementBridge& bridge,
+                                                       const OptionSet& options,
+                                                       const PlacedProposal& plan);
 
 }  // namespace plimsoll::embedding

@@ -14,7 +14,7 @@
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/core/units.h"
-#include "plimsoll/solve/frontier.h"
+#include "plimsoll/math/frontier.h"
 
 namespace plimsoll::io {
 
@@ -42,10 +42,10 @@ struct CheckpointAnswer {
   std::string torch;                  // release that made them; may be empty
   std::optional<Bytes> budget_bytes;  // that was asked for
   std::optional<CheckpointPrediction> predicted;
-  int world_size = 1;                                // >= 1, over which parameters are sharded
-  std::vector<ProfileEntry> profile;                 // by position in forward post-order
-  std::vector<solve::FrontierPoint> frontier;        // by bytes
-  std::vector<solve::FrontierPoint> frontier_bound;  // likewise, what is proved; empty: the same
+  int world_size = 1;                               // >= 1, over which parameters are sharded
+  std::vector<ProfileEntry> profile;                // by position in forward post-order
+  std::vector<math::FrontierPoint> frontier;        // by bytes
+  std::vector<math::FrontierPoint> frontier_bound;  // likewise, what is proved; empty: the same
   std::optional<SolveStatus> status;
   std::optional<StopReason> stop;
   std::optional<Certificate> certificate;

@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
+#include "plimsoll/balance/placement_bound.h"
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/embedding/plan_times.h"
 #include "plimsoll/embedding/sharding_plan.h"
-#include "plimsoll/solve/frontier.h"
-#include "plimsoll/solve/placement_bound.h"
+#include "plimsoll/math/frontier.h"
 
 namespace plimsoll::io {
 
@@ -54,7 +54,7 @@ struct FrontierPlan {
 // What proves that no plan of fewer bytes than a point's is below the point before, or, of the
 // first, that there is none.
 struct FrontierProof {
-  std::optional<solve::PlacementBound> bound;
+  std::optional<balance::PlacementBound> bound;
   bool operator==(const FrontierProof&) const = default;
 };
 
@@ -69,9 +69,9 @@ struct ShardingAnswer {
   std::vector<TakenOption> options;  // where the options came from a dump
   Bill bill;
   std::optional<Certificate> certificate;
-  std::optional<solve::PlacementBound> bound;  // in the certificate: what proves it
-  std::vector<solve::FrontierPoint> frontier;  // by bytes of HBM a rank
-  std::vector<solve::FrontierPoint> frontier_bound;
+  std::optional<balance::PlacementBound> bound;  // in the certificate: what proves it
+  std::vector<math::FrontierPoint> frontier;     // by bytes of HBM a rank
+  std::vector<math::FrontierPoint> frontier_bound;
   std::vector<FrontierPlan> frontier_plans;    // [frontier] or empty
   std::vector<FrontierProof> frontier_proofs;  // [frontier_bound] or empty
   std::optional<Provenance> provenance;

@@ -6,7 +6,7 @@
 #include "plimsoll/core/digest.h"
 #include "plimsoll/core/units.h"
 #include "plimsoll/core/version.h"
-#include "plimsoll/solve/milp.h"
+#include "plimsoll/math/milp.h"
 #include "plimsoll/topology/topology.h"
 
 namespace {
@@ -31,9 +31,9 @@ int main() {
   right &= expect(plimsoll::sha256_hex("").substr(0, 8) == "e3b0c442", "SHA-256 of nothing");
 
   // So does Cbc.
-  plimsoll::solve::MilpProblem problem;
-  problem.add_row(-plimsoll::solve::kInfinity, {{problem.add_binary(-2), 1}}, 1.5);
-  const auto solved = plimsoll::solve::solve_milp(problem);
+  plimsoll::math::MilpProblem problem;
+  problem.add_row(-plimsoll::kInfinity, {{problem.add_binary(-2), 1}}, 1.5);
+  const auto solved = plimsoll::math::solve_milp(problem);
   right &= expect(solved && solved->objective == -2, "the cheapest of two points is found");
 
   plimsoll::topology::TopologySpec spec;

@@ -1,0 +1,266 @@
+#include "balance/bounds/bound_placement.h"
+
+#include <algorithm>
+#include <queue>
+#include <utility>
+#include <vector>
+
+#include "balance/bounds/first_cases.h"
+#include "balance/prices/filtered_bound.h"
+
+namespace plimsoll::balance {
+namespace {
+
+struct Entry {
+  double value = 0;
+  int number = 0;  // into cases
+  bool is_final = false;
+};
+
+struct IsWorse {
+  bool operator()(const Entry& a, const Entry& b) const {
+    return a.value != b.value ? a.value > b.value : a.number > b.number;
+  }
+};
+
+class Bounder {
+ public:
+  Bounder(const PlacementProblem& problem, const PlacementGroups& groups,
+          const BoundOptions& options, const RunContext& context)
+      : problem_(problem), options_(options), context_(context), groups_(groups) {}
+
+  PlacementBound run() {
+    result_.kind_of_rank = groups_.ranks.kind_of_rank;
+    open_first_cases();
+    while (true) {
+      const Entry entry = heap_.top();
+      if (entry.is_final || entry.value == kInfinity || entry.value >= goal() || is_stopped()) {
+        break;
+      }
+      heap_.pop();
+      const int cause = find_open_cause(result_.cases[entry.number]);
+      if (cause >= 0 && may_split()) {
+        split(entry.number, cause);
+      } else {
+        const double before = result_.cases[entry.number].value;
+        sharpen(entry.number);
+        BoundCase& done = result_.cases[entry.number];
+        done.value = std::max(done.value, before);
+        heap_.push({done.value, entry.number, true});
+      }
+    }
+    const BoundCase& least = result_.cases[heap_.top().number];
+    result_.value = least.value;
+    result_.method = least.method;
+    result_.room = rooms_[heap_.top().number];
+    return std::move(result_);
+  }
+
+ private:
+  // An objective that is as good as the incumbent's.
+  double goal() const {
+    return options_.incumbent ? *options_.incumbent / (1 + options_.tolerance) : kInfinity;
+  }
+  bool is_stopped() const { return context_.is_cancelled() || context_.is_past_deadline(); }
+
+  bool may_split() const {
+    const auto num_choices = std::max<std::int64_t>(std::ssize(groups_.choices), 1);
+    return std::ssize(result_.cases) < options_.max_cases &&
+           result_.num_evaluations <= options_.max_priced / num_choices;
+  }
+
+  // What is paid whatever the loads are.
+  double base(const BoundCase& c) const {
+    double sum = problem_.floor_ms;
+    for (std::size_t i = 0; i < problem_.charges.size() && i < 64; ++i) {
+      if ((c.paid >> i & 1) != 0) sum += problem_.charges[i];
+    }
+    return sum;
+  }
+
+  void open_first_cases() {
+    for (BoundCase& c : make_first_cases(problem_, options_.max_cases)) open_case(std::move(c));
+  }
+
+  int find_open_cause(const BoundCase& c) const {
+    int best = -1;
+    std::uint64_t named = 0;
+    for (const GroupChoice& choice : groups_.choices) {
+      if ((choice.causes & c.forbidden) == 0) named |= choice.causes;
+    }
+    for (std::size_t i = 0; i < problem_.charges.size() && i < 64; ++i) {
+      if (((named & ~c.paid) >> i & 1) == 0 || problem_.charges[i] == 0) continue;
+      if (best < 0 || problem_.charges[i] > problem_.charges[best]) best = static_cast<int>(i);
+    }
+    return best;
+  }
+
+  void split(int number, int cause) {
+    const std::uint64_t bit = std::uint64_t{1} << cause;
+    BoundCase without = result_.cases[number];
+    BoundCase with = result_.cases[number];
+    without.forbidden |= bit;
+    with.paid |= bit;
+    const double change = base(with) - base(without);
+    with.value += change;
+    // The case itself becomes the one that pays: its proof stands.
+    result_.cases[number] = with;
+    heap_.push({with.value, number, false});
+    open_case({without.paid, without.forbidden, 0, BoundMethod::kNone, {}, {}});
+  }
+
+  // From accounts to kinds and tiers.
+  template <class Number>
+  std::vector<Number> spread(const std::vector<Number>& of_accounts) const {
+    std::vector<Number> result;
+    for (const RankKind& kind : groups_.ranks.kinds) {
+      for (int tier = 0; tier < kNumTiers && !of_accounts.empty(); ++tier) {
+        result.push_back(of_accounts[kind.account[tier]]);
+      }
+    }
+    return result;
+  }
+
+  // The cheap bound of a new case.
+  void open_case(BoundCase c) {
+    const auto number = static_cast<int>(result_.cases.size());
+    const PlacementGroups groups = without_causes(groups_, c.forbidden);
+    const FilteredBound bound = filtered_bound(groups, {1e-9, options_.filter, &context_});
+    result_.num_evaluations += bound.num_evaluations;
+    keep(bound, groups, c);
+    heap_.push({c.value, number, false});
+    result_.cases.push_back(std::move(c));
+    rooms_.push_back(0);
+  }
+
+  void keep(const FilteredBound& bound, const PlacementGroups& groups, BoundCase& c) {
+    c.value = base(c) + bound.value;
+    c.method = bound.target > 0 ? BoundMethod::kFiltered : BoundMethod::kAverage;
+    c.prices.target = bound.target > 0 ? bound.value : 0;
+    if (!bound.infeasible) {
+      c.prices.theta = bound.prices.theta;
+      c.prices.price = spread(bound.prices.price);
+      if (bound.refuted_by) c.prices.weight = spread(bound.refuted_by->weight);
+      return;
+    }
+    c.method = BoundMethod::kMemory;
+    c.prices.weight = spread(bound.infeasible->weight);
+    if (!result_.cases.empty()) return;  // the explanation is the first case's
+    result_.binding_tier = bound.infeasible->tier;
+    result_.missing = bound.infeasible->missing;
+    if (bound.infeasible->weight.empty()) {
+      result_.stuck_unit = groups.groups[bound.infeasible->group].units.front();
+    }
+  }
+
+  // `bound_at(target)` proves at most the target: try again further off while it proves all of it.
+  template <class BoundAt>
+  void raise(double& value, double limit, double first_step, const BoundAt& bound_at) {
+    for (double step = first_step; value < limit && step < 1e3; step *= 4) {
+      const double target = std::min(limit, value * (1 + step));
+      const double proved = bound_at(target);
+      value = std::max(value, proved);
+      if (proved < target * (1 - 1e-12) || is_stopped()) break;
+    }
+  }
+
+  void take(BoundCase& c, int number, BoundMethod method, double value, double room,
+            WindowWitness&& witness) {
+    if (base(c) + value <= c.value) return;
+    c.value = base(c) + value;
+    c.method = method;
+    c.windows = std::move(witness);
+    c.prices = {};
+    for (RoomProof& proof : c.windows.proofs) {
+      proof.price = spread(proof.price);
+    }
+    rooms_[number] = room;
+  }
+
+  void sharpen(int number) {
+    BoundCase& c = result_.cases[number];
+    const PlacementGroups groups = without_causes(groups_, c.forbidden);
+    const double limit = goal() - base(c);
+    double value = c.value - base(c);
+    if (value <= 0) return;
+    if (options_.use_windows && !is_stopped()) {
+      raise(value, limit, 0.01, [&](double target) {
+        const Survivors survivors = filter_by_target(groups, target, options_.filter);
+        if (survivors.is_dead()) return value;
+        WindowBound bound = window_bound(groups, survivors, target, {}, context_);
+        result_.num_windows += bound.num_windows;
+        take(c, number, BoundMethod::kWindows, bound.value, bound.room, std::move(bound.witness));
+        return bound.value;
+      });
+    }
+    if (!options_.use_patterns) return;
+    std::int64_t num_left = 0;  // pricings, of one target or of all
+    bool shares_pricings = false;
+    const auto patterns = [&](int cells, double tolerance, bool branch, double first_step) {
+      raise(value, limit, first_step, [&](double target) {
+        if (is_stopped() || num_left <= 0) return value;
+        const Survivors survivors = filter_by_target(groups, target, options_.filter);
+        if (survivors.is_dead()) return value;
+        AverageOptions of_average;
+        of_average.context = &context_;
+        AverageBound average = average_bound(groups, survivors, of_average);
+        result_.num_evaluations += average.num_evaluations;
+        if (average.infeasible) return value;
+        PatternOptions at;
+        at.cells = cells;
+        at.tolerance = tolerance;
+        at.branch = branch;
+        at.max_hosts = options_.max_apart_hosts;
+        at.max_classes = options_.max_classes;
+        at.max_pricings = num_left;
+        at.max_nodes = options_.max_nodes;
+        PatternBound bound =
+            pattern_bound(groups, survivors, average.prices.price, target, at, context_);
+        if (shares_pricings) num_left -= bound.num_pricings;
+        result_.num_pricings += bound.num_pricings;
+        result_.num_windows += bound.num_nodes;
+        take(c, number, bound.has_branched ? BoundMethod::kBranched : BoundMethod::kPatterns,
+             bound.value, bound.room, std::move(bound.witness));
+        return bound.value;
+      });
+    };
+    num_left = std::max<std::int64_t>(options_.max_pricings, 1);
+    patterns(options_.coarse_cells, 1e-3, false, 0.02);
+    if (!options_.use_fine) return;
+    const bool branches =
+        options_.use_branching && problem_.num_units() <= options_.max_branched_units;
+    if (branches && problem_.num_hosts() > 1 && problem_.num_hosts() <= options_.max_apart_hosts) {
+      // What mixtures of hosts' contents cost is more than cells do.
+      num_left = std::max<std::int64_t>(options_.max_apart_pricings, 1);
+      shares_pricings = true;
+      patterns(options_.apart_cells, options_.window_tolerance, true, 0.05);
+      return;
+    }
+    patterns(options_.cells, options_.window_tolerance, false, 0.004);
+    if (!branches) return;
+    num_left = std::max<std::int64_t>(options_.max_pricings / 2, 1);
+    patterns(options_.cells, options_.window_tolerance, true, 0.01);
+  }
+
+  const PlacementProblem& problem_;
+  const BoundOptions& options_;
+  const RunContext& context_;
+  const PlacementGroups& groups_;
+  std::priority_queue<Entry, std::vector<Entry>, IsWorse> heap_;
+  std::vector<double> rooms_;  // [cases]
+  PlacementBound result_;
+};
+
+}  // namespace
+
+PlacementBound bound_placement(const PlacementProblem& problem, const BoundOptions& options,
+                               const RunContext& context) {
+  return bound_placement(problem, make_placement_groups(problem, options.groups), options, context);
+}
+
+PlacementBound bound_placement(const PlacementProblem& problem, const PlacementGroups& groups,
+                               const BoundOptions& options, const RunContext& context) {
+  return Bounder(problem, groups, options, context).run();
+}
+
+}  // namespace plimsoll::balance

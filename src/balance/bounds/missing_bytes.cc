@@ -1,0 +1,133 @@
+#include "balance/bounds/missing_bytes.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace plimsoll::balance {
+namespace {
+
+using Tiers = std::vector<int>;
+
+constexpr int kStepsToBisection = 8;  // hints that bring little must not go on for ever
+
+Bytes sum_of(const TierBytes& bytes) {
+  Int128 sum = 0;
+  for (const Bytes each : bytes) sum += each;
+  return static_cast<Bytes>(std::min<Int128>(sum, std::numeric_limits<Bytes>::max()));
+}
+
+class Finder {
+ public:
+  Finder(const ShortageProof& prove, const MissingBytesOptions& options)
+      : prove_(prove), options_(options) {
+    result_.unit.fill(-1);
+    for (int tier = 0; tier < kNumTiers; ++tier) {
+      if (options.most[tier] > 0) tiers_.push_back(tier);
+    }
+  }
+
+  MissingBytes run() {
+    result_.beyond_bytes = prove(options_.most);
+    if (!result_.beyond_bytes && !is_spent_) {
+      for (std::size_t size = 1; size <= tiers_.size(); ++size) {
+        Tiers order;
+        for_orders(size, order);
+      }
+    }
+    if (options_.has_time && !options_.has_time()) result_.per_rank = {};  // nothing can be asked
+    if (result_.is_found()) name_units();
+    result_.is_least = result_.is_found() && !is_spent_;
+    return result_;
+  }
+
+ private:
+  std::optional<Shortage> prove(const TierBytes& added) {
+    if (is_spent_ || result_.num_proofs >= options_.max_proofs) {
+      is_spent_ = true;
+      return std::nullopt;
+    }
+    ++result_.num_proofs;
+    std::optional<Shortage> shortage = prove_(added);
+    if (options_.has_time && !options_.has_time()) is_spent_ = true;
+    return shortage;
+  }
+
+  // Every order of `size` tiers.
+  void for_orders(std::size_t size, Tiers& order) {
+    if (order.size() == size) return try_order(order);
+    for (const int tier : tiers_) {
+      if (std::find(order.begin(), order.end(), tier) != order.end()) continue;
+      order.push_back(tier);
+      for_orders(size, order);
+      order.pop_back();
+    }
+  }
+
+  // Each tier in turn as few as will do; nothing where that takes no fewer bytes than are known to.
+  void try_order(const Tiers& order) {
+    TierBytes added{};
+    for (const int tier : order) {
+      const Bytes worth = result_.is_found() ? sum_of(result_.per_rank) - 1 : options_.most[tier];
+      added[tier] = std::min(options_.most[tier], worth);
+    }
+    if (prove(added) || is_spent_) return;
+    for (const int tier : order) {
+      added[tier] = least(tier, added);
+      if (is_spent_) break;
+    }
+    if (!result_.is_found() || sum_of(added) < sum_of(result_.per_rank)) result_.per_rank = added;
+  }
+
+  // The fewest bytes of the tier beside those of the others. With those of `added` there is no
+  // proof.
+  Bytes least(int tier, TierBytes added) {
+    Bytes high = added[tier];
+    Bytes low = -1;  // with so many there is a proof
+    Bytes hint = 0;
+    bool trusts_hint = true;
+    for (int step = 1; high - low > 1; ++step) {
+      const Bytes middle = low < 0 ? 0 : low + (high - low) / 2;
+      const bool is_hinted = low >= 0 && trusts_hint && hint > 0 && hint < high - low;
+      // Where the hint is `high`, or beyond: are fewer bytes than that enough?
+      const bool is_next = low >= 0 && trusts_hint && !is_hinted && hint > 0;
+      added[tier] = is_hinted ? low + hint : is_next ? high - 1 : middle;
+      const std::optional<Shortage> shortage = prove(added);
+      if (is_spent_) break;
+      if (shortage) {
+        trusts_hint = step % kStepsToBisection != 0;
+        low = added[tier];
+        hint = shortage->hint[tier];
+      } else {
+        trusts_hint = is_hinted;
+        high = added[tier];
+      }
+    }
+    return high;
+  }
+
+  void name_units() {
+    for (const int tier : tiers_) {
+      if (result_.per_rank[tier] == 0) continue;
+      TierBytes added = result_.per_rank;
+      --added[tier];
+      const std::optional<Shortage> shortage = prove_(added);
+      if (shortage) result_.unit[tier] = shortage->unit;
+    }
+  }
+
+  const ShortageProof& prove_;
+  const MissingBytesOptions& options_;
+  Tiers tiers_;
+  MissingBytes result_;
+  bool is_spent_ = false;
+};
+
+}  // namespace
+
+MissingBytes find_missing_bytes(const ShortageProof& prove, const MissingBytesOptions& options) {
+  return Finder(prove, options).run();
+}
+
+}  // namespace plimsoll::balance

@@ -1,0 +1,25 @@
+// What a checkpointing plan states besides its units, held against what the judge computes.
+#pragma once
+
+#include "check/checkpoint/checkpoint_rules.h"
+
+namespace plimsoll::check {
+
+// What it says of its making and is not so.
+void check_making(const StatedCheckpointing& stated, CheckpointFindings& findings);
+
+// Peak, baseline, binding, profile and objective, and the above.
+void check_stated(const CheckpointCase& given, const CheckpointReport& report,
+                  CheckpointFindings& findings);
+
+// The certificate of a plan, which `is_right` but for it.
+CertificateJudgement judge_plan_claims(const CheckpointCase& given, const CheckpointReport& report,
+                                       bool is_right);
+
+// That nothing fits the budget.
+CertificateJudgement judge_no_plan(const CheckpointCase& given);
+
+// Every budget's least time.
+CertificateJudgement judge_frontier(const CheckpointCase& given);
+
+}  // namespace plimsoll::check

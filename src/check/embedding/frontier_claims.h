@@ -1,0 +1,29 @@
+// Is every point of a curve of memory against time what it is said to be?
+//
+// A point of the upper curve is right where its plan is: it fits, keeps the rules, has no more
+// hazards than the plan beside the curve unless all are kept, and takes the bytes and the time
+// that the point says. A point of the lower curve says that of fewer bytes no plan is below the
+// point before it (of the first: that there is none): proved by the prices beside it or, without
+// any, as every bound without prices is (bound_attempt.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "check/embedding/plan_space.h"
+#include "plimsoll/check/frontier_check.h"
+
+namespace plimsoll::check {
+
+struct FrontierFindings {
+  std::vector<Violation> violations;
+  std::string not_repeated;  // one sentence, of the first claim that is left open; may be empty
+};
+
+// `rules` are those of plan and bound.
+Result<FrontierFindings> judge_frontier_claims(const PlanSpace& space,
+                                               const embedding::BridgeOptions& rules,
+                                               const StatedFrontier& stated,
+                                               const FrontierPlan& own);
+
+}  // namespace plimsoll::check

@@ -1,0 +1,200 @@
+#include "check/embedding/plan_space.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "check/embedding/placement_rules.h"
+
+namespace plimsoll::check {
+namespace {
+
+using embedding::Perf;
+using embedding::PlanTimes;
+
+template <class Of>
+double largest(const std::vector<Perf>& perf, const Of& of) {
+  double result = 0;
+  for (const Perf& rank : perf) result = std::max(result, of(rank));
+  return result;
+}
+
+// Sums over the shards of every rank; the largest.
+template <class Of>
+Result<double> largest_sum(const embedding::ShardingPlan& plan, const Of& of) {
+  std::vector<double> sums(static_cast<std::size_t>(plan.world_size));
+  for (const embedding::TableSharding& sharding : plan.tables) {
+    for (const embedding::PlacedShard& shard : expand_shards(sharding)) {
+      PLIMSOLL_ASSIGN(const double value, of(sharding, shard));
+      sums[static_cast<std::size_t>(shard.rank)] += value;
+    }
+  }
+  return *std::max_element(sums.begin(), sums.end());
+}
+
+// The most that any rank sends out.
+Result<double> output_bytes_of(const embedding::PlanningProblem& problem,
+                               const embedding::ShardingPlan& plan) {
+  const embedding::Estimator estimator(problem.cost_model, problem.topology, problem.mode);
+  embedding::EnumerationOptions options = problem.enumeration;
+  options.batch_size = problem.batch_size;
+  PLIMSOLL_ASSIGN(const embedding::Enumeration enumeration,
+                  enumerate(estimator, problem.model, options));
+  std::map<std::string, const embedding::TableProfile*> profile_of;
+  for (std::size_t t = 0; t < enumeration.profiles.size(); ++t) {
+    profile_of[enumeration.options.tables[t].fqn] = &enumeration.profiles[t];
+  }
+  return largest_sum(
+      plan,
+      [&](const embedding::TableSharding& sharding,
+          const embedding::PlacedShard& shard) -> Result<double> {
+        const embedding::TableProfile& profile = *profile_of.at(sharding.fqn());
+        const double element =
+            profile.output_element_size.value_or(static_cast<double>(profile.shape.element_size));
+        PLIMSOLL_ASSIGN(const auto io, estimator.shard_io(profile, sharding.sharding_type,
+                                                          shard.rows, shard.columns, element));
+        return static_cast<double>(io.output);
+      });
+}
+
+// A whole table is no cut, whatever its plan calls it.
+embedding::ShardingType charged_type_of(const embedding::TableSharding& table) {
+  const bool is_of_columns = table.sharding_type == embedding::ShardingType::kColumnWise ||
+                             table.sharding_type == embedding::ShardingType::kTableColumnWise;
+  const bool is_one = table.shards.size() == 1 && table.shards.front().count == 1;
+  return is_of_columns && is_one ? embedding::ShardingType::kTableWise : table.sharding_type;
+}
+
+CheckOptions check_options_of(const embedding::PlanningProblem& problem,
+                              const embedding::BridgeOptions& rules) {
+  CheckOptions options;
+  options.batch_size = problem.batch_size;
+  options.reservation = problem.reservation;
+  options.fqn_constraints = problem.enumeration.fqn_constraints;
+  options.global_constraints = problem.enumeration.global_constraints;
+  options.pools_ddr = rules.pools_ddr;
+  options.strict_numerics = rules.strict_numerics;
+  options.is_whole = true;
+  return options;
+}
+
+// What the options say as a plan; nothing where they do not place every table once.
+std::optional<embedding::PlacedProposal> place(const embedding::OptionSet& options,
+                                               const std::vector<StatedOption>& stated) {
+  std::map<std::string_view, const StatedOption*> by_fqn;
+  for (const StatedOption& entry : stated) by_fqn[entry.fqn] = &entry;
+  embedding::PlacedProposal placed;
+  placed.first_rank.push_back(0);
+  for (const embedding::TableOptions& table : options.tables) {
+    const auto found = by_fqn.find(table.fqn);
+    if (found == by_fqn.end()) return std::nullopt;
+    placed.options.push_back(static_cast<std::int32_t>(found->second->option));
+    placed.ranks.insert(placed.ranks.end(), found->second->ranks.begin(),
+                        found->second->ranks.end());
+    placed.first_rank.push_back(std::ssize(placed.ranks));
+  }
+  return placed;
+}
+
+embedding::ShardingPlan plan_of(const PlanSpace& space, const embedding::OptionSet& options,
+                                const embedding::PlacedProposal& placed) {
+  return make_sharding_plan(options, placed, space.problem->model, space.problem->topology,
+                            space.problem->enumeration);
+}
+
+Result<OtherPlan> sum_up(const PlanSpace& space, const embedding::BridgeOptions& rules,
+                         const embedding::ShardingPlan& plan, const CheckReport& report) {
+  OtherPlan other;
+  other.num_hazards = count_avoided_hazards(report);
+  for (const topology::Storage& used : report.used) other.hbm = std::max(other.hbm, used.hbm);
+  std::vector<Violation> violations = report.violations;
+  if (violations.empty()) {
+    violations = find_broken_rules(plan, rules, space.bridge->problem.ranks_per_host);
+  }
+  if (!violations.empty()) {
+    other.fault = violations.front().message;
+    return other;
+  }
+  PLIMSOLL_ASSIGN(other.times, times_of(space, plan, report, rules.step_model));
+  return other;
+}
+
+}  // namespace
+
+std::size_t count_avoided_hazards(const CheckReport& report) {
+  return static_cast<std::size_t>(std::count_if(
+      report.hazards.begin(), report.hazards.end(),
+      [](const Hazard& hazard) { return hazard.code != HazardCode::kOptimizerStatePerBlock; }));
+}
+
+Result<PlanTimes> times_of(const PlanSpace& space, const embedding::ShardingPlan& plan,
+                           const CheckReport& sharding, const embedding::StepModel& model) {
+  const std::vector<Perf>& perf = sharding.perf;
+  PlanTimes times;
+  times.rating = sharding.rating;
+  times.step = largest(perf, [](const Perf& p) { return p.fwd_compute; }) +
+               largest(perf, [](const Perf& p) { return p.fwd_comms; }) +
+               largest(perf, [](const Perf& p) { return p.bwd_compute; }) +
+               largest(perf, [](const Perf& p) { return p.bwd_comms; }) +
+               largest(perf, [](const Perf& p) { return p.prefetch_compute; });
+  std::set<std::pair<std::string, embedding::ShardingType>> types;
+  for (const embedding::TableSharding& table : plan.tables) {
+    types.emplace(table.module_path, charged_type_of(table));
+  }
+  times.time =
+      model.floor_ms + model.ms_per_sharding_type * static_cast<double>(types.size()) +
+      model.kernel_weight * largest(perf,
+                                    [](const Perf& p) {
+                                      return p.fwd_compute + p.bwd_compute + p.prefetch_compute;
+                                    }) +
+      model.collective_weight *
+          largest(perf, [](const Perf& p) { return p.fwd_comms + p.bwd_comms; });
+  if (model.ms_per_output_byte > 0 && space.given == nullptr) {
+    PLIMSOLL_ASSIGN(const double bytes, output_bytes_of(*space.problem, plan));
+    times.time += model.ms_per_output_byte * bytes;
+  }
+  if (model.ms_per_table > 0) {
+    PLIMSOLL_ASSIGN(const double shards, largest_sum(plan, [](const auto&, const auto&) {
+                      return Result<double>(1.0);
+                    }));
+    times.time += model.ms_per_table * shards;
+  }
+  return times;
+}
+
+Result<OtherPlan> judge_other(const PlanSpace& space, const embedding::BridgeOptions& rules,
+                              const embedding::ShardingPlan& plan,
+                              const std::vector<StatedOption>& options) {
+  if (space.given == nullptr) {
+    PLIMSOLL_ASSIGN(const CheckReport report,
+                    check_sharding(space.problem->model, plan, space.problem->topology,
+                                   space.problem->cost_model, space.problem->mode,
+                                   check_options_of(*space.problem, rules)));
+    return sum_up(space, rules, plan, report);
+  }
+  const CheckReport report = check_options(
+      {*space.input.options, space.problem->model, *space.input.room, space.problem->cost_model},
+      options, nullptr, rules.pools_ddr, false, rules.strict_numerics, std::nullopt);
+  if (!report.violations.empty()) return sum_up(space, rules, {}, report);
+  const auto placed = place(*space.input.options, options);
+  return sum_up(space, rules, plan_of(space, *space.input.options, *placed), report);
+}
+
+Result<OtherPlan> judge_other(const PlanSpace& space, const embedding::BridgeOptions& rules,
+                              const embedding::OptionSet& options,
+                              const embedding::PlacedProposal& placed) {
+  std::vector<StatedOption> stated;
+  for (std::size_t p = 0; space.given != nullptr && p < placed.options.size(); ++p) {
+    const auto index = static_cast<std::size_t>(placed.options[p]);
+    const auto table = static_cast<std::size_t>(options.options[index].table);
+    StatedOption& entry = stated.emplace_back();
+    entry = {options.tables[table].fqn, placed.options[p], {}, std::nullopt};
+    for_each_shard(options, placed, p,
+                   [&](const embedding::ShardView& shard) { entry.ranks.push_back(shard.rank); });
+  }
+  return judge_other(space, rules, plan_of(space, options, placed), stated);
+}
+
+}  // namespace plimsoll::check

@@ -1,0 +1,109 @@
+// The sweeps over positions that frontier_search.h describes, and the walk that reads a plan off
+// them. Private to the searches.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "math/convex_function.h"
+#include "plimsoll/checkpoint/frontier_search.h"
+
+namespace plimsoll::checkpoint {
+
+// Functions by boundary: [p] stands before position p. Absent ones are not needed.
+using Boundaries = std::vector<std::shared_ptr<const math::PiecewiseLinear>>;
+
+// Error kConflict where units are no runs of positions.
+Result<void> check_nested(const CheckpointProblem& problem);
+
+// Every choice as cheap as one that was left out could be: no plan beats its optimum.
+CheckpointProblem lowered(const CheckpointProblem& problem);
+
+Warning choices_left_out(const CheckpointProblem& problem);
+
+// A gap up to this counts as optimal.
+inline constexpr double kTolerance = 1e-6;
+
+// What the optimum of the lowered problem says of a plan of this one.
+template <class Plan>
+void note_thinned(const CheckpointProblem& problem, double lower_bound, Outcome<Plan>& outcome) {
+  outcome.warnings.push_back(choices_left_out(problem));
+  outcome.certificate.lower_bound = lower_bound;
+  outcome.certificate.proof += "; bounded with every choice as cheap as one left out could be";
+  const auto gap = outcome.certificate.gap();
+  outcome.status = gap && *gap <= kTolerance ? SolveStatus::kOptimal : SolveStatus::kFeasible;
+}
+
+enum class SweepEnd { kDone, kTooLarge, kStopped };
+
+class IntervalProgram {
+ public:
+  IntervalProgram(const CheckpointProblem& problem, const FrontierOptions& options,
+                  const RunContext& context, SearchWork& work);
+
+  // How making the functions of nested units ended; unless done, no sweep will be.
+  SweepEnd insides() const { return insides_; }
+
+  // The least slack on entry that any plan can live with.
+  Bytes smallest_slack() const { return least_slack_; }
+
+  // The smallest budget of a pipeline stage where `others` more microbatches hold what they keep,
+  // and what binds there. Only where the insides are done.
+  SmallestBudget smallest_stage(int others) const;
+
+  // V_0 for slacks of at least `floor`. With `kept`, every boundary's function is kept there. With
+  // `entry`, lower bounds on the price of reaching a slack by boundary (mirrored: of -slack), what
+  // costs more than `ceiling` in total is dropped.
+  SweepEnd sweep(Bytes floor, math::PiecewiseLinear& out, Boundaries* kept = nullptr,
+                 const Boundaries* entry = nullptr, double ceiling = 0);
+
+  // Functions good enough to read the plan for `budget` off, and its exact time at first(budget).
+  // `budget` is at least smallest_slack().
+  SweepEnd solve(Bytes budget, Boundaries& kept, math::PiecewiseLinear& first);
+
+  // A convex function below V_0.
+  math::PiecewiseLinear convex_sweep(Bytes floor) const;
+
+  // Lower bounds on the price of entering each boundary, from slack `budget`.
+  Boundaries forward_sweep(Bytes budget) const;
+
+  // The decisions behind V_0(budget), from kept functions.
+  std::vector<UnitDecision> recover(const Boundaries& kept, Bytes budget);
+
+ private:
+  // Positions [first, end) and the units inside, but for `outer`.
+  struct Range {
+    int first = 0;
+    int end = 0;
+    int outer = -1;
+  };
+
+  Range whole() const { return {0, problem_.num_modules(), -1}; }
+  bool is_inside(int unit, const Range& range) const;
+  Bytes range_slack(const Range& range) const;
+  // The least slack at which a unit may start with this point (-1: its convex price).
+  Bytes entry_of(int unit, int point) const;
+  math::PiecewiseLinear terminal(const Range& range, Bytes floor) const;
+  math::PiecewiseLinear priced(int unit, const math::PiecewiseLinear& after) const;
+  // What discarding all of the unit costs, with units inside it; nothing without nested units.
+  math::PiecewiseLinear priced_nested(int unit, const math::PiecewiseLinear& after) const;
+  SweepEnd sweep_range(const Range& range, Bytes floor, math::PiecewiseLinear& out,
+                       Boundaries* kept, const Boundaries* entry, double ceiling);
+  std::vector<UnitDecision> recover_range(const Range& range, const Boundaries& kept, Bytes slack);
+  UnitDecision decide(int unit, const math::PiecewiseLinear& after, Bytes slack, double allowed,
+                      double& cost);
+
+  const CheckpointProblem& problem_;
+  const FrontierOptions& options_;
+  const RunContext& context_;
+  SearchWork& work_;
+  std::vector<std::vector<int>> starting_at_;    // [n] units by first position, inner before outer
+  std::vector<Bytes> entry_need_;                // by unit: the least slack at which it may start
+  std::vector<math::ConvexHullOfPoints> hulls_;  // by unit: a convex price below its own
+  std::vector<math::PiecewiseLinear> inside_;    // by unit: V of its inside, with nested units
+  SweepEnd insides_ = SweepEnd::kDone;
+  Bytes least_slack_ = 0;
+  Bytes least_base_ = 0;
+};
+
+}  // namespace plimsoll::checkpoint

@@ -1,0 +1,156 @@
+// The way back over the bridge: from placements to placed options, and from a plan to placements.
+
+#include <algorithm>
+
+#include "plimsoll/embedding/placement_bridge.h"
+
+namespace plimsoll::embedding {
+namespace {
+
+using balance::Spread;
+using balance::UnitChoice;
+
+// Ranks of one table's shards, in shard order.
+void append_ranks(const PlacementBridge& bridge, const Option& option,
+                  const balance::UnitPlacement& placement, std::size_t unit,
+                  std::vector<std::int32_t>& ranks) {
+  const int width = bridge.problem.ranks_per_host;
+  switch (option.sharding_type) {
+    case ShardingType::kTableWise:
+    case ShardingType::kColumnWise:
+      ranks.insert(ranks.end(), placement.slots.begin(), placement.slots.end());
+      return;
+    case ShardingType::kTableRowWise:
+    case ShardingType::kGridShard:
+      for (const int host : placement.slots) {
+        for (int i = 0; i < width; ++i) ranks.push_back(host * width + i);
+      }
+      return;
+    case ShardingType::kTableColumnWise: {
+      const auto choice = static_cast<std::size_t>(placement.choice);
+      if (bridge.problem.units[unit].choices[choice].spread == Spread::kDevice) {
+        ranks.insert(ranks.end(), placement.slots.begin(), placement.slots.end());
+        return;
+      }
+      for (int i = 0; i < option.column_blocks; ++i) {
+        ranks.push_back(placement.slots.front() * width +
+                        (bridge.first_rank[unit][choice] + i) % width);
+      }
+      return;
+    }
+    case ShardingType::kRowWise:
+    case ShardingType::kDataParallel:
+      return;
+  }
+}
+
+// Do the columns of the choice begin where the first shard stands?
+bool begins_there(const PlacementBridge& bridge, std::size_t unit, std::size_t choice,
+                  std::span<const std::int32_t> ranks) {
+  return bridge.problem.units[unit].choices[choice].spread != Spread::kHost || ranks.empty() ||
+         ranks.front() % bridge.problem.ranks_per_host == bridge.first_rank[unit][choice];
+}
+
+// Do several shards stand on one rank where the choice wants a rank for each?
+bool shares_rank(const UnitChoice& choice, std::span<const std::int32_t> ranks) {
+  std::vector<std::int32_t> sorted(ranks.begin(), ranks.end());
+  std::sort(sorted.begin(), sorted.end());
+  return choice.distinct_ranks && std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
+}
+
+// Slots that put the choice where the ranks say; nothing where it cannot stand there.
+std::optional<std::vector<int>> find_slots(const PlacementBridge& bridge, const UnitChoice& choice,
+                                           std::span<const std::int32_t> ranks) {
+  const int width = bridge.problem.ranks_per_host;
+  if (choice.spread == Spread::kUniform) return std::vector<int>{};
+  if (choice.spread == Spread::kDevice) return std::vector<int>(ranks.begin(), ranks.end());
+  std::vector<int> hosts;
+  for (std::int64_t block = 0; block < choice.num_blocks; ++block) {
+    const auto at = static_cast<std::size_t>(block * width);
+    if (at >= ranks.size()) return std::nullopt;
+    hosts.push_back(ranks[at] / width);
+    if (hosts.back() >= bridge.problem.num_hosts()) return std::nullopt;
+  }
+  return hosts;
+}
+
+}  // namespace
+
+PlacedProposal to_proposal(const PlacementBridge& bridge, const OptionSet& options,
+                           const balance::UnitPlacements& placements) {
+  struct Taken {
+    std::size_t unit = 0;
+    std::int32_t option = -1;
+  };
+  std::vector<Taken> of_table(options.tables.size());
+  for (std::size_t u = 0; u < bridge.tables.size(); ++u) {
+    const auto choice = static_cast<std::size_t>(placements.units[u].choice);
+    for (std::size_t i = 0; i < bridge.tables[u].size(); ++i) {
+      of_table[static_cast<std::size_t>(bridge.tables[u][i])] = {u, bridge.options[u][choice][i]};
+    }
+  }
+  PlacedProposal plan;
+  plan.first_rank.push_back(0);
+  for (const Taken& taken : of_table) {
+    plan.options.push_back(taken.option);
+    append_ranks(bridge, options.options[static_cast<std::size_t>(taken.option)],
+                 placements.units[taken.unit], taken.unit, plan.ranks);
+    plan.first_rank.push_back(static_cast<std::int64_t>(plan.ranks.size()));
+  }
+  return plan;
+}
+
+std::optional<balance::UnitPlacements> find_placements(const PlacementBridge& bridge,
+                                                       const OptionSet& options,
+                                                       const PlacedProposal& plan) {
+  std::vector<std::size_t> position(options.tables.size());
+  for (std::size_t p = 0; p < plan.options.size(); ++p) {
+    position[static_cast<std::size_t>(
+        options.options[static_cast<std::size_t>(plan.options[p])].table)] = p;
+  }
+  const auto matches = [&](std::int32_t ours, std::int32_t theirs) {
+    if (ours == theirs) return true;
+    const Option& a = options.options[static_cast<std::size_t>(ours)];
+    const Option& b = options.options[static_cast<std::size_t>(theirs)];
+    const bool is_whole = a.sharding_type == ShardingType::kTableWise && b.column_blocks == 1 &&
+                          (b.sharding_type == ShardingType::kColumnWise ||
+                           b.sharding_type == ShardingType::kTableColumnWise);
+    const bool is_stand_in =
+        is_whole ||
+        (a.sharding_type == ShardingType::kColumnWise &&
+         b.sharding_type == ShardingType::kTableColumnWise) ||
+        (a.sharding_type == ShardingType::kRowWise &&
+         b.sharding_type == ShardingType::kTableRowWise && bridge.problem.num_hosts() == 1);
+    return is_stand_in && a.compute_kernel == b.compute_kernel &&
+           a.cache_load_factor == b.cache_load_factor && a.column_blocks == b.column_blocks;
+  };
+  balance::UnitPlacements placements;
+  for (std::size_t u = 0; u < bridge.tables.size(); ++u) {
+    balance::UnitPlacement placement;
+    for (std::size_t c = 0; c < bridge.options[u].size(); ++c) {
+      bool is_match = true;
+      for (std::size_t i = 0; i < bridge.tables[u].size(); ++i) {
+        const std::size_t p = position[static_cast<std::size_t>(bridge.tables[u][i])];
+        is_match = is_match && matches(bridge.options[u][c][i], plan.options[p]);
+      }
+      if (!is_match) continue;
+      const std::size_t p = position[static_cast<std::size_t>(bridge.tables[u].front())];
+      const auto first = static_cast<std::size_t>(plan.first_rank[p]);
+      const auto last = static_cast<std::size_t>(plan.first_rank[p + 1]);
+      const auto ranks = std::span(plan.ranks).subspan(first, last - first);
+      if (shares_rank(bridge.problem.units[u].choices[c], ranks)) continue;
+      const bool is_exact = begins_there(bridge, u, c, ranks);
+      if (placement.choice >= 0 && !is_exact) continue;
+      const auto slots = find_slots(bridge, bridge.problem.units[u].choices[c], ranks);
+      if (!slots) return std::nullopt;
+      placement.choice = static_cast<int>(c);
+      placement.slots = *slots;
+      if (is_exact) break;
+    }
+    if (placement.choice < 0) return std::nullopt;
+    placements.units.push_back(std::move(placement));
+  }
+  return placements;
+}
+
+}  // namespace plimsoll::embedding

@@ -1,0 +1,114 @@
+#include "io/documents/document_keys.h"
+
+#include "io/documents/balance_descriptions.h"
+#include "io/documents/checkpoint_descriptions.h"
+#include "io/documents/descriptions.h"
+#include "io/documents/pipeline_descriptions.h"
+#include "io/documents/placement_descriptions.h"
+#include "io/documents/torchrec_options_description.h"
+
+namespace plimsoll::io {
+
+std::vector<TypeKeys> document_keys() {
+  std::vector<TypeKeys> types = {
+      {"model", "", keys_of<ModelDocument>()},
+      {"model", "module", keys_of<ModuleEntry>()},
+      {"model", "sharder", keys_of<embedding::SharderParams>()},
+      {"model", "table", keys_of<TableEntry>()},
+      {"model", "dynamic_embedding", keys_of<embedding::DynamicEmbedding>()},
+      {"constraints", "", keys_of<ConstraintsDocument>()},
+      {"topology", "", keys_of<TopologyDocument>()},
+      {"topology", "comms_rule", keys_of<topology::CommsRule>()},
+      {"plan", "plan_document", keys_of<PlanDocument>()},
+      {"plan", "answer_document", keys_of<AnswerDocument>()},
+      {"plan", "plan", keys_of<embedding::ShardingPlan>()},
+      {"plan", "table", keys_of<embedding::TableSharding>()},
+      {"plan", "dynamic_embedding", keys_of<embedding::DynamicEmbedding>()},
+      {"plan", "ranks", keys_of<embedding::RankRun>()},
+      {"plan", "shards", keys_of<embedding::ShardSizeRun>()},
+      {"plan", "bill", keys_of<Bill>()},
+      {"plan", "certificate", keys_of<BoundedCertificateEntry>()},
+      {"plan", "bound", keys_of<balance::PlacementBound>()},
+      {"plan", "case", keys_of<balance::BoundCase>()},
+      {"plan", "prices", keys_of<balance::PriceWitness>()},
+      {"plan", "windows", keys_of<balance::WindowWitness>()},
+      {"plan", "proof", keys_of<balance::RoomProof>()},
+      {"plan", "function", keys_of<balance::DualFunction>()},
+      {"plan", "node", keys_of<balance::WindowNode>()},
+      {"plan", "times", keys_of<embedding::PlanTimes>()},
+      {"plan", "option", keys_of<TakenOption>()},
+      {"plan", "frontier", keys_of<math::FrontierPoint>()},
+      {"plan", "frontier_plan", keys_of<FrontierPlan>()},
+      {"plan", "frontier_proof", keys_of<FrontierProof>()},
+      {"plan", "shard_costs", keys_of<ShardCosts>()},
+      {"step_model", "", keys_of<StepModelDocument>()},
+      {"torchrec_options", "", keys_of<TorchrecOptionsDocument>()},
+      {"torchrec_options", "option", keys_of<DumpedOption>()},
+      {"placement_rules", "", keys_of<PlacementRulesDocument>()},
+      {"plan", "provenance", keys_of<Provenance>()},
+      {"plan", "warning", keys_of<Warning>()},
+      {"plan", "explanation", keys_of<Explanation>()},
+      {"plan", "failure", keys_of<PlanFailure>()},
+      {"module_stats", "", keys_of<ModuleStatsDocument>()},
+      {"module_stats", "roofline", keys_of<checkpoint::RecordedRoofline>()},
+      {"module_stats", "notes", keys_of<StatsNotes>()},
+      {"module_stats", "mod_order", keys_of<checkpoint::ModuleOrder>()},
+      {"module_stats", "module", keys_of<ModuleRecord>()},
+      {"module_stats", "sac_stats", keys_of<checkpoint::SACStats>()},
+      {"sac_stats", "", keys_of<SACStatsDocument>()},
+      {"checkpoint_policy", "", keys_of<PolicyDocument>()},
+      {"checkpoint_policy", "predicted", keys_of<CheckpointPrediction>()},
+      {"checkpoint_policy", "unit", keys_of<UnitEntry>()},
+      {"checkpoint_policy", "certificate", keys_of<CertificateEntry>()},
+      {"checkpoint_policy", "provenance", keys_of<Provenance>()},
+      {"checkpoint_policy", "warning", keys_of<Warning>()},
+      {"checkpoint_policy", "explanation", keys_of<Explanation>()},
+      {"checkpoint_policy", "profile", keys_of<ProfileEntry>()},
+      {"checkpoint_policy", "frontier", keys_of<math::FrontierPoint>()},
+      {"checkpoint_policy", "op", keys_of<checkpoint::OperatorChoice>()},
+      {"save_policy", "", keys_of<SavePolicyDocument>()},
+      {"save_policy", "predicted", keys_of<SavePolicyPrediction>()},
+      {"save_policy", "value", keys_of<SavedValue>()},
+      {"save_policy", "point", keys_of<SavePolicyPoint>()},
+      {"save_policy", "step", keys_of<SavePolicyStep>()},
+      {"save_policy", "certificate", keys_of<CertificateEntry>()},
+      {"save_policy", "provenance", keys_of<Provenance>()},
+      {"save_policy", "warning", keys_of<Warning>()},
+      {"save_policy", "explanation", keys_of<Explanation>()},
+      {"pipeline_plan", "", keys_of<PipelinePlanDocument>()},
+      {"pipeline_plan", "stage", keys_of<PipelineStageEntry>()},
+      {"pipeline_plan", "certificate", keys_of<CertificateEntry>()},
+      {"pipeline_plan", "provenance", keys_of<Provenance>()},
+      {"pipeline_plan", "warning", keys_of<Warning>()},
+      {"pipeline_plan", "explanation", keys_of<Explanation>()},
+      {"placement", "", keys_of<PlacementDocument>()},
+      {"placement", "class", keys_of<ClassEntry>()},
+      {"placement", "stage", keys_of<PlacedStage>()},
+      {"placement", "cut", keys_of<PlacedCut>()},
+      {"placement", "call", keys_of<partition::DagNode>()},
+      {"placement", "certificate", keys_of<CertificateEntry>()},
+      {"placement", "provenance", keys_of<Provenance>()},
+      {"placement", "warning", keys_of<Warning>()},
+      {"placement", "explanation", keys_of<Explanation>()},
+      {"placement", "failure", keys_of<PlanFailure>()},
+      {"cost_graph", "", keys_of<CostGraphDocument>()},
+      {"cost_graph", "class", keys_of<ClassEntry>()},
+      {"cost_graph", "node", keys_of<CostNodeEntry>()},
+      {"cost_graph", "net", keys_of<NetEntry>()},
+      {"cost_graph", "weight", keys_of<WeightEntry>()},
+      {"fx_graph", "", keys_of<FxGraphDocument>()},
+      {"fx_graph", "node", keys_of<FxNode>()},
+      {"fx_graph", "device", keys_of<partition::Device>()},
+  };
+  for (const char* schema : {"model", "constraints"}) {
+    types.push_back({schema, "constraints", keys_of<embedding::ParameterConstraints>()});
+  }
+  for (const char* schema : {"model", "constraints", "plan"}) {
+    types.push_back({schema, "cache_params", keys_of<embedding::CacheParams>()});
+    types.push_back({schema, "cache_stats", keys_of<embedding::CacheStats>()});
+    types.push_back({schema, "key_value_params", keys_of<embedding::KeyValueParams>()});
+  }
+  return types;
+}
+
+}  // namespace plimsoll::io

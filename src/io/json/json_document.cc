@@ -1,0 +1,343 @@
+// A strict JSON reader on nlohmann's event parser, and a printer.
+//
+// Problem. The parser's own tree takes the last of two equal keys, rounds integers beyond 64 bits
+// and has no bound on nesting; a planner must not guess what its input meant. Method. The event
+// interface builds our tree and refuses such texts where they occur; the stack of open containers
+// is the JSON pointer of an error. O(text) time and memory. Promises. No exception but
+// std::bad_alloc and no recursion deeper than kMaxDepth, whatever the bytes are.
+#include "io/json/json_document.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+#include <utility>
+
+namespace plimsoll::io {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kLineWidth = 100;
+
+// Objects of at most this many members are searched for a key, larger ones keep a set of theirs.
+constexpr std::size_t kFewMembers = 16;
+
+struct Frame {
+  JsonValue container;
+  std::string key;  // of the member being read; unused in arrays
+  bool has_key = false;
+  std::unordered_set<std::string> keys;  // empty as long as the members are few
+
+  // Whether no member before has this key.
+  bool add_key(const std::string& added) {
+    const auto& members = std::get<JsonValue::Object>(container.data);
+    has_key = true;
+    key = added;
+    if (members.size() < kFewMembers) {
+      return std::none_of(members.begin(), members.end(),
+                          [&](const JsonMember& member) { return member.key == added; });
+    }
+    if (keys.empty()) {
+      for (const JsonMember& member : members) keys.insert(member.key);
+    }
+    return keys.insert(added).second;
+  }
+};
+
+class TreeBuilder final : public Json::json_sax_t {
+ public:
+  TreeBuilder(std::string_view text, std::string_view file) : text_(text), file_(file) {}
+
+  bool null() override { return add({JsonValue::Null{}}); }
+  bool boolean(bool value) override { return add({value}); }
+  bool number_integer(std::int64_t value) override { return add({value}); }
+  bool number_unsigned(std::uint64_t value) override {
+    if (value <= static_cast<std::uint64_t>(INT64_MAX)) {
+      return add({static_cast<std::int64_t>(value)});
+    }
+    return add({JsonValue::BigInteger{std::to_string(value)}});
+  }
+  bool number_float(double value, const std::string& digits) override {
+    const bool is_integer = digits.find_first_not_of("-0123456789") == std::string::npos;
+    return is_integer ? add({JsonValue::BigInteger{digits}}) : add({value});
+  }
+  bool string(std::string& value) override { return add({std::move(value)}); }
+  bool binary(Json::binary_t& /*value*/) override { return false; }
+
+  bool start_object(std::size_t /*size*/) override { return open({JsonValue::Object{}}); }
+  bool key(std::string& key) override {
+    if (stack_.back().add_key(key)) return true;
+    return refuse(ErrorCode::kSyntax, fmt::format("the key '{}' stands here twice", key),
+                  "keep one of the two");
+  }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t /*size*/) override { return open({JsonValue::Array{}}); }
+  bool end_array() override { return close(); }
+
+  bool parse_error(std::size_t position, const std::string& /*token*/,
+                   const nlohmann::detail::exception& error) override {
+    constexpr int kOutOfRange = 406;
+    if (error.id == kOutOfRange) {
+      return refuse(ErrorCode::kOverflow, "the number does not fit in a double", "");
+    }
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
+    std::string_view what = error.what();
+    if (const auto end = what.find("] "); end != std::string_view::npos)
+      what.remove_prefix(end + 2);
+    return refuse(ErrorCode::kSyntax, std::string(what), remedy_at(position, what));
+  }
+
+  Result<JsonValue> take() && {
+    if (error_) return tl::unexpected<Error>(*std::move(error_));
+    return std::move(root_);
+  }
+
+  bool refuse(ErrorCode code, std::string message, std::string remedy) {
+    error_ =
+        Error{code, document_place(file_, pointer()), std::move(message), std::move(remedy), {}};
+    return false;
+  }
+
+ private:
+  bool add(JsonValue value) {
+    if (++num_values_ > kMaxValues) {
+      return refuse(ErrorCode::kSyntax, fmt::format("more than {} values", kMaxValues),
+                    "split the document");
+    }
+    if (stack_.empty()) {
+      root_ = std::move(value);
+      return true;
+    }
+    Frame& frame = stack_.back();
+    if (auto* array = std::get_if<JsonValue::Array>(&frame.container.data)) {
+      array->push_back(std::move(value));
+    } else {
+      std::get<JsonValue::Object>(frame.container.data).push_back({frame.key, std::move(value)});
+    }
+    return true;
+  }
+
+  bool open(JsonValue container) {
+    if (stack_.size() >= static_cast<std::size_t>(kMaxDepth)) {
+      return refuse(ErrorCode::kSyntax, fmt::format("nested deeper than {} levels", kMaxDepth), "");
+    }
+    stack_.push_back({std::move(container), {}, false, {}});
+    return true;
+  }
+
+  bool close() {
+    JsonValue container = std::move(stack_.back().container);
+    stack_.pop_back();
+    return add(std::move(container));
+  }
+
+  std::string pointer() const {
+    std::string result;
+    for (const Frame& frame : stack_) {
+      if (const auto* array = frame.container.as<JsonValue::Array>()) {
+        result += fmt::format("/{}", array->size());
+      } else if (frame.has_key) {
+        result += fmt::format("/{}", escape_pointer(frame.key));
+      }
+    }
+    return result;
+  }
+
+  std::string remedy_at(std::size_t position, std::string_view what) const {
+    if (what.find("unexpected end of input") != std::string_view::npos ||
+        what.find("missing closing quote") != std::string_view::npos) {
+      return "the text ends too early; is the file complete?";
+    }
+    if (what.find("UTF-8") != std::string_view::npos) return "save the file as UTF-8";
+    constexpr std::size_t kLongestWord = sizeof("-Infinity");
+    const std::size_t from = position - std::min(position, kLongestWord);
+    const std::string_view around = text_.substr(from, 2 * kLongestWord);
+    if (around.find("NaN") != std::string_view::npos ||
+        around.find("Infinity") != std::string_view::npos) {
+      return "JSON has no NaN and no Infinity; leave the key out";
+    }
+    return {};
+  }
+
+  std::string_view text_;
+  std::string_view file_;
+  std::vector<Frame> stack_;
+  JsonValue root_;
+  std::size_t num_values_ = 0;
+  std::optional<Error> error_;
+};
+
+bool is_plain(char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; }
+
+std::string quote(const std::string& text) {
+  if (std::all_of(text.begin(), text.end(), is_plain)) return '"' + text + '"';
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+struct ScalarPrinter {
+  std::string operator()(JsonValue::Null /*null*/) const { return "null"; }
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
+  std::string operator()(std::int64_t value) const { return std::to_string(value); }
+  std::string operator()(const JsonValue::BigInteger& value) const { return value.digits; }
+  std::string operator()(double value) const {
+    if (!std::isfinite(value)) return "null";
+    // What dump() calls, without a serializer for every number.
+    std::array<char, 64> digits;
+    char* const end =
+        nlohmann::detail::to_chars(digits.data(), digits.data() + digits.size(), value);
+    return std::string(digits.data(), end);
+  }
+  std::string operator()(const std::string& value) const { return quote(value); }
+  std::string operator()(const JsonValue::Array& /*array*/) const { return {}; }
+  std::string operator()(const JsonValue::Object& /*object*/) const { return {}; }
+};
+
+bool is_container(const JsonValue& value) {
+  return value.as<JsonValue::Array>() != nullptr || value.as<JsonValue::Object>() != nullptr;
+}
+
+// Appends the one-line form; gives up, leaving a part, once `out` is longer than `limit`.
+bool append_compact(const JsonValue& value, std::size_t limit, std::string& out) {
+  if (const auto* array = value.as<JsonValue::Array>()) {
+    out += '[';
+    for (std::size_t i = 0; i < array->size(); ++i) {
+      if (i > 0) out += ", ";
+      if (!append_compact((*array)[i], limit, out)) return false;
+    }
+    out += ']';
+  } else if (const auto* object = value.as<JsonValue::Object>()) {
+    out += '{';
+    for (std::size_t i = 0; i < object->size(); ++i) {
+      if (i > 0) out += ", ";
+      out += quote((*object)[i].key) + ": ";
+      if (!append_compact((*object)[i].value, limit, out)) return false;
+    }
+    out += '}';
+  } else {
+    out += std::visit(ScalarPrinter{}, value.data);
+  }
+  return out.size() <= limit;
+}
+
+class PrettyPrinter {
+ public:
+  // `column` is where the value starts on its line.
+  void print(const JsonValue& value, std::size_t indent, std::size_t column) {
+    if (indent > 0 || !is_container(value)) {
+      const std::size_t start = out_.size();
+      // One column stays free for the comma.
+      const std::size_t room = kLineWidth - 1 - std::min(column, kLineWidth - 1);
+      if (append_compact(value, start + room, out_) || !is_container(value)) return;
+      out_.resize(start);
+    }
+    if (const auto* array = value.as<JsonValue::Array>()) {
+      print_array(*array, indent);
+    } else {
+      print_object(*value.as<JsonValue::Object>(), indent);
+    }
+  }
+
+  std::string take() && { return std::move(out_); }
+
+ private:
+  void print_array(const JsonValue::Array& array, std::size_t indent) {
+    const bool is_flat = std::none_of(array.begin(), array.end(), is_container);
+    std::size_t line_start = 0;
+    out_ += '[';
+    for (std::size_t i = 0; i < array.size(); ++i) {
+      if (i > 0) out_ += ',';
+      const std::size_t before = out_.size();
+      if (is_flat && i > 0) {  // Scalars share lines.
+        out_ += ' ';
+        append_compact(array[i], std::string::npos, out_);
+        if (out_.size() - line_start < kLineWidth) continue;
+        out_.resize(before);
+      }
+      out_ += '\n';
+      line_start = out_.size();
+      out_.append(indent + 1, ' ');
+      print(array[i], indent + 1, indent + 1);
+    }
+    out_ += '\n';
+    out_.append(indent, ' ');
+    out_ += ']';
+  }
+
+  void print_object(const JsonValue::Object& object, std::size_t indent) {
+    out_ += '{';
+    for (std::size_t i = 0; i < object.size(); ++i) {
+      out_ += i > 0 ? ",\n" : "\n";
+      out_.append(indent + 1, ' ');
+      const std::string key = quote(object[i].key) + ": ";
+      out_ += key;
+      print(object[i].value, indent + 1, indent + 1 + key.size());
+    }
+    out_ += '\n';
+    out_.append(indent, ' ');
+    out_ += '}';
+  }
+
+  std::string out_;
+};
+
+}  // namespace
+
+const JsonValue* JsonValue::find(std::string_view key) const {
+  const auto* object = as<Object>();
+  if (object == nullptr) return nullptr;
+  const auto it = std::find_if(object->begin(), object->end(),
+                               [&](const JsonMember& member) { return member.key == key; });
+  return it == object->end() ? nullptr : &it->value;
+}
+
+std::string_view JsonValue::kind() const {
+  constexpr std::string_view kKinds[] = {"null",     "a boolean", "an integer", "an integer",
+                                         "a number", "a string",  "an array",   "an object"};
+  return kKinds[data.index()];
+}
+
+Result<JsonValue> parse_json(std::string_view text, std::string_view file) {
+  if (text.size() > kMaxFileBytes) {
+    return fail(ErrorCode::kIo, std::string(file),
+                fmt::format("{} bytes of text; the limit is {}", text.size(), kMaxFileBytes));
+  }
+  TreeBuilder builder(text, file);
+  Json::sax_parse(text.begin(), text.end(), &builder);  // throws for want of memory alone
+  return std::move(builder).take();
+}
+
+std::string print_json(const JsonValue& value) {
+  PrettyPrinter printer;
+  printer.print(value, 0, 0);
+  return std::move(printer).take() + "\n";
+}
+
+std::string print_compact(const JsonValue& value) {
+  std::string result;
+  append_compact(value, std::string::npos, result);
+  return result;
+}
+
+std::string document_place(std::string_view file, std::string_view pointer) {
+  return fmt::format("{}#{}", file, pointer);
+}
+
+std::string escape_pointer(std::string_view key) {
+  std::string result;
+  for (const char c : key) {
+    if (c == '~') {
+      result += "~0";
+    } else if (c == '/') {
+      result += "~1";
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+}  // namespace plimsoll::io

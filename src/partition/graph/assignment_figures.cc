@@ -1,0 +1,21 @@
+#include "partition/graph/assignment_figures.h"
+
+#include <algorithm>
+
+namespace plimsoll::partition {
+
+double largest_load(const CostGraph& graph, const DeviceAssignment& plan) {
+  const std::vector<double> loads = device_loads(graph, plan);
+  return *std::max_element(loads.begin(), loads.end());
+}
+
+bool fits_caps(const CostGraph& graph, const DeviceAssignment& plan) {
+  const std::vector<Bytes> used = device_memory(graph, plan);
+  for (int d = 0; d < graph.num_devices(); ++d) {
+    const auto& cap = graph.classes[graph.class_of(d)].memory_cap;
+    if (cap && used[d] > *cap) return false;
+  }
+  return true;
+}
+
+}  // namespace plimsoll::partition
