@@ -9,7 +9,7 @@ packages=(
   nlohmann-json3-dev libcli11-dev libfmt-dev libexpected-dev libsodium-dev coinor-libcbc-dev
   libzip-dev libprotobuf-dev
   libgtest-dev libgmock-dev libbenchmark-dev  # to test and measure
-  python3 python3-dev python3-venv python3-jsonschema
+  python3 python3-dev python3-venv python3-jsonschema python3-pytest
   clang-format-14 clang-tidy-14 ccache                      # to keep in order
 )
 
