@@ -1,7 +1,7 @@
 # The commands of the house; cmake and ninja do the work. `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install-deps build python wheel demo test test-long asan fuzz bench bench-peers bench-python compare-builds format format-check ruff lint lint-all clean
+.PHONY: help install-deps build python wheel demo test test-long asan coverage fuzz bench bench-peers bench-python compare-builds format format-check ruff lint lint-all clean
 
 JOBS ?= $(shell nproc)
 # SECONDS is a variable of bash, too, which may stand in the environment: only the command line counts.
@@ -64,6 +64,15 @@ asan: install-deps  ## build and test with the address and undefined-behaviour s
 	$(WITH_CCACHE) cmake --preset asan
 	cmake --build --preset asan --parallel $(JOBS)
 	LSAN_OPTIONS=suppressions=$(CURDIR)/tests/leaks.supp ctest --test-dir build/asan -LE long --output-on-failure --no-tests=error --parallel $(JOBS)
+
+# What earlier runs counted is thrown away first.
+coverage:  ## what the tests reach of every folder of src, in build/coverage; fails where that is too little
+	@scripts/install_deps.sh coverage
+	$(WITH_CCACHE) cmake --preset coverage
+	cmake --build --preset coverage --parallel $(JOBS)
+	find build/coverage -name '*.gcda' -delete
+	ctest --test-dir build/coverage -LE long --output-on-failure --no-tests=error --parallel $(JOBS)
+	/usr/bin/python3 scripts/coverage.py build/coverage $(JOBS)
 
 # QUICK=1: whether the benchmarks below run at all, on the smallest cases.
 bench: install-deps  ## build and run the benchmarks, in build/bench

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building, testing and linting Plimsoll need, from Debian's packages. Asks dpkg what is missing first,
-# and touches neither the network nor the system when nothing is. `install_deps.sh fuzz` asks for what fuzzing needs
-# as well.
+# and touches neither the network nor the system when nothing is. `install_deps.sh fuzz` and `install_deps.sh coverage`
+# ask for what fuzzing and measuring coverage need as well.
 set -euo pipefail
 
 packages=(
@@ -9,11 +9,14 @@ packages=(
   nlohmann-json3-dev libcli11-dev libfmt-dev libexpected-dev libsodium-dev coinor-libcbc-dev
   libzip-dev libprotobuf-dev
   libgtest-dev libgmock-dev libbenchmark-dev  # to test and measure
-  python3 python3-dev python3-venv python3-jsonschema
+  python3 python3-dev python3-venv python3-jsonschema python3-pytest
   clang-format-14 clang-tidy-14 ccache                      # to keep in order
 )
 
-if [[ ${1:-} == fuzz ]]; then packages+=(clang-14 libclang-rt-14-dev llvm-14); fi
+case ${1:-} in
+  fuzz) packages+=(clang-14 libclang-rt-14-dev llvm-14) ;;
+  coverage) packages+=(gcovr) ;;
+esac
 
 if ! command -v dpkg-query >/dev/null; then
   echo "install_deps: this is no Debian system; see to these packages' equivalents yourself: ${packages[*]}" >&2

@@ -3,8 +3,8 @@
 import json
 import os
 
-import program
-from program import ProgramTest, table
+import pytest
+from program import Plimsoll, table
 
 
 def nested(depth):
@@ -140,81 +140,94 @@ CONSTRAINTS = {
 }
 
 
-class BadDocuments(ProgramTest):
+class BadDocuments(Plimsoll):
     def put(self, name, content):
         text = content if isinstance(content, str) else json.dumps(content)
         (self.folder / name).write_bytes(text.encode("utf-8", "surrogateescape"))
         return name
 
-    def assert_refused(self, cases, name, arguments):
-        for title, (content, pointer, code, word) in cases.items():
-            with self.subTest(title):
-                self.put(name, content)
-                answer = self.run_program(*arguments, "--json", code=1)
-                error = answer.error
-                self.assertTrue(error["place"].startswith(f"{name}#{pointer}"), error)
-                if not pointer.endswith("/0/0"):
-                    self.assertEqual(error["place"], f"{name}#{pointer}")
-                self.assertTrue(error["message"])
-                if code:
-                    self.assertEqual(error["code"], code, error)
-                self.assertIn(word, error["message"] + "; " + error.get("remedy", ""))
-                # The same for people: one line, place first.
-                text = self.run_program(*arguments, code=1).err
-                self.assertTrue(text.startswith(f"plimsoll: {error['place']}: "), text)
-                self.assertEqual(text.count("\n"), 1)
-
-    def test_models(self):
-        self.assert_refused(MODELS, "model.json", ("shard", "model.json", "--on", "2x40GiB"))
-
-    def test_topologies(self):
-        self.put("model.json", one())
-        self.assert_refused(TOPOLOGIES, "topology.json", ("shard", "model.json", "--on", "topology.json"))
-
-    def test_constraints(self):
-        self.put("model.json", one())
-        self.assert_refused(
-            CONSTRAINTS,
-            "constraints.json",
-            ("shard", "model.json", "--on", "2x40GiB", "--constraints", "constraints.json"),
-        )
-
-    def test_nesting_of_128_is_taken(self):
-        self.put("model.json", nested(126))
-        self.run_program("shard", "model.json", "--on", "2x40GiB")
-        self.put("model.json", nested(127))
-        self.run_program("shard", "model.json", "--on", "2x40GiB", code=1)
-
-    def test_a_truncated_model(self):
-        text = json.dumps({"name": "m", "tables": [table(count=3, constraints={"pooling_factors": [1.5]})]})
-        for length in range(len(text)):
-            with self.subTest(length):
-                self.put("model.json", text[:length])
-                error = self.run_program("shard", "model.json", "--on", "2x40GiB", "--json", code=1).error
-                self.assertTrue(error["place"].startswith("model.json#"), error)
-
-    def test_a_huge_file(self):
-        path = self.folder / "huge.json"
-        path.touch()
-        os.truncate(path, (256 << 20) + 1)
-        error = self.run_program("shard", "huge.json", "--on", "2x40GiB", "--json", code=1).error
-        self.assertEqual((error["code"], error["place"]), ("io", "huge.json"))
-        self.assertIn("268435456", error["message"])
-
-    def test_files_that_are_none(self):
-        for path in ("none.json", "./none", "none/model.json", "/none.json"):
-            with self.subTest(path):
-                for arguments in (
-                    (path, "--on", "2x40GiB"),
-                    ("criteo-kaggle", "--on", path),
-                    ("criteo-kaggle", "--on", "2x40GiB", "--constraints", path),
-                ):
-                    error = self.run_program("shard", *arguments, "--json", code=1).error
-                    self.assertEqual((error["code"], error["place"]), ("not_found", path))
-        (self.folder / "folder.json").mkdir()
-        error = self.run_program("shard", "folder.json", "--on", "2x40GiB", "--json", code=1).error
-        self.assertEqual((error["code"], error["place"]), ("io", "folder.json"))
+    def assert_refused(self, name, case, *arguments):
+        content, pointer, code, word = case
+        self.put(name, content)
+        error = self.run("shard", *arguments, "--json", code=1).error
+        assert error["place"].startswith(f"{name}#{pointer}"), error
+        if not pointer.endswith("/0/0"):
+            assert error["place"] == f"{name}#{pointer}"
+        assert error["message"]
+        if code:
+            assert error["code"] == code, error
+        assert word in error["message"] + "; " + error.get("remedy", "")
+        # The same for people: one line, place first.
+        text = self.run("shard", *arguments, code=1).err
+        assert text.startswith(f"plimsoll: {error['place']}: "), text
+        assert text.count("\n") == 1
 
 
-if __name__ == "__main__":
-    program.main()
+@pytest.fixture
+def plimsoll(program_path, tmp_path):
+    return BadDocuments(program_path, tmp_path)
+
+
+@pytest.mark.parametrize("case", MODELS.values(), ids=MODELS)
+def test_models(plimsoll, case):
+    plimsoll.assert_refused("model.json", case, "model.json", "--on", "2x40GiB")
+
+
+@pytest.mark.parametrize("case", TOPOLOGIES.values(), ids=TOPOLOGIES)
+def test_topologies(plimsoll, case):
+    plimsoll.put("model.json", one())
+    plimsoll.assert_refused("topology.json", case, "model.json", "--on", "topology.json")
+
+
+@pytest.mark.parametrize("case", CONSTRAINTS.values(), ids=CONSTRAINTS)
+def test_constraints(plimsoll, case):
+    plimsoll.put("model.json", one())
+    arguments = ("model.json", "--on", "2x40GiB", "--constraints", "constraints.json")
+    plimsoll.assert_refused("constraints.json", case, *arguments)
+
+
+def test_nesting_of_128_is_taken(plimsoll):
+    plimsoll.put("model.json", nested(126))
+    plimsoll.run("shard", "model.json", "--on", "2x40GiB")
+    plimsoll.put("model.json", nested(127))
+    plimsoll.run("shard", "model.json", "--on", "2x40GiB", code=1)
+
+
+WHOLE = json.dumps({"name": "m", "tables": [table(count=3, constraints={"pooling_factors": [1.5]})]})
+
+
+@pytest.mark.parametrize("length", range(len(WHOLE)))
+def test_a_truncated_model(plimsoll, length):
+    plimsoll.put("model.json", WHOLE[:length])
+    error = plimsoll.run("shard", "model.json", "--on", "2x40GiB", "--json", code=1).error
+    assert error["place"].startswith("model.json#"), error
+
+
+def test_a_huge_file(plimsoll):
+    path = plimsoll.folder / "huge.json"
+    path.touch()
+    os.truncate(path, (256 << 20) + 1)
+    error = plimsoll.run("shard", "huge.json", "--on", "2x40GiB", "--json", code=1).error
+    assert (error["code"], error["place"]) == ("io", "huge.json")
+    assert "268435456" in error["message"]
+
+
+@pytest.mark.parametrize("path", ["none.json", "./none", "none/model.json", "/none.json"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("PATH", "--on", "2x40GiB"),
+        ("criteo-kaggle", "--on", "PATH"),
+        ("criteo-kaggle", "--on", "2x40GiB", "--constraints", "PATH"),
+    ],
+)
+def test_files_that_are_none(plimsoll, path, arguments):
+    words = [path if word == "PATH" else word for word in arguments]
+    error = plimsoll.run("shard", *words, "--json", code=1).error
+    assert (error["code"], error["place"]) == ("not_found", path)
+
+
+def test_a_folder_is_no_file(plimsoll):
+    (plimsoll.folder / "folder.json").mkdir()
+    error = plimsoll.run("shard", "folder.json", "--on", "2x40GiB", "--json", code=1).error
+    assert (error["code"], error["place"]) == ("io", "folder.json")

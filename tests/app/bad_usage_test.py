@@ -1,7 +1,10 @@
 """Command lines that make no sense: the flag, what is wrong with it and what to write, exit code 1."""
 
+import subprocess
+
 import program
-from program import ProgramTest, table
+import pytest
+from program import Plimsoll, table
 
 # What is wrong: arguments after `shard`, place, a word of message or remedy.
 SHARD = {
@@ -75,67 +78,79 @@ FLAGS = [
 ]
 
 
-class BadUsage(ProgramTest):
-    def setUp(self):
-        super().setUp()
+class BadUsage(Plimsoll):
+    def __init__(self, path, folder):
+        super().__init__(path, folder)
         self.write("model.json", {"tables": [table()]})
 
     def assert_refused(self, arguments, place, word):
         plain = [argument for argument in arguments if argument != "--json"]
-        error = self.run_program(*arguments, *([] if "--json" in arguments else ["--json"]), code=1).error
-        self.assertEqual(error.get("place", ""), place, error)
-        self.assertIn(word, error["message"] + "; " + error.get("remedy", ""))
-        text = self.run_program(*plain, code=1).err
-        self.assertEqual(text.count("\n"), 1, text)
-
-    def test_shard(self):
-        for title, (arguments, place, word) in SHARD.items():
-            with self.subTest(title):
-                self.assert_refused(["shard", *arguments], place, word)
-
-    def test_values_of_flags(self):
-        for flag, value, word in FLAGS:
-            with self.subTest(f"{flag} {value}"):
-                self.assert_refused(["shard", "model.json", "--on", "4x40GiB", f"{flag}={value}"], flag, word)
-
-    def test_values_that_do_not_go_together(self):
-        for arguments, place in (
-            (["--pod-size", "2", "--local-world-size", "2", "--cost-model", "torchrec-1.4"], "--on"),
-            (["--reservation", "sku_aware:6GiB", "--cost-model", "torchrec-1.4"], "--reservation"),
-        ):
-            self.assert_refused(["shard", "model.json", "--on", "4x40GiB", *arguments], place, "")
-
-    def test_commands(self):
-        self.assert_refused(["shrad", "model.json", "--on", "4x40GiB"], "shrad", "did you mean 'shard'")
-        self.assert_refused(["--versoin"], "--versoin", "did you mean '--version'")
-        self.assert_refused(["models", "nothing"], "nothing", "known: ")
-        self.assert_refused(["models", "a", "b"], "b", "")
-        self.assert_refused(["hardware", "abacus"], "abacus", "known: ")
-        self.assert_refused(["schema", "modle"], "modle", "did you mean 'model'")
-        self.assert_refused(["completion"], "", "SHELL")
-        self.assert_refused(["completion", "fish"], "SHELL", "zsh")
-        self.assert_refused(["check", "model.json", "--on", "4x40GiB"], "", "PLAN")
-        self.assert_refused(
-            ["convert", "model.json", "plan.json", "--on", "4x40GiB", "--to", "xml"], "--to", "torchrec"
-        )
-
-    def test_no_command(self):
-        self.assertIn("Subcommands:", self.run_help(code=1).err)
-        self.assertEqual(self.run_program("--json", code=1).error["code"], "usage")
+        error = self.run(*arguments, *([] if "--json" in arguments else ["--json"]), code=1).error
+        assert error.get("place", "") == place, error
+        assert word in error["message"] + "; " + error.get("remedy", "")
+        text = self.run(*plain, code=1).err
+        assert text.count("\n") == 1, text
 
     def run_help(self, *arguments, code=0):
         # Help for somebody who gave no command is the one error text that does not begin with our name.
-        done = program.subprocess.run([program.PROGRAM, *arguments], capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, code)
+        done = subprocess.run([self.path, *arguments], capture_output=True, text=True, check=False)
+        assert done.returncode == code
         return program.Answer(done.returncode, done.stdout, done.stderr)
 
-    def test_help(self):
-        self.assertIn("Subcommands:", self.run_help("--help").out)
-        for command in ("shard", "check", "convert", "models", "hardware", "schema", "completion"):
-            answer = self.run_help(command, "--help")
-            self.assertIn("Examples:\n  ", answer.out)
-            self.assertEqual(answer.err, "")
+
+@pytest.fixture
+def plimsoll(program_path, tmp_path):
+    return BadUsage(program_path, tmp_path)
 
 
-if __name__ == "__main__":
-    program.main()
+@pytest.mark.parametrize(("arguments", "place", "word"), SHARD.values(), ids=SHARD)
+def test_shard(plimsoll, arguments, place, word):
+    plimsoll.assert_refused(["shard", *arguments], place, word)
+
+
+@pytest.mark.parametrize(("flag", "value", "word"), FLAGS)
+def test_values_of_flags(plimsoll, flag, value, word):
+    plimsoll.assert_refused(["shard", "model.json", "--on", "4x40GiB", f"{flag}={value}"], flag, word)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [
+        (["--pod-size", "2", "--local-world-size", "2", "--cost-model", "torchrec-1.4"], "--on"),
+        (["--reservation", "sku_aware:6GiB", "--cost-model", "torchrec-1.4"], "--reservation"),
+    ],
+)
+def test_values_that_do_not_go_together(plimsoll, arguments, place):
+    plimsoll.assert_refused(["shard", "model.json", "--on", "4x40GiB", *arguments], place, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place", "word"),
+    [
+        (["shrad", "model.json", "--on", "4x40GiB"], "shrad", "did you mean 'shard'"),
+        (["--versoin"], "--versoin", "did you mean '--version'"),
+        (["models", "nothing"], "nothing", "known: "),
+        (["models", "a", "b"], "b", ""),
+        (["hardware", "abacus"], "abacus", "known: "),
+        (["schema", "modle"], "modle", "did you mean 'model'"),
+        (["completion"], "", "SHELL"),
+        (["completion", "fish"], "SHELL", "zsh"),
+        (["check", "model.json", "--on", "4x40GiB"], "", "PLAN"),
+        (["convert", "model.json", "plan.json", "--on", "4x40GiB", "--to", "xml"], "--to", "torchrec"),
+    ],
+)
+def test_commands(plimsoll, arguments, place, word):
+    plimsoll.assert_refused(arguments, place, word)
+
+
+def test_no_command(plimsoll):
+    assert "Subcommands:" in plimsoll.run_help(code=1).err
+    assert plimsoll.run("--json", code=1).error["code"] == "usage"
+
+
+@pytest.mark.parametrize("command", ["shard", "check", "convert", "models", "hardware", "schema", "completion"])
+def test_help(plimsoll, command):
+    assert "Subcommands:" in plimsoll.run_help("--help").out
+    answer = plimsoll.run_help(command, "--help")
+    assert "Examples:\n  " in answer.out
+    assert answer.err == ""

@@ -3,13 +3,16 @@
 import re
 import shutil
 import subprocess
-import unittest
 
-import program
-from program import ProgramTest
+import pytest
+from program import Plimsoll
 
 
-class Bash(ProgramTest):
+class Bash(Plimsoll):
+    def __init__(self, path, folder):
+        super().__init__(path, folder)
+        self.write("completion", self.run("completion", "bash").out)
+
     def complete(self, *words):
         """What bash offers for the last of these words."""
         script = """
@@ -26,50 +29,47 @@ class Bash(ProgramTest):
             cwd=self.folder,
             check=True,
         )
-        self.assertEqual(done.stderr, "")
+        assert done.stderr == ""
         return done.stdout.split()
 
-    def setUp(self):
-        super().setUp()
-        self.write("completion", self.run_program("completion", "bash").out)
 
-    def test_the_script_is_bash(self):
-        subprocess.run(["bash", "-n", "completion"], cwd=self.folder, check=True)
+class TestBash:
+    @pytest.fixture
+    def plimsoll(self, program_path, tmp_path):
+        return Bash(program_path, tmp_path)
+
+    def test_the_script_is_bash(self, plimsoll):
+        subprocess.run(["bash", "-n", "completion"], cwd=plimsoll.folder, check=True)
         said = subprocess.run(
             ["bash", "-c", "source completion; complete -p plimsoll"],
             capture_output=True,
             text=True,
-            cwd=self.folder,
+            cwd=plimsoll.folder,
             check=True,
         ).stdout
-        self.assertIn("-F _plimsoll plimsoll", said)
+        assert "-F _plimsoll plimsoll" in said
 
-    def test_commands(self):
-        self.assertEqual(self.complete("sh"), ["shard"])
-        self.assertEqual(self.complete("c"), ["checkpoint", "check", "convert", "completion"])
-        self.assertIn("--version", self.complete("--"))
+    def test_commands(self, plimsoll):
+        assert plimsoll.complete("sh") == ["shard"]
+        assert plimsoll.complete("c") == ["checkpoint", "check", "convert", "completion"]
+        assert "--version" in plimsoll.complete("--")
 
-    def test_flags_of_the_command(self):
-        self.assertEqual(self.complete("shard", "model.json", "--batch"), ["--batch-size"])
-        self.assertEqual(self.complete("check", "--stri"), ["--strict", "--strict-numerics"])
-        self.assertEqual(self.complete("shard", "--stri"), ["--strict-numerics"])
+    def test_flags_of_the_command(self, plimsoll):
+        assert plimsoll.complete("shard", "model.json", "--batch") == ["--batch-size"]
+        assert plimsoll.complete("check", "--stri") == ["--strict", "--strict-numerics"]
+        assert plimsoll.complete("shard", "--stri") == ["--strict-numerics"]
 
-    def test_every_flag_that_help_names(self):
-        for command in ("shard", "partition", "check", "convert", "models", "hardware", "schema"):
-            text = self.run_program(command, "--help").out
-            offered = self.complete(command, "--")
-            for flag in re.findall(r"^  (?:-\w,)?(--[a-z-]+)", text, re.MULTILINE):
-                self.assertIn(flag, offered)
+    @pytest.mark.parametrize("command", ["shard", "partition", "check", "convert", "models", "hardware", "schema"])
+    def test_every_flag_that_help_names(self, plimsoll, command):
+        text = plimsoll.run(command, "--help").out
+        offered = plimsoll.complete(command, "--")
+        for flag in re.findall(r"^  (?:-\w,)?(--[a-z-]+)", text, re.MULTILINE):
+            assert flag in offered
 
 
-@unittest.skipIf(shutil.which("zsh") is None, "zsh is not installed")
-class Zsh(ProgramTest):
-    def test_the_script_is_zsh(self):
-        self.write("_plimsoll", self.run_program("completion", "zsh").out)
-        subprocess.run(["zsh", "-n", "_plimsoll"], cwd=self.folder, check=True)
-
+class Zsh(Plimsoll):
     def complete(self, how, *words):
-        self.write("_plimsoll", self.run_program("completion", "zsh").out)
+        self.write("_plimsoll", self.run("completion", "zsh").out)
         script = f"""
             compdef() {{ print "compdef $*" }}
             compadd() {{ shift; print -l -- "$@" }}
@@ -79,18 +79,25 @@ class Zsh(ProgramTest):
             {how}
         """
         done = subprocess.run(["zsh", "-f", "-c", script], capture_output=True, text=True, cwd=self.folder, check=True)
-        self.assertEqual(done.stderr, "")
+        assert done.stderr == ""
         return done.stdout.split("\n")
 
-    def test_commands_and_flags(self):
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+class TestZsh:
+    @pytest.fixture
+    def plimsoll(self, program_path, tmp_path):
+        return Zsh(program_path, tmp_path)
+
+    def test_the_script_is_zsh(self, plimsoll):
+        plimsoll.write("_plimsoll", plimsoll.run("completion", "zsh").out)
+        subprocess.run(["zsh", "-n", "_plimsoll"], cwd=plimsoll.folder, check=True)
+
+    def test_commands_and_flags(self, plimsoll):
         autoloaded = "fpath=(. $fpath); autoload -Uz _plimsoll; _plimsoll"
-        self.assertIn("shard", self.complete(autoloaded, "sh"))
-        self.assertIn("--batch-size", self.complete(autoloaded, "shard", "--batch"))
-        self.assertNotIn("--strict", self.complete(autoloaded, "shard", "--"))
+        assert "shard" in plimsoll.complete(autoloaded, "sh")
+        assert "--batch-size" in plimsoll.complete(autoloaded, "shard", "--batch")
+        assert "--strict" not in plimsoll.complete(autoloaded, "shard", "--")
         sourced = "source ./_plimsoll; _plimsoll"
-        self.assertEqual(self.complete(sourced, "sh")[0], "compdef _plimsoll plimsoll")
-        self.assertIn("shard", self.complete(sourced, "sh"))
-
-
-if __name__ == "__main__":
-    program.main()
+        assert plimsoll.complete(sourced, "sh")[0] == "compdef _plimsoll plimsoll"
+        assert "shard" in plimsoll.complete(sourced, "sh")

@@ -1,120 +1,117 @@
 """plimsoll --version, models, hardware and schema: what comes with the program."""
 
 import re
-import unittest
+import subprocess
 
 import program
-from program import ProgramTest
+import pytest
 
 
-class Data(ProgramTest):
-    def test_version(self):
-        text = self.run_program("--version").out
-        version = self.run_program("--version", "--json").document["version"]
-        self.assertEqual(text, f"plimsoll {version}\n")
-        self.assertRegex(version, r"^\d+\.\d+\.\d+$")
+def test_version(plimsoll):
+    text = plimsoll.run("--version").out
+    version = plimsoll.run("--version", "--json").document["version"]
+    assert text == f"plimsoll {version}\n"
+    assert re.search(r"^\d+\.\d+\.\d+$", version)
 
-    def test_models_are_listed_with_what_they_are(self):
-        models = self.run_program("models", "--json").document["models"]
-        ids = [model["id"] for model in models]
-        self.assertGreaterEqual(len(ids), 30)
-        self.assertEqual(ids, sorted(set(ids)))
-        text = self.run_program("models").out
-        for model in models:
-            self.assertTrue(model["description"])
-            self.assertIn(f"{model['id']} ", text)
 
-    def test_every_model_satisfies_the_schema_and_is_read_back(self):
-        for model in self.run_program("models", "--json").document["models"]:
-            with self.subTest(model["id"]):
-                answer = self.run_program("models", model["id"], "--json")
-                self.assertEqual(answer.out, self.run_program("models", model["id"]).out)
-                self.write("model.json", answer.out)
-                # An effort of 1 reads, checks and enumerates, and plans no further.
-                done = program.subprocess.run(
-                    [
-                        program.PROGRAM,
-                        "shard",
-                        "model.json",
-                        "--search",
-                        "torchrec",
-                        "--on",
-                        "16x80GiB",
-                        "--effort",
-                        "1",
-                    ],
-                    cwd=self.folder,
-                    capture_output=True,
-                    check=False,
-                )
-                self.assertIn(done.returncode, (0, 2, 4))
+def test_models_are_listed_with_what_they_are(plimsoll):
+    models = plimsoll.run("models", "--json").document["models"]
+    ids = [model["id"] for model in models]
+    assert len(ids) >= 30
+    assert ids == sorted(set(ids))
+    text = plimsoll.run("models").out
+    for model in models:
+        assert model["description"]
+        assert f"{model['id']} " in text
 
-    def test_every_graph_is_listed_and_can_be_placed(self):
-        graphs = self.run_program("models", "--json").document["graphs"]
-        self.assertEqual(
-            [graph["id"] for graph in graphs], ["bert-l3-inference", "bert24-inference", "bert24-training"]
+
+def test_every_model_satisfies_the_schema_and_is_read_back(plimsoll):
+    for model in plimsoll.run("models", "--json").document["models"]:
+        answer = plimsoll.run("models", model["id"], "--json")
+        assert answer.out == plimsoll.run("models", model["id"]).out
+        plimsoll.write("model.json", answer.out)
+        # An effort of 1 reads, checks and enumerates, and plans no further.
+        done = plimsoll.start(
+            "shard",
+            "model.json",
+            "--search",
+            "torchrec",
+            "--on",
+            "16x80GiB",
+            "--effort",
+            "1",
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
-        text = self.run_program("models").out
-        for graph in graphs:
-            with self.subTest(graph["id"]):
-                self.assertIn(f"{graph['id']} ", text)
-                self.write("graph.json", self.run_program("models", graph["id"]).out)
-                by_name = self.run_program("partition", graph["id"], "--json").document
-                by_file = self.run_program("partition", "graph.json", "--json").document
-                self.assertEqual(by_name, by_file)
-
-    def test_hardware_is_listed_and_filtered(self):
-        everything = self.run_program("hardware", "--json").document
-        some = self.run_program("hardware", "h100", "--json").document
-        for kind in ("accelerators", "nodes", "planner_presets"):
-            self.assertGreater(len(everything[kind]), len(some[kind]))
-            self.assertEqual([e for e in everything[kind] if "h100" in e["id"]], some[kind])
-        text = self.run_program("hardware").out
-        for kind in ("accelerators", "nodes", "planner_presets"):
-            for entry in everything[kind]:
-                self.assertIn(entry["id"], text)
-                self.assertTrue(entry["source"])
-        self.assertNotIn("dgx-a100", self.run_program("hardware", "h100").out)
-
-    def test_a_plan_can_be_made_on_every_node(self):
-        for node in self.run_program("hardware", "--json").document["nodes"]:
-            with self.subTest(node["id"]):
-                answer = self.run_program(
-                    "shard", "criteo-kaggle", "--search", "torchrec", "--on", node["id"], "--effort", "20", "--json"
-                )
-                self.assertEqual(answer.document["plan"]["world_size"], node["num_accelerators"])
-
-    def test_schemas_are_listed_and_printed(self):
-        names = self.run_program("schema", "--json").document["schemas"]
-        self.assertEqual(names, list(program.SCHEMAS))
-        self.assertEqual(self.run_program("schema").out.split(), names)
-        for name in names:
-            schema = program.parse(self.run_program("schema", name).out)
-            self.assertEqual(schema["title"], f"plimsoll.{name}/1")
-
-    @unittest.skipIf(program.jsonschema is None, "jsonschema is not installed")
-    def test_schemas_refuse_what_the_program_refuses(self):
-        good = {"tables": [program.table()]}
-        validator = program.schema_validator("model")
-        self.assertTrue(validator.is_valid(good))
-        for bad in (
-            {},
-            {"tabels": []},
-            {"tables": [program.table(rows=-1)]},
-            {"tables": [program.table(x=1)]},
-            {"tables": [], "modules": []},
-        ):
-            self.assertFalse(validator.is_valid(bad))
-            self.write("model.json", bad)
-            self.run_program("shard", "model.json", "--on", "2x40GiB", code=1)
-
-    def test_help_names_every_flag_once(self):
-        for command in ("shard", "partition", "check", "convert"):
-            text = self.run_program(command, "--help").out
-            flags = re.findall(r"^  (?:-\w,)?(--[a-z-]+)", text, re.MULTILINE)
-            self.assertIn("--on", flags)
-            self.assertEqual(len(flags), len(set(flags)))
+        assert done.wait(timeout=program.TIMEOUT_S) in (0, 2, 4)
 
 
-if __name__ == "__main__":
-    program.main()
+def test_every_graph_is_listed_and_can_be_placed(plimsoll):
+    graphs = plimsoll.run("models", "--json").document["graphs"]
+    assert [graph["id"] for graph in graphs] == ["bert-l3-inference", "bert24-inference", "bert24-training"]
+    text = plimsoll.run("models").out
+    for graph in graphs:
+        assert f"{graph['id']} " in text
+        plimsoll.write("graph.json", plimsoll.run("models", graph["id"]).out)
+        by_name = plimsoll.run("partition", graph["id"], "--json").document
+        by_file = plimsoll.run("partition", "graph.json", "--json").document
+        assert by_name == by_file
+
+
+def test_hardware_is_listed_and_filtered(plimsoll):
+    everything = plimsoll.run("hardware", "--json").document
+    some = plimsoll.run("hardware", "h100", "--json").document
+    for kind in ("accelerators", "nodes", "planner_presets"):
+        assert len(everything[kind]) > len(some[kind])
+        assert [e for e in everything[kind] if "h100" in e["id"]] == some[kind]
+    text = plimsoll.run("hardware").out
+    for kind in ("accelerators", "nodes", "planner_presets"):
+        for entry in everything[kind]:
+            assert entry["id"] in text
+            assert entry["source"]
+    assert "dgx-a100" not in plimsoll.run("hardware", "h100").out
+
+
+def test_a_plan_can_be_made_on_every_node(plimsoll):
+    for node in plimsoll.run("hardware", "--json").document["nodes"]:
+        answer = plimsoll.run(
+            "shard", "criteo-kaggle", "--search", "torchrec", "--on", node["id"], "--effort", "20", "--json"
+        )
+        assert answer.document["plan"]["world_size"] == node["num_accelerators"]
+
+
+def test_schemas_are_listed_and_printed(plimsoll):
+    names = plimsoll.run("schema", "--json").document["schemas"]
+    assert names == list(program.SCHEMAS)
+    assert plimsoll.run("schema").out.split() == names
+    for name in names:
+        schema = program.parse(plimsoll.run("schema", name).out)
+        assert schema["title"] == f"plimsoll.{name}/1"
+
+
+@pytest.mark.skipif(program.jsonschema is None, reason="jsonschema is not installed")
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {},
+        {"tabels": []},
+        {"tables": [program.table(rows=-1)]},
+        {"tables": [program.table(x=1)]},
+        {"tables": [], "modules": []},
+    ],
+)
+def test_schemas_refuse_what_the_program_refuses(plimsoll, bad):
+    good = {"tables": [program.table()]}
+    validator = plimsoll.schema_validator("model")
+    assert validator.is_valid(good)
+    assert not validator.is_valid(bad)
+    plimsoll.write("model.json", bad)
+    plimsoll.run("shard", "model.json", "--on", "2x40GiB", code=1)
+
+
+@pytest.mark.parametrize("command", ["shard", "partition", "check", "convert"])
+def test_help_names_every_flag_once(plimsoll, command):
+    text = plimsoll.run(command, "--help").out
+    flags = re.findall(r"^  (?:-\w,)?(--[a-z-]+)", text, re.MULTILINE)
+    assert "--on" in flags
+    assert len(flags) == len(set(flags))

@@ -1,43 +1,49 @@
 """TorchEasyRec's set-up from outside: its environment, checkpoint plans, constraints by fqn, dynamic tables."""
 
-import program
-from program import ProgramTest, table
+import pytest
+from program import Plimsoll, table
 
 ON = ("--on", "4x40GiB", "--local-world-size", "2")
 
 
-class EasyRecTest(ProgramTest):
+class EasyRec(Plimsoll):
     def plan(self, *arguments, on=ON, **variables):
-        return self.run_program(
-            "shard", "model.json", *on, "--search", "torchrec", "--json", *arguments, **variables
-        ).document
+        return self.run("shard", "model.json", *on, "--search", "torchrec", "--json", *arguments, **variables).document
 
     @staticmethod
     def types(answer):
         return {f"{t.get('module_path', '')}.{t['table']}": t["sharding_type"] for t in answer["plan"]["tables"]}
 
 
-class Environment(EasyRecTest):
-    def setUp(self):
-        super().setUp()
-        self.write("model.json", {"tables": [table("a"), table("b", rows=2_000_000)]})
+@pytest.fixture
+def plimsoll(program_path, tmp_path):
+    return EasyRec(program_path, tmp_path)
 
-    def test_bins_reach_the_search(self):
-        coarse = self.plan("--easyrec-environment", TZREC_DP_HBM_BINS_PER_DEVICE="1", TZREC_DP_DDR_BINS_PER_DEVICE="1")
-        self.assertEqual(coarse["provenance"]["options"]["easyrec_bins_per_device"], "1,1")
-        fine = self.plan("--easyrec-environment")
-        self.assertEqual(fine["provenance"]["options"]["easyrec_bins_per_device"], "100,25")
-        self.assertNotEqual(coarse["provenance"]["inputs"]["context"], fine["provenance"]["inputs"]["context"])
 
-    def test_broken_bins_are_named(self):
-        for variable in ("TZREC_DP_HBM_BINS_PER_DEVICE", "TZREC_DP_DDR_BINS_PER_DEVICE"):
-            answer = self.run_program(
-                "shard", "model.json", *ON, "--easyrec-environment", "--json", code=1, **{variable: "ten"}
-            )
-            self.assertEqual(answer.error["place"], variable)
+class TestEnvironment:
+    @pytest.fixture
+    def plimsoll(self, plimsoll):
+        plimsoll.write("model.json", {"tables": [table("a"), table("b", rows=2_000_000)]})
+        return plimsoll
 
-    def test_sequences_stay_whole_without_cuda(self):
-        self.write(
+    def test_bins_reach_the_search(self, plimsoll):
+        coarse = plimsoll.plan(
+            "--easyrec-environment", TZREC_DP_HBM_BINS_PER_DEVICE="1", TZREC_DP_DDR_BINS_PER_DEVICE="1"
+        )
+        assert coarse["provenance"]["options"]["easyrec_bins_per_device"] == "1,1"
+        fine = plimsoll.plan("--easyrec-environment")
+        assert fine["provenance"]["options"]["easyrec_bins_per_device"] == "100,25"
+        assert coarse["provenance"]["inputs"]["context"] != fine["provenance"]["inputs"]["context"]
+
+    @pytest.mark.parametrize("variable", ["TZREC_DP_HBM_BINS_PER_DEVICE", "TZREC_DP_DDR_BINS_PER_DEVICE"])
+    def test_broken_bins_are_named(self, plimsoll, variable):
+        answer = plimsoll.run(
+            "shard", "model.json", *ON, "--easyrec-environment", "--json", code=1, **{variable: "ten"}
+        )
+        assert answer.error["place"] == variable
+
+    def test_sequences_stay_whole_without_cuda(self, plimsoll):
+        plimsoll.write(
             "model.json",
             {
                 "modules": [
@@ -46,18 +52,18 @@ class Environment(EasyRecTest):
                 ]
             },
         )
-        self.write("cpu.json", {"world_size": 2, "compute_device": "cpu"})
+        plimsoll.write("cpu.json", {"world_size": 2, "compute_device": "cpu"})
         on = ("--on", "cpu.json")
-        self.assertEqual(set(self.types(self.plan(on=on))), {"bags.a", "sequence.b"})
-        answer = self.plan("--easyrec-environment", "-o", "plan.json", on=on)
-        self.assertEqual(set(self.types(answer)), {"bags.a"})
-        self.run_program("check", "model.json", "plan.json", *on, "--easyrec-environment")
-        self.run_program("check", "model.json", "plan.json", *on, code=5)
+        assert set(plimsoll.types(plimsoll.plan(on=on))) == {"bags.a", "sequence.b"}
+        answer = plimsoll.plan("--easyrec-environment", "-o", "plan.json", on=on)
+        assert set(plimsoll.types(answer)) == {"bags.a"}
+        plimsoll.run("check", "model.json", "plan.json", *on, "--easyrec-environment")
+        plimsoll.run("check", "model.json", "plan.json", *on, code=5)
 
 
-class CheckpointPlans(EasyRecTest):
-    def setUp(self):
-        super().setUp()
+class CheckpointPlans(EasyRec):
+    def __init__(self, path, folder):
+        super().__init__(path, folder)
         self.write("model.json", {"modules": [{"path": "m", "tables": [table("a"), table("b")]}]})
         # Of a larger machine, as TorchEasyRec writes it.
         self.write(
@@ -69,29 +75,35 @@ class CheckpointPlans(EasyRecTest):
                 }
             },
         )
-        self.assertNotEqual(self.types(self.plan("--easyrec-environment"))["m.b"], "row_wise")
+        assert self.types(self.plan("--easyrec-environment"))["m.b"] != "row_wise"
 
     def kept(self, *arguments, **variables):
         return self.types(
             self.plan("--easyrec-environment", "--checkpoint-plan", "checkpoint", *arguments, **variables)
         )
 
-    def test_data_parallel_tables_stay_so(self):
-        kept = self.kept()
-        self.assertEqual(kept["m.a"], "data_parallel")
-        self.assertNotEqual(kept["m.b"], "row_wise")
 
-    def test_all_tables_stay_where_forced(self):
+class TestCheckpointPlans:
+    @pytest.fixture
+    def plimsoll(self, program_path, tmp_path):
+        return CheckpointPlans(program_path, tmp_path)
+
+    def test_data_parallel_tables_stay_so(self, plimsoll):
+        kept = plimsoll.kept()
+        assert kept["m.a"] == "data_parallel"
+        assert kept["m.b"] != "row_wise"
+
+    def test_all_tables_stay_where_forced(self, plimsoll):
         forced = {"m.a": "data_parallel", "m.b": "row_wise"}
-        self.assertEqual(self.kept("--force-checkpoint-plan"), forced)
-        self.assertEqual(self.kept(FORCE_LOAD_SHARDING_PLAN="1"), forced)
-        self.assertNotEqual(self.kept(FORCE_LOAD_SHARDING_PLAN="true"), forced)
+        assert plimsoll.kept("--force-checkpoint-plan") == forced
+        assert plimsoll.kept(FORCE_LOAD_SHARDING_PLAN="1") == forced
+        assert plimsoll.kept(FORCE_LOAD_SHARDING_PLAN="true") != forced
 
-    def test_constraints_win(self):
-        self.write("constraints.json", {"constraints": {"m.a": {"sharding_types": ["table_wise"]}}})
-        self.assertEqual(self.kept("--constraints", "constraints.json")["m.a"], "table_wise")
+    def test_constraints_win(self, plimsoll):
+        plimsoll.write("constraints.json", {"constraints": {"m.a": {"sharding_types": ["table_wise"]}}})
+        assert plimsoll.kept("--constraints", "constraints.json")["m.a"] == "table_wise"
 
-    def test_a_broken_checkpoint_is_named(self):
+    def test_a_broken_checkpoint_is_named(self, plimsoll):
         arguments = (
             "shard",
             "model.json",
@@ -102,24 +114,22 @@ class CheckpointPlans(EasyRecTest):
             "--easyrec-environment",
             "--checkpoint-plan",
         )
-        self.assertEqual(self.run_program(*arguments, "none", code=1).error["place"], "none")
-        self.write("checkpoint", {"m": {"a": {"sharding_type": "rows", "compute_kernel": "fused", "ranks": [0]}}})
-        self.assertEqual(
-            self.run_program(*arguments, "checkpoint", code=1).error["place"], "checkpoint#/m/a/sharding_type"
-        )
+        assert plimsoll.run(*arguments, "none", code=1).error["place"] == "none"
+        plimsoll.write("checkpoint", {"m": {"a": {"sharding_type": "rows", "compute_kernel": "fused", "ranks": [0]}}})
+        assert plimsoll.run(*arguments, "checkpoint", code=1).error["place"] == "checkpoint#/m/a/sharding_type"
 
-    def test_it_needs_the_set_up(self):
-        self.run_program("shard", "model.json", *ON, "--checkpoint-plan", "checkpoint", code=1)
-        self.run_program("shard", "model.json", *ON, "--force-checkpoint-plan", code=1)
+    def test_it_needs_the_set_up(self, plimsoll):
+        plimsoll.run("shard", "model.json", *ON, "--checkpoint-plan", "checkpoint", code=1)
+        plimsoll.run("shard", "model.json", *ON, "--force-checkpoint-plan", code=1)
 
 
-class Constraints(EasyRecTest):
-    def test_a_key_may_be_an_fqn(self):
-        self.write(
+class TestConstraints:
+    def test_a_key_may_be_an_fqn(self, plimsoll):
+        plimsoll.write(
             "model.json",
             {"modules": [{"path": "m", "tables": [table("a"), table("b")]}, {"path": "n", "tables": [table("a")]}]},
         )
-        self.write(
+        plimsoll.write(
             "constraints.json",
             {
                 "constraints": {
@@ -128,24 +138,24 @@ class Constraints(EasyRecTest):
                 }
             },
         )
-        answer = self.plan("--constraints", "constraints.json", "-o", "plan.json")
-        types = self.types(answer)
-        self.assertEqual((types["m.a"], types["n.a"]), ("row_wise", "table_wise"))
-        self.assertEqual([w for w in answer.get("warnings", []) if w["code"] == "constraint_without_table"], [])
-        self.run_program("check", "model.json", "plan.json", *ON, "--constraints", "constraints.json")
-        self.run_program("check", "model.json", "plan.json", *ON, code=5)  # another rating
+        answer = plimsoll.plan("--constraints", "constraints.json", "-o", "plan.json")
+        types = plimsoll.types(answer)
+        assert (types["m.a"], types["n.a"]) == ("row_wise", "table_wise")
+        assert [w for w in answer.get("warnings", []) if w["code"] == "constraint_without_table"] == []
+        plimsoll.run("check", "model.json", "plan.json", *ON, "--constraints", "constraints.json")
+        plimsoll.run("check", "model.json", "plan.json", *ON, code=5)  # another rating
 
-    def test_a_tables_name_comes_before_an_fqn(self):
-        self.write("model.json", {"modules": [{"path": "m", "tables": [table("a"), table("m.a")]}]})
-        self.write("constraints.json", {"constraints": {"m.a": {"sharding_types": ["row_wise"]}}})
-        types = self.types(self.plan("--constraints", "constraints.json"))
-        self.assertEqual(types["m.m.a"], "row_wise")
-        self.assertNotEqual(types["m.a"], "row_wise")
+    def test_a_tables_name_comes_before_an_fqn(self, plimsoll):
+        plimsoll.write("model.json", {"modules": [{"path": "m", "tables": [table("a"), table("m.a")]}]})
+        plimsoll.write("constraints.json", {"constraints": {"m.a": {"sharding_types": ["row_wise"]}}})
+        types = plimsoll.types(plimsoll.plan("--constraints", "constraints.json"))
+        assert types["m.m.a"] == "row_wise"
+        assert types["m.a"] != "row_wise"
 
 
-class DynamicTables(EasyRecTest):
-    def test_from_model_to_checked_plan(self):
-        self.write(
+class TestDynamicTables:
+    def test_from_model_to_checked_plan(self, plimsoll):
+        plimsoll.write(
             "model.json",
             {
                 "optimizer": "adam",
@@ -156,20 +166,16 @@ class DynamicTables(EasyRecTest):
                 ],
             },
         )
-        answer = self.plan("--easyrec-environment", "-o", "plan.json")
+        answer = plimsoll.plan("--easyrec-environment", "-o", "plan.json")
         planned = {t["table"]: t.get("dynamic_embedding") for t in answer["plan"]["tables"]}
-        self.assertIn(planned["a"]["mode"], ("hybrid", "caching"))
-        self.assertEqual(planned["b"], {"mode": "hybrid", "load_factor": 0.25, "bucket_capacity": 128})
-        self.assertIsNone(planned["c"])
-        self.run_program("check", "model.json", "plan.json", *ON, "--strict")
-        again = self.plan("--easyrec-environment", "--load-plan", "plan.json")
-        self.assertEqual(again["rating"], answer["rating"])
-        text = self.read("plan.json").replace('"load_factor": 0.25', '"load_factor": 0.26')
-        self.assertNotEqual(text, self.read("plan.json"))
-        self.write("plan.json", text)
-        found = self.run_program("check", "model.json", "plan.json", *ON, "--json", code=5).document
-        self.assertIn("load_factor", {v["code"] for v in found["violations"]})
-
-
-if __name__ == "__main__":
-    program.main()
+        assert planned["a"]["mode"] in ("hybrid", "caching")
+        assert planned["b"] == {"mode": "hybrid", "load_factor": 0.25, "bucket_capacity": 128}
+        assert planned["c"] is None
+        plimsoll.run("check", "model.json", "plan.json", *ON, "--strict")
+        again = plimsoll.plan("--easyrec-environment", "--load-plan", "plan.json")
+        assert again["rating"] == answer["rating"]
+        text = plimsoll.read("plan.json").replace('"load_factor": 0.25', '"load_factor": 0.26')
+        assert text != plimsoll.read("plan.json")
+        plimsoll.write("plan.json", text)
+        found = plimsoll.run("check", "model.json", "plan.json", *ON, "--json", code=5).document
+        assert "load_factor" in {v["code"] for v in found["violations"]}

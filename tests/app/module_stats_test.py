@@ -4,15 +4,17 @@ import json
 import pathlib
 import shlex
 import subprocess
-import sys
-import unittest
 
-PROGRAM = sys.argv.pop(1)
+import pytest
+
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data" / "module_stats"
 
 
-def run(*args):
-    return subprocess.run([PROGRAM, *args], capture_output=True, text=True, check=False)
+@pytest.fixture
+def run(program_path):
+    """Runs plimsoll-module-stats, which stands beside plimsoll."""
+    path = pathlib.Path(program_path).with_name("plimsoll-module-stats")
+    return lambda *arguments: subprocess.run([path, *arguments], capture_output=True, text=True, check=False)
 
 
 def commands():
@@ -26,51 +28,51 @@ def commands():
     return found
 
 
-class ModuleStats(unittest.TestCase):
-    def test_the_readme_names_every_file(self):
-        self.assertEqual(sorted(commands()), sorted(p.name for p in DATA.glob("*.json")))
-
-    def test_regenerating_gives_equal_bytes(self):
-        for name, arguments in commands().items():
-            with self.subTest(name):
-                answer = run(*arguments)
-                self.assertEqual(answer.returncode, 0, answer.stderr)
-                self.assertTrue(answer.stdout == (DATA / name).read_text(), f"{name} differs")
-
-    def test_leaves_beside_units_only(self):
-        few = json.loads(run("gpt", "--batch", "2").stdout)
-        every = json.loads(run("gpt", "--batch", "2", "--all-leaves").stdout)
-        kept = {module["fqn"] for module in few["mod_stats"]}
-        self.assertIn("Transformer.layers.0.ffn_norm", kept)
-        self.assertNotIn("Transformer.layers.0.attention.wq", kept)
-        self.assertEqual(few["mod_stats"], [m for m in every["mod_stats"] if m["fqn"] in kept])
-        for order in ("fw_pre_order", "fw_post_order"):
-            self.assertEqual(few["mod_order"][order], [fqn for fqn in every["mod_order"][order] if fqn in kept])
-
-    def test_times_follow_the_release(self):
-        model = ("dlrm-deep-towers", "--batch", "100")  # of sizes that are no blocks of 512 bytes
-        newest = json.loads(run(*model).stdout)["mod_stats"][0]
-        reference = json.loads(run(*model, "--variant", "reference").stdout)["mod_stats"][0]
-        self.assertNotEqual(newest["fw_runtime_per_module"], reference["fw_runtime_per_module"])
-        for key in ("act_total", "act_grad_per_module", "param_per_module", "total_peak_fw", "sac_memory"):
-            self.assertEqual(newest[key], reference[key])
-
-    def test_bad_usage(self):
-        for arguments in (
-            [],
-            ["gpt-5"],
-            ["gpt", "--batch", "0"],
-            ["gpt", "--gb-per-s", "1"],
-            ["gpt", "--hardware", "h1000"],
-            ["gpt", "--variant", "torch-3"],
-            ["gpt", "--hardware", "a100", "--gb-per-s", "1", "--tflops", "1"],
-        ):
-            with self.subTest(arguments):
-                answer = run(*arguments)
-                self.assertEqual(answer.returncode, 1)
-                self.assertEqual(answer.stdout, "")
-                self.assertTrue(answer.stderr)
+def test_the_readme_names_every_file():
+    assert sorted(commands()) == sorted(p.name for p in DATA.glob("*.json"))
 
 
-if __name__ == "__main__":
-    unittest.main()
+@pytest.mark.parametrize(("name", "arguments"), commands().items())
+def test_regenerating_gives_equal_bytes(run, name, arguments):
+    answer = run(*arguments)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout == (DATA / name).read_text(), f"{name} differs"
+
+
+def test_leaves_beside_units_only(run):
+    few = json.loads(run("gpt", "--batch", "2").stdout)
+    every = json.loads(run("gpt", "--batch", "2", "--all-leaves").stdout)
+    kept = {module["fqn"] for module in few["mod_stats"]}
+    assert "Transformer.layers.0.ffn_norm" in kept
+    assert "Transformer.layers.0.attention.wq" not in kept
+    assert few["mod_stats"] == [m for m in every["mod_stats"] if m["fqn"] in kept]
+    for order in ("fw_pre_order", "fw_post_order"):
+        assert few["mod_order"][order] == [fqn for fqn in every["mod_order"][order] if fqn in kept]
+
+
+def test_times_follow_the_release(run):
+    model = ("dlrm-deep-towers", "--batch", "100")  # of sizes that are no blocks of 512 bytes
+    newest = json.loads(run(*model).stdout)["mod_stats"][0]
+    reference = json.loads(run(*model, "--variant", "reference").stdout)["mod_stats"][0]
+    assert newest["fw_runtime_per_module"] != reference["fw_runtime_per_module"]
+    for key in ("act_total", "act_grad_per_module", "param_per_module", "total_peak_fw", "sac_memory"):
+        assert newest[key] == reference[key]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["gpt-5"],
+        ["gpt", "--batch", "0"],
+        ["gpt", "--gb-per-s", "1"],
+        ["gpt", "--hardware", "h1000"],
+        ["gpt", "--variant", "torch-3"],
+        ["gpt", "--hardware", "a100", "--gb-per-s", "1", "--tflops", "1"],
+    ],
+)
+def test_bad_usage(run, arguments):
+    answer = run(*arguments)
+    assert answer.returncode == 1
+    assert answer.stdout == ""
+    assert answer.stderr

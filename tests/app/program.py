@@ -1,25 +1,23 @@
 """Runs `plimsoll` for the tests and watches what every call must keep.
 
-A test script imports this module and ends with main(); its first argument is the program's path. The package
-jsonschema is used where it is installed: then every document is also held against the program's own schemas.
+The package jsonschema is used where it is installed: then every document is also held against the program's own
+schemas.
 """
 
 import functools
 import json
 import os
-import pathlib
+import re
+import select
+import signal
 import subprocess
-import sys
-import tempfile
 import typing
-import unittest
 
 try:
     import jsonschema
 except ImportError:
     jsonschema = None
 
-PROGRAM = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "plimsoll"
 TIMEOUT_S = 300  # a hang, not a slow machine
 
 # What a document that only we write must have, by schema.
@@ -115,8 +113,9 @@ def parse(text):
 
 
 @functools.cache
-def schema_validator(name):
-    text = subprocess.run([PROGRAM, "schema", name], check=True, capture_output=True, text=True).stdout
+def schema_validator(path, name):
+    """Of the schema that the program at `path` prints."""
+    text = subprocess.run([path, "schema", name], check=True, capture_output=True, text=True).stdout
     schema = json.loads(text)
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
@@ -136,13 +135,12 @@ class Answer(typing.NamedTuple):
         return self.document["error"]
 
 
-class ProgramTest(unittest.TestCase):
-    """A test in an empty folder of its own."""
+class Plimsoll:
+    """The program at `path`, run in `folder`, which is empty at first."""
 
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+    def __init__(self, path, folder):
+        self.path = path
+        self.folder = folder
 
     def write(self, name, content):
         """Writes text, or a value as JSON, and returns the name."""
@@ -153,10 +151,10 @@ class ProgramTest(unittest.TestCase):
     def read(self, name):
         return (self.folder / name).read_text(encoding="utf-8")
 
-    def run_program(self, *arguments, code=0, stdin="", **variables):
+    def run(self, *arguments, code=0, stdin="", **variables):
         """Runs the program in the folder; its exit code must be `code` (None: any), and its streams in order."""
         done = subprocess.run(
-            [PROGRAM, *map(str, arguments)],
+            [self.path, *map(str, arguments)],
             input=stdin.encode(),
             capture_output=True,
             cwd=self.folder,
@@ -168,39 +166,74 @@ class ProgramTest(unittest.TestCase):
         answer = Answer(done.returncode, done.stdout.decode(), done.stderr.decode(errors="replace"))
         said = f"{arguments}\nstdout: {answer.out[:2000]}\nstderr: {answer.err[:2000]}"
         if code is not None:
-            self.assertEqual(answer.code, code, said)
+            assert answer.code == code, said
         if "--json" in arguments:
             self.check_document(answer.document)
-            self.assertTrue(answer.out.endswith("}\n"), said)
+            assert answer.out.endswith("}\n"), said
         if code == 1:
-            self.assertTrue(answer.err.startswith("plimsoll: "), said)
+            assert answer.err.startswith("plimsoll: "), said
             if "--json" in arguments:
-                self.assertEqual(answer.document["schema"], "plimsoll.error/1", said)
+                assert answer.document["schema"] == "plimsoll.error/1", said
             else:
-                self.assertEqual(answer.out, "", said)
+                assert answer.out == "", said
         return answer
 
-    def run_cut(self, *arguments, limits):
-        """What a search finds until the clock cuts it. A slow machine may need a longer limit for its first plan, a
-        fast one must not finish first."""
-        for limit in limits:
-            answer = self.run_program(*arguments, "--time-limit", limit, "--json", code=None)
-            if answer.code != 4:
+    def start(self, *arguments, **options):
+        """Starts the program in the folder; whoever calls waits for its end."""
+        command = [self.path, *map(str, arguments)]
+        return subprocess.Popen(command, cwd=self.folder, env=environment(), **options)
+
+    def interrupt(self, terminal, *arguments, told, number=signal.SIGINT):
+        """Runs a search and sends it a signal once its progress, which stands on a terminal only, matches `told`.
+        Returns its document and all that it told."""
+        ours, theirs = terminal
+        # Standard output goes into a file: a pipe that nobody reads meanwhile would stop the program.
+        with open(self.folder / "interrupted.json", "wb") as out:
+            process = self.start(*arguments, "--json", stdout=out, stderr=theirs)
+        os.close(theirs)
+        said = b""
+        is_sent = False
+        try:
+            while select.select([ours], [], [], TIMEOUT_S)[0]:
+                said += os.read(ours, 4096)
+                if not is_sent and re.search(told, said):
+                    process.send_signal(number)
+                    is_sent = True
+        except OSError:  # the program has ended
+            pass
+        else:
+            process.kill()
+        assert process.wait() == 3, said
+        document = parse(self.read("interrupted.json"))
+        self.check_document(document)
+        assert document["stop"] == "cancelled"
+        return document, said
+
+    def run_cut(self, *arguments, has_enough=lambda document: True):
+        """What a search finds until the clock cuts it, at the first of ever longer limits at which it has a plan, and
+        `has_enough` of it: on a slow machine that is a later one."""
+        limit_ms = 10
+        while limit_ms < 1000 * TIMEOUT_S:
+            answer = self.run(*arguments, "--time-limit", f"{limit_ms}ms", "--json", code=None)
+            if answer.code != 4 and has_enough(answer.document):
                 break
-        self.assertEqual(answer.code, 3, answer.err)
-        return answer.document
+            limit_ms *= 2
+        assert answer.code == 3, answer.err
+        assert answer.document["stop"] == "deadline"
+        return answer
 
     def check_document(self, document):
         schema = document.get("schema")
         if schema is None:  # another program's form, or a schema itself
             return
         if schema not in PUBLISHED:
-            self.assertEqual(REQUIRED_KEYS[schema] - document.keys(), set())
+            assert REQUIRED_KEYS[schema] <= document.keys()
         elif jsonschema is not None:
-            errors = [
-                f"{e.json_path}: {e.message[:200]}" for e in schema_validator(PUBLISHED[schema]).iter_errors(document)
-            ]
-            self.assertEqual(errors, [])
+            errors = self.schema_validator(PUBLISHED[schema]).iter_errors(document)
+            assert [f"{error.json_path}: {error.message[:200]}" for error in errors] == []
+
+    def schema_validator(self, name):
+        return schema_validator(self.path, name)
 
 
 def table(name="t", rows=1000, columns=64, **more):
@@ -211,9 +244,3 @@ def constrained(name, sharding_type, rows=1000, columns=64, kernel="fused", **mo
     return table(
         name, rows, columns, constraints={"sharding_types": [sharding_type], "compute_kernels": [kernel]} | more
     )
-
-
-def main():
-    if jsonschema is None:
-        print("jsonschema is not installed: documents are not held against their schemas")
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 
@@ -56,6 +57,16 @@ TEST_F(Files, ReplaceAndLeaveNothingElseBehind) {
   EXPECT_EQ(status.st_mode & 0777, 0600u);
 }
 
+// Until the process has used the processor for so long: how fast the machine is does not matter.
+void wait_until_it_has_worked(pid_t process, long nanoseconds) {
+  clockid_t clock;
+  ASSERT_EQ(::clock_getcpuclockid(process, &clock), 0);
+  timespec used{};
+  do {
+    ASSERT_EQ(::clock_gettime(clock, &used), 0);
+  } while (used.tv_sec == 0 && used.tv_nsec < nanoseconds);
+}
+
 // A child that does nothing but write is ended at some moment; what it wrote last is whole.
 TEST_F(Files, AreWholeAndAloneWhereASignalEndsTheWriter) {
   const std::string texts[] = {std::string(4 << 20, 'a'), std::string(4 << 20, 'b')};
@@ -67,7 +78,7 @@ TEST_F(Files, AreWholeAndAloneWhereASignalEndsTheWriter) {
     if (child == 0) {
       for (std::size_t n = 0;; ++n) (void)write_text_file(path("f"), texts[n % 2]);
     }
-    ::usleep(static_cast<useconds_t>(2000 + 501 * i));
+    wait_until_it_has_worked(child, 2'000'000 + 501'000L * i);
     ASSERT_EQ(::kill(child, i % 2 == 0 ? SIGTERM : SIGINT), 0);
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);

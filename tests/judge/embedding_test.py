@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import mutate
 import program
 
+PROGRAM = os.path.abspath(sys.argv[1])
 STRIDE = 1
 FAMILIES = (
     ("optimal", "feasible", "infeasible", "limit"),
@@ -261,7 +262,7 @@ class Mutations(unittest.TestCase):
 
     def run_program(self, *arguments):
         return subprocess.run(
-            [program.PROGRAM, *arguments], cwd=self.folder, capture_output=True, text=True, timeout=300, check=False
+            [PROGRAM, *arguments], cwd=self.folder, capture_output=True, text=True, timeout=300, check=False
         )
 
     def judge(self, name, on):
@@ -310,4 +311,4 @@ if __name__ == "__main__":
         place = sys.argv.index("--stride")
         STRIDE = int(sys.argv[place + 1])
         del sys.argv[place : place + 2]
-    program.main()
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

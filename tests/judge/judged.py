@@ -14,10 +14,9 @@ import tempfile
 import typing
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "app"))
 import mutate
-import program
 
+PROGRAM = os.path.abspath(sys.argv[1])
 STRIDE = 1
 
 
@@ -42,7 +41,7 @@ class Mutations(unittest.TestCase):
 
     def run_program(self, *arguments):
         return subprocess.run(
-            [program.PROGRAM, *arguments], cwd=self.folder, capture_output=True, text=True, timeout=300, check=False
+            [PROGRAM, *arguments], cwd=self.folder, capture_output=True, text=True, timeout=300, check=False
         )
 
     def judge(self, document, number="plan"):
@@ -119,4 +118,4 @@ def main():
         place = sys.argv.index("--stride")
         STRIDE = int(sys.argv[place + 1])
         del sys.argv[place : place + 2]
-    program.main()
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

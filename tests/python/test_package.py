@@ -466,44 +466,74 @@ def test_searches_run_beside_each_other():
     assert all(plan == plans[0] for plan in plans) and plans[0].tables
 
 
+@pytest.fixture
+def hears_interrupts():
+    """What is started in the background may have been told to ignore Ctrl-C. Released for each that is heard."""
+    heard = threading.Semaphore(0)
+
+    def hear(*arguments):
+        heard.release()
+        signal.default_int_handler(*arguments)
+
+    before = signal.signal(signal.SIGINT, hear)
+    yield heard
+    signal.signal(signal.SIGINT, before)
+
+
+def raise_at_the_first_plan(number):
+    """A progress that raises the signal once, when the search has a plan."""
+    raised = []
+
+    def progress(_, incumbent, __):
+        if incumbent is not None and not raised:
+            raised.append(number)
+            signal.raise_signal(number)
+
+    return progress
+
+
+# More than any search does; where it is not cancelled, the clock ends it, and the test fails.
+ENDLESS = {"on": "16x40GiB", "search": "balanced", "effort": 10**12, "time_limit": "60s"}
+
+
+@pytest.mark.usefixtures("hears_interrupts")
 def test_the_lock_is_free_while_a_search_runs():
-    done = threading.Event()
-    ticks = []
+    """Another thread gets the lock many times while the search tells nothing, for which it takes the lock."""
+    begun, done = threading.Event(), threading.Event()
+    num_told = 0
+
+    def tell(*_):
+        nonlocal num_told
+        num_told += 1
+        begun.set()
 
     def tick():
-        while not done.is_set():
-            ticks.append(time.monotonic())
-            time.sleep(0.001)
+        begun.wait(60)
+        last, ticks = num_told, 0
+        while ticks < 20 and not done.is_set():
+            time.sleep(0)  # gives the lock away and takes it again
+            last, ticks = num_told, ticks + 1 if num_told == last else 0
+        if ticks == 20:
+            signal.raise_signal(signal.SIGINT)
 
     thread = threading.Thread(target=tick)
     thread.start()
     try:
-        plimsoll.shard("mlperf-dlrm-dcnv2", on="dgx-h100:2", search="balanced", time_limit="300ms")
+        assert plimsoll.shard("mlperf-dlrm-dcnv2", **ENDLESS, progress=tell).stop == "cancelled"
     finally:
         done.set()
         thread.join()
-    assert len(ticks) > 20
-
-
-@pytest.fixture
-def hears_interrupts():
-    """What is started in the background may have been told to ignore Ctrl-C."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("hears_interrupts")
 def test_the_first_interrupt_returns_the_best_so_far():
-    threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT)).start()
-    plan = plimsoll.shard("mlperf-dlrm-dcnv2", on="16x40GiB", search="balanced", effort=10**12, time_limit="60s")
+    plan = plimsoll.shard("mlperf-dlrm-dcnv2", **ENDLESS, progress=raise_at_the_first_plan(signal.SIGINT))
     assert plan.stop == "cancelled" and plan.tables
 
 
 def test_sigterm_is_an_interrupt_while_a_search_runs():
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGTERM)).start()
-    plan = plimsoll.shard("mlperf-dlrm-dcnv2", on="16x40GiB", search="balanced", effort=10**12, time_limit="60s")
+    plan = plimsoll.shard("mlperf-dlrm-dcnv2", **ENDLESS, progress=raise_at_the_first_plan(signal.SIGTERM))
     assert plan.stop == "cancelled" and plan.tables
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
@@ -539,6 +569,7 @@ def test_an_interrupt_is_heard_from_the_first_moment_on():
 
 @pytest.mark.usefixtures("hears_interrupts")
 def test_the_second_interrupt_raises():
+    begun = threading.Event()
     cancelled = threading.Event()
     gone = threading.Event()
 
@@ -548,15 +579,15 @@ def test_the_second_interrupt_raises():
                 cancelled.set()
 
         call.cancel = Watch()
-        gone.wait(20)  # a search that does not listen
+        begun.set()
+        gone.wait(60)  # a search that does not listen
 
     call = _interrupt._Call(search)
 
     def interrupt():
-        time.sleep(0.2)
+        assert begun.wait(60)
         signal.raise_signal(signal.SIGINT)
-        assert cancelled.wait(5)
-        time.sleep(0.1)
+        assert cancelled.wait(60)
         signal.raise_signal(signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
@@ -565,8 +596,7 @@ def test_the_second_interrupt_raises():
     gone.set()
 
 
-@pytest.mark.usefixtures("hears_interrupts")
-def test_the_second_interrupt_raises_from_a_search_that_goes_on():
+def test_the_second_interrupt_raises_from_a_search_that_goes_on(hears_interrupts):
     begun, done = threading.Event(), threading.Event()
 
     def stay(*_):
@@ -576,8 +606,8 @@ def test_the_second_interrupt_raises_from_a_search_that_goes_on():
     def interrupt():
         begun.wait(60)
         for _ in range(2):
-            time.sleep(0.3)
             signal.raise_signal(signal.SIGINT)
+            assert hears_interrupts.acquire(timeout=60)
 
     thread = threading.Thread(target=interrupt)
     thread.start()

@@ -1,7 +1,5 @@
 """DistributedModelParallel with our plans, on 2 and 4 gloo ranks, against the unsharded module."""
 
-import time
-
 import cases
 import pytest
 import ranks
@@ -160,21 +158,20 @@ def fail_on_rank_0(rank):
     module = cases.bags(TABLES)
     topology = Topology(world_size=2, compute_device="cpu", ddr_cap=2**10)
     planner = Planner(topology=topology, stats=[])
-    begin = time.monotonic()
     try:
         planner.collective_plan(module, [cases.AllTypes()], dist.GroupMember.WORLD)
     except PlannerError as error:
-        return str(error), error.error_type.value, planner.explanation, time.monotonic() - begin
+        return str(error), error.error_type.value, planner.explanation
     return None
 
 
 def test_what_rank_0_raises_is_raised_on_every_rank():
-    first, second, *others = ranks.run(4, fail_on_rank_0)
-    assert all(told[:3] == first[:3] for told in (second, *others))
+    # The group's own time-out is half an hour, for which ranks.run() does not wait.
+    first, *others = ranks.run(4, fail_on_rank_0)
+    assert all(told == first for told in others)
     assert "plimsoll: proved infeasible; ddr binds" in first[0] and first[2]
     tables = first[0].partition("the tables that need most of it")[2]
     assert tables.index(".c ") < tables.index(".a ") < tables.index(".b ")  # by their bytes in ddr
-    assert second[3] < 60  # the group's time-out is half an hour
 
 
 class Unsendable(Exception):
@@ -189,11 +186,9 @@ def fail_in_other_ways(rank):
 
         topology = Topology(world_size=2, compute_device="cpu")
         planner = Planner(topology=topology, stats=[], progress=fail, **keywords)
-        begin = time.monotonic()
         try:
             planner.collective_plan(cases.bags(TABLES), [cases.AllTypes()])
         except Exception as raised:
-            assert time.monotonic() - begin < 60
             return type(raised).__name__, str(raised)
 
     return [told(KeyError("mine")), told(Unsendable("far"))]
