@@ -235,9 +235,9 @@ class Names(unittest.TestCase):
         sharding, rest = self.page("check.md").split("## Checkpointing plans")
         checkpointing, placements = rest.split("## Placements of operators")
         for name, text, least in (
-            ("codes.cc", sharding, 25),
-            ("checkpoint_codes.cc", checkpointing, 25),
-            ("placement_check.cc", placements, 12),
+            ("embedding/codes.cc", sharding, 25),
+            ("checkpoint/checkpoint_codes.cc", checkpointing, 25),
+            ("partition/placement_check.cc", placements, 12),
         ):
             source = (ROOT / "src" / "check" / name).read_text(encoding="utf-8")
             codes = re.findall(r'return "(\w+)";', source)

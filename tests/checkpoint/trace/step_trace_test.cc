@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "../check/toy_step.h"
+#include "check/toy_step.h"
 #include "plimsoll/checkpoint/module_tree.h"
 #include "plimsoll_module_stats/models.h"
 

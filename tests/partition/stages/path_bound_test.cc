@@ -8,7 +8,7 @@
 #include "partition/cost_graphs.h"
 #include "partition/graph/downsets.h"
 #include "partition/graph/group_absorption.h"
-#include "partition/stages/stage_chain.h"
+#include "partition/graph/shared_work.h"
 #include "plimsoll/partition/contiguous_split.h"
 
 namespace plimsoll::partition {
