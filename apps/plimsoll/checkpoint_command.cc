@@ -18,6 +18,7 @@
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/module_stats_json.h"
 #include "plimsoll/io/shipped.h"
+#include "plimsoll/planning_run.h"
 #include "plimsoll/save_policy.h"
 
 namespace plimsoll::app {
@@ -132,16 +133,6 @@ Result<void> check_questions(const Flags& flags, CheckpointInput input) {
   return {};
 }
 
-// What is printed, whatever was planned.
-struct Printed {
-  std::string document;
-  std::string text;
-  SolveStatus status = SolveStatus::kLimit;
-  StopReason stop = StopReason::kFinished;
-  std::vector<Warning> warnings;
-  std::optional<Explanation> explanation;
-};
-
 // Where the budget is too small: what is needed, and what to type.
 std::string no_plan_text(const io::CheckpointAnswer& answer) {
   if (answer.status != SolveStatus::kInfeasible || !answer.explanation || !answer.budget_bytes ||
@@ -152,7 +143,7 @@ std::string no_plan_text(const io::CheckpointAnswer& answer) {
                      *answer.budget_bytes + answer.explanation->missing);
 }
 
-Result<Printed> plan_model(ModuleStats stats, const Flags& flags, const RunContext& context) {
+Result<Answered> plan_model(ModuleStats stats, const Flags& flags, const RunContext& context) {
   PLIMSOLL_ASSIGN(const CheckpointCase made,
                   make_checkpoint_case(std::move(stats), flags.question.model));
   const auto begin = std::chrono::steady_clock::now();
@@ -167,16 +158,17 @@ Result<Printed> plan_model(ModuleStats stats, const Flags& flags, const RunConte
   const std::string ending =
       no_plan_text(*answer) +
       status_line(*answer->status, answer->certificate->proof, seconds_since(begin), flags);
-  return Printed{io::write_checkpoint_answer(*answer),
-                 describe_checkpoint(*answer, subject, ending, flags.prints_profile),
-                 *answer->status,
-                 *answer->stop,
-                 answer->warnings,
-                 answer->explanation};
+  return Answered{
+      io::write_checkpoint_answer(*answer),
+      describe_checkpoint(*answer, subject, ending, flags.prints_profile),
+      *answer->status,
+      *answer->stop,
+      answer->warnings,
+      explanation_remarks(answer->explanation.value_or(Explanation{}), *answer->status)};
 }
 
-Result<Printed> plan_values(CheckpointInput input, const std::string& text, const Flags& flags,
-                            const SearchOptions& limits, const RunContext& context) {
+Result<Answered> plan_values(CheckpointInput input, const std::string& text, const Flags& flags,
+                             const SearchOptions& limits, const RunContext& context) {
   const SavePolicyFlags asked{flags.stats,           flags.question.budget, flags.question.is_knee,
                               flags.question.search, flags.prints_profile,  flags.global.seed};
   const auto begin = std::chrono::steady_clock::now();
@@ -187,15 +179,15 @@ Result<Printed> plan_values(CheckpointInput input, const std::string& text, cons
   const SavePolicyText said = describe_save_policy(answer, asked);
   const std::string ending =
       status_line(answer.status, answer.certificate.proof, seconds_since(begin), flags);
-  return Printed{io::write_save_policy(answer),
-                 said.head + ending + said.body,
-                 answer.status,
-                 answer.stop,
-                 answer.warnings,
-                 answer.explanation};
+  return Answered{io::write_save_policy(answer),
+                  said.head + ending + said.body,
+                  answer.status,
+                  answer.stop,
+                  answer.warnings,
+                  explanation_remarks(answer.explanation.value_or(Explanation{}), answer.status)};
 }
 
-Result<Printed> plan_input(const CLI::App& command, const Flags& flags) {
+Result<Answered> plan_input(const CLI::App& command, const Flags& flags) {
   SearchOptions limits;
   PLIMSOLL_ASSIGN(limits.time_limit_s, parse_time_limit(flags.time_limit));
   std::string text;
@@ -206,7 +198,7 @@ Result<Printed> plan_input(const CLI::App& command, const Flags& flags) {
   }
   PLIMSOLL_RETURN_IF_ERROR(check_input(rules_of(input), command, flags));
   PLIMSOLL_RETURN_IF_ERROR(check_questions(flags, input));
-  RunContext context = begin_search(limits);
+  const RunContext context = watch_search(limits, flags.global);
   if (input != CheckpointInput::kModuleStats) {
     return plan_values(input, text, flags, limits, context);
   }
@@ -217,29 +209,7 @@ Result<Printed> plan_input(const CLI::App& command, const Flags& flags) {
 }
 
 int run_checkpoint(const CLI::App& command, const Flags& flags) {
-  const auto printed = plan_input(command, flags);
-  stop_watching_interrupts();
-  if (!printed) return report(printed.error(), flags.global);
-  if (!flags.output.empty() && flags.output != "-") {
-    if (const auto written = io::write_text_file(flags.output, printed->document); !written) {
-      return report(written.error(), flags.global);
-    }
-  }
-  print(flags.global.json || flags.output == "-" ? printed->document : printed->text);
-  if (!flags.global.quiet) {
-    for (const Warning& warning : printed->warnings) {
-      print_error_text(fmt::format("warning: {}{}{}\n", warning.place,
-                                   warning.place.empty() ? "" : ": ", warning.message));
-    }
-  }
-  if (printed->explanation) {
-    for (const std::string& line : printed->explanation->lines) {
-      print_error_text(fmt::format(
-          "{}: {}\n", printed->status == SolveStatus::kInfeasible ? "proved infeasible" : "note",
-          line));
-    }
-  }
-  return exit_code(printed->status, printed->stop);
+  return run_planning(flags.global, flags.output, [&] { return plan_input(command, flags); });
 }
 
 }  // namespace

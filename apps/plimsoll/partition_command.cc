@@ -10,12 +10,12 @@
 
 #include "plimsoll/common.h"
 #include "plimsoll/core/version.h"
-#include "plimsoll/io/files.h"
 #include "plimsoll/partition/dialect.h"
 #include "plimsoll/partition_advice.h"
 #include "plimsoll/partition_case.h"
 #include "plimsoll/partition_flags.h"
 #include "plimsoll/partition_searches.h"
+#include "plimsoll/planning_run.h"
 #include "plimsoll/text_table.h"
 
 namespace plimsoll::app {
@@ -36,7 +36,7 @@ struct Flags {
   std::string output;
   std::string time_limit;
   std::int64_t effort = -1;
-  double tolerance = 1e-6;
+  double tolerance = SearchOptions{}.tolerance;
 };
 
 void put_provenance(const PartitionCase& made, const PartitionSearch& search, const Flags& flags,
@@ -47,10 +47,7 @@ void put_provenance(const PartitionCase& made, const PartitionSearch& search, co
   provenance.options = provenance_options(flags.partition);
   provenance.options["search"] = search.name;
   if (made.fx) provenance.options["variant"] = flags.variant;
-  if (flags.effort >= 0) provenance.options["effort"] = fmt::format("{}", flags.effort);
-  if (flags.tolerance != 1e-6) {
-    provenance.options["tolerance"] = fmt::format("{}", flags.tolerance);
-  }
+  put_limits(flags.effort, flags.tolerance, provenance);
   provenance.inputs["graph"] = made.input_hash;
   provenance.seed = flags.global.seed;
   answer.warnings.insert(answer.warnings.begin(), made.warnings.begin(), made.warnings.end());
@@ -213,94 +210,73 @@ std::string summary(const PartitionCase& made, const PlacementAnswer& answer, do
          calls_text(answer);
 }
 
-void print_remarks(const PlacementAnswer& answer, const Flags& flags) {
-  if (!flags.global.quiet) {
-    for (const Warning& warning : answer.warnings) {
-      print_error_text(fmt::format("warning: {}{}{}\n", warning.place,
-                                   warning.place.empty() ? "" : ": ", warning.message));
-    }
-  }
+std::vector<std::string> remarks_of(const PlacementAnswer& answer) {
+  std::vector<std::string> remarks;
   if (answer.failure) {
-    print_error_text(fmt::format("plimsoll: no plan: {}{}{}\n", answer.failure->kind,
-                                 answer.failure->kind.empty() ? "" : ": ",
-                                 answer.failure->message));
+    remarks.push_back(fmt::format("plimsoll: no plan: {}{}{}", answer.failure->kind,
+                                  answer.failure->kind.empty() ? "" : ": ",
+                                  answer.failure->message));
   }
-  if (!answer.explanation) return;
-  const bool is_proved = *answer.status == SolveStatus::kInfeasible;
-  for (const std::string& line : answer.explanation->lines) {
-    print_error_text(fmt::format("{}: {}\n", is_proved ? "proved infeasible" : "note", line));
+  if (!answer.explanation) return remarks;
+  for (std::string& line : explanation_remarks(*answer.explanation, *answer.status)) {
+    remarks.push_back(std::move(line));
   }
   if (answer.explanation->missing > 0) {
-    print_error_text(fmt::format("{} bytes are missing\n", answer.explanation->missing));
+    remarks.push_back(fmt::format("{} bytes are missing", answer.explanation->missing));
   }
+  return remarks;
+}
+
+Result<PartitionSearch> choose_search(const PartitionCase& made, const Flags& flags) {
+  const std::string kind = flags.general ? "general" : flags.contiguous ? "contiguous" : "";
+  if (!kind.empty() && !flags.search.empty() && flags.search != kind) {
+    return fail(ErrorCode::kUsage, "--" + kind, fmt::format("--search names '{}'", flags.search),
+                "leave one of them out");
+  }
+  return find_partition_search(made, flags.objective, kind.empty() ? flags.search : kind);
+}
+
+Result<Answered> plan_graph(const PartitionCase& made, const Flags& flags,
+                            const SearchOptions& limits) {
+  PLIMSOLL_ASSIGN(const PartitionSearch search, choose_search(made, flags));
+  const RunContext context = watch_search(limits, flags.global);
+  const auto begin = std::chrono::steady_clock::now();
+  PLIMSOLL_ASSIGN(PlacementAnswer answer, search.run(made, {limits, flags.variant}, context));
+  add_memory_advice(made, search, {limits, flags.variant}, context, answer);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  put_provenance(made, search, flags, answer);
+  return Answered{io::write_placement(answer),
+                  !flags.form.empty() && answer.stages
+                      ? write_placement_export(flags.form, made, answer)
+                      : summary(made, answer, seconds, flags),
+                  *answer.status,
+                  *answer.stop,
+                  answer.warnings,
+                  remarks_of(answer)};
+}
+
+Result<Answered> plan_input(const Flags& flags) {
+  if (!flags.form.empty() && (flags.global.json || flags.output == "-")) {
+    return fail(ErrorCode::kUsage, "--export", "two documents would stand on standard output",
+                "leave out --json, or write the answer to a file with -o");
+  }
+  PLIMSOLL_ASSIGN(const SearchOptions limits, make_search_options(flags.global, flags.time_limit,
+                                                                  flags.effort, flags.tolerance));
+  PartitionFlags asked = flags.partition;
+  asked.is_pipeline = flags.objective == "pipeline" || flags.search == "replicated";
+  PLIMSOLL_ASSIGN(const PartitionCase made, load_partition_case(asked));
+  if (!made.pipeline) return plan_graph(made, flags, limits);
+  if (flags.general) {
+    return fail(ErrorCode::kUsage, "--general", "stages of a pipeline stand in a line",
+                "leave it out");
+  }
+  return plan_pipeline_case(*made.pipeline, flags.partition,
+                            {flags.global, limits, flags.objective, flags.search, flags.form});
 }
 
 int run_partition(const Flags& flags) {
-  const bool wants_document = flags.global.json || flags.output == "-";
-  if (!flags.form.empty() && wants_document) {
-    return report({ErrorCode::kUsage, "--export", "two documents would stand on standard output",
-                   "leave out --json, or write the answer to a file with -o", ""},
-                  flags.global);
-  }
-  const auto limits =
-      make_search_options(flags.global, flags.time_limit, flags.effort, flags.tolerance);
-  if (!limits) return report(limits.error(), flags.global);
-  PartitionFlags asked = flags.partition;
-  asked.is_pipeline = flags.objective == "pipeline" || flags.search == "replicated";
-  const auto made = load_partition_case(asked);
-  if (!made) return report(made.error(), flags.global);
-  if (made->pipeline) {
-    if (flags.general) {
-      return report({ErrorCode::kUsage, "--general", "stages of a pipeline stand in a line",
-                     "leave it out", ""},
-                    flags.global);
-    }
-    return run_pipeline(
-        *made->pipeline, flags.partition,
-        {flags.global, *limits, flags.objective, flags.search, flags.form, flags.output});
-  }
-  const std::string kind = flags.general ? "general" : flags.contiguous ? "contiguous" : "";
-  if (!kind.empty() && !flags.search.empty() && flags.search != kind) {
-    return report({ErrorCode::kUsage, "--" + kind, fmt::format("--search names '{}'", flags.search),
-                   "leave one of them out", ""},
-                  flags.global);
-  }
-  const auto search =
-      find_partition_search(*made, flags.objective, kind.empty() ? flags.search : kind);
-  if (!search) return report(search.error(), flags.global);
-
-  RunContext context = begin_search(*limits);
-  if (shows_progress(flags.global)) {
-    context.progress = [](const Progress& progress) {
-      print_error_text(
-          fmt::format("\r{} tried: {:.6g} ms ", progress.effort, progress.incumbent.value_or(0)));
-    };
-  }
-  const auto begin = std::chrono::steady_clock::now();
-  auto answer = search->run(*made, {*limits, flags.variant}, context);
-  if (answer) add_memory_advice(*made, *search, {*limits, flags.variant}, context, *answer);
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  stop_watching_interrupts();
-  if (shows_progress(flags.global)) print_error_text("\r\x1b[K");
-  if (!answer) return report(answer.error(), flags.global);
-  put_provenance(*made, *search, flags, *answer);
-
-  const std::string document = io::write_placement(*answer);
-  if (!flags.output.empty() && flags.output != "-") {
-    if (const auto written = io::write_text_file(flags.output, document); !written) {
-      return report(written.error(), flags.global);
-    }
-  }
-  if (!flags.form.empty() && answer->stages) {
-    const auto text = write_placement_export(flags.form, *made, *answer);
-    if (!text) return report(text.error(), flags.global);
-    print(*text);
-  } else {
-    print(wants_document ? document : summary(*made, *answer, seconds, flags));
-  }
-  print_remarks(*answer, flags);
-  return exit_code(*answer->status, *answer->stop);
+  return run_planning(flags.global, flags.output, [&] { return plan_input(flags); });
 }
 
 std::string search_help() {

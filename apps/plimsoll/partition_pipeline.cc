@@ -12,7 +12,6 @@
 #include "io/import/pipedream_graph.h"
 #include "plimsoll/core/digest.h"
 #include "plimsoll/core/version.h"
-#include "plimsoll/io/files.h"
 #include "plimsoll/partition/plan_pipeline.h"
 #include "plimsoll/partition_advice.h"
 #include "plimsoll/partition_case.h"
@@ -238,17 +237,6 @@ std::string summary(const PipelineCase& made, const io::PipelineAnswer& answer, 
   return text + "\n\n" + stages_text(answer, made.model);
 }
 
-void print_remarks(const io::PipelineAnswer& answer, const GlobalFlags& global) {
-  for (const Warning& warning : answer.warnings) {
-    if (!global.quiet) print_error_text(fmt::format("warning: {}\n", warning.message));
-  }
-  if (!answer.explanation) return;
-  const bool is_proved = *answer.status == SolveStatus::kInfeasible;
-  for (const std::string& line : answer.explanation->lines) {
-    print_error_text(fmt::format("{}: {}\n", is_proved ? "proved infeasible" : "note", line));
-  }
-}
-
 Result<void> check_names(const PipelineCase& made, const PipelineRun& run) {
   if (!run.objective.empty() && run.objective != "throughput" && run.objective != "pipeline") {
     return refuse("--objective",
@@ -319,39 +307,32 @@ Result<std::string> write_pipeline_export(const PipelineCase& made,
                 made.piper ? "choose plimsoll or piper" : "choose plimsoll or pipedream");
 }
 
-int run_pipeline(const PipelineCase& made, const PartitionFlags& flags, const PipelineRun& run) {
-  if (const auto names = check_names(made, run); !names) return report(names.error(), run.global);
-  RunContext context = begin_search(run.search);
+Result<Answered> plan_pipeline_case(const PipelineCase& made, const PartitionFlags& flags,
+                                    const PipelineRun& run) {
+  PLIMSOLL_RETURN_IF_ERROR(check_names(made, run));
+  const RunContext context = watch_search(run.search, run.global);
   const auto begin = std::chrono::steady_clock::now();
-  auto answer = run.name == kPipedream ? run_pipedream(made, flags, run, context)
-                                       : run_replicated(made, flags, run, context);
+  PLIMSOLL_ASSIGN(io::PipelineAnswer answer, run.name == kPipedream
+                                                 ? run_pipedream(made, flags, run, context)
+                                                 : run_replicated(made, flags, run, context));
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  stop_watching_interrupts();
-  if (!answer) return report(answer.error(), run.global);
-  if (!answer->provenance) answer->provenance.emplace();
-  answer->provenance->version = kVersion;
-  answer->provenance->options = provenance_options(flags);
-  answer->provenance->options["search"] = run.name.empty() ? kReplicated : run.name;
-  answer->provenance->inputs["graph"] = made.input_hash;
-  answer->provenance->seed = run.search.seed;
-
-  const std::string document = io::write_pipeline_answer(*answer);
-  const bool wants_document = run.global.json || run.output == "-";
-  if (!run.output.empty() && run.output != "-") {
-    if (const auto written = io::write_text_file(run.output, document); !written) {
-      return report(written.error(), run.global);
-    }
-  }
-  if (!run.form.empty() && answer->stages) {
-    const auto text = write_pipeline_export(made, *answer, run.form, "--export");
-    if (!text) return report(text.error(), run.global);
-    print(*text);
-  } else {
-    print(wants_document ? document : summary(made, *answer, seconds, run));
-  }
-  print_remarks(*answer, run.global);
-  return exit_code(*answer->status, *answer->stop);
+  if (!answer.provenance) answer.provenance.emplace();
+  Provenance& provenance = *answer.provenance;
+  provenance.version = kVersion;
+  provenance.options = provenance_options(flags);
+  provenance.options["search"] = run.name.empty() ? kReplicated : run.name;
+  put_limits(run.search.effort, run.search.tolerance, provenance);
+  provenance.inputs["graph"] = made.input_hash;
+  provenance.seed = run.search.seed;
+  return Answered{io::write_pipeline_answer(answer),
+                  !run.form.empty() && answer.stages
+                      ? write_pipeline_export(made, answer, run.form, "--export")
+                      : summary(made, answer, seconds, run),
+                  *answer.status,
+                  *answer.stop,
+                  answer.warnings,
+                  explanation_remarks(answer.explanation.value_or(Explanation{}), *answer.status)};
 }
 
 }  // namespace plimsoll::app

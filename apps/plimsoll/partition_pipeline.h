@@ -8,11 +8,11 @@
 #include "io/documents/pipeline_plan_json.h"
 #include "io/import/piper_json.h"
 #include "partition/profile/pipedream.h"
-#include "plimsoll/common.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/io/graph_formats.h"
 #include "plimsoll/partition/pipeline_model.h"
+#include "plimsoll/planning_run.h"
 
 namespace plimsoll::app {
 
@@ -36,11 +36,11 @@ struct PipelineRun {
   std::string objective;  // throughput, the default, or pipeline
   std::string name;       // of the search: replicated, the default, or pipedream
   std::string form;       // of --export; empty: none
-  std::string output;
 };
 
-// Plans, prints, and returns the exit code.
-int run_pipeline(const PipelineCase& made, const PartitionFlags& flags, const PipelineRun& run);
+// Plans as run_planning() asks. Errors: kUsage for names that do not go together, at their flags.
+Result<Answered> plan_pipeline_case(const PipelineCase& made, const PartitionFlags& flags,
+                                    const PipelineRun& run);
 
 // The plan of a profile as plimsoll, piper or pipedream writes it. Error kUsage, at `flag`, where
 // the form is of another profile.

@@ -89,7 +89,7 @@ std::vector<std::string> contradictions_of(const ReadPipelinePlan& read) {
     if (name == "graph" && hash == read.made.input_hash) continue;
     found.push_back(fmt::format("provenance/inputs/{}: made from something else", name));
   }
-  constexpr const char* kSearchOptions[] = {"search"};
+  constexpr const char* kSearchOptions[] = {"search", "effort", "tolerance"};
   PartitionFlags own;
   const auto& recorded = answer.provenance->options;
   fill_from_provenance(recorded, own);

@@ -6,10 +6,9 @@
 #include <chrono>
 #include <memory>
 
-#include "plimsoll/common.h"
 #include "plimsoll/embedding/balanced_frontier.h"
 #include "plimsoll/embedding/stats.h"
-#include "plimsoll/io/files.h"
+#include "plimsoll/planning_run.h"
 #include "plimsoll/shard_dump.h"
 #include "plimsoll/shard_flags.h"
 #include "plimsoll/shard_remedies.h"
@@ -21,20 +20,6 @@ namespace {
 using embedding::PlanningResult;
 
 // What a search that is running has found so far, on one line.
-std::string progress_text(const Progress& progress, bool is_balanced) {
-  if (!is_balanced) {
-    return fmt::format("\rproposal {}: rating {:.6g} ms ", progress.effort,
-                       progress.incumbent.value_or(0));
-  }
-  std::string text = fmt::format("\reffort {}: ", progress.effort);
-  text += progress.incumbent ? fmt::format("{:.6g} ms", *progress.incumbent) : "no plan yet";
-  if (progress.lower_bound) text += fmt::format(", bound {:.6g} ms", *progress.lower_bound);
-  if (progress.incumbent && progress.lower_bound && *progress.lower_bound > 0) {
-    text += fmt::format(", gap {:.3g} %", (*progress.incumbent / *progress.lower_bound - 1) * 100);
-  }
-  return text + " \x1b[K";
-}
-
 // The reference's plan seen as the balanced search sees plans.
 void add_times(const ShardRequest& request, ShardRun& run) {
   const PlanningResult& planning = run.planning();
@@ -89,59 +74,45 @@ Result<void> search(const ShardFlags& flags, const ShardRequest& request, const 
   return {};
 }
 
-void print_text(const ShardFlags& flags, const ShardRequest& request, const ShardRun& run) {
+std::string text_of(const ShardFlags& flags, const ShardRequest& request, const ShardRun& run) {
   const PlanningResult& result = run.planning();
-  print(summary(flags, request, run));
+  std::string text = summary(flags, request, run);
   if (flags.prints_plan && result.outcome.plan) {
-    print("\n" + embedding::print_plan(*result.outcome.plan) + "\n");
+    text += "\n" + embedding::print_plan(*result.outcome.plan) + "\n";
   }
   if (flags.prints_stats && !result.enumeration.options.tables.empty()) {
-    print("\n");
+    text += "\n";
     for (const std::string& line :
          embedding::make_stats_report(request.problem, result, {true, run.seconds, 0}).lines) {
-      print(line + "\n");
+      text += line + "\n";
     }
   }
+  return text;
 }
 
-void print_remarks(const ShardFlags& flags, const ShardRun& run) {
+std::vector<std::string> remarks_of(const ShardRun& run) {
   const PlanningResult& result = run.planning();
-  const auto& outcome = result.outcome;
-  if (!flags.global.quiet) {
-    for (const Warning& warning : outcome.warnings) {
-      print_error_text(fmt::format("warning: {}{}{}\n", warning.place,
-                                   warning.place.empty() ? "" : ": ", warning.message));
-    }
-  }
-  if (!result.failure) return;
+  if (!result.failure) return {};
   // Of a reservation TorchRec's text names its classes, which the command line has not.
   const std::string message =
       result.reservation ? result.failure->message : "nothing is left for tables";
-  print_error_text(fmt::format("plimsoll: no plan: PlannerError ({}){}{}: {}\n",
-                               result.failure->kind, result.failure->place.empty() ? "" : ", ",
-                               result.failure->place, message));
-  for (const std::string& line : outcome.explanation.lines) {
-    print_error_text(fmt::format(
-        "{}: {}\n", outcome.status == SolveStatus::kInfeasible ? "proved infeasible" : "note",
-        line));
+  std::vector<std::string> remarks = {
+      fmt::format("plimsoll: no plan: PlannerError ({}){}{}: {}", result.failure->kind,
+                  result.failure->place.empty() ? "" : ", ", result.failure->place, message)};
+  for (std::string& line : explanation_remarks(result.outcome.explanation, result.outcome.status)) {
+    remarks.push_back(std::move(line));
   }
+  return remarks;
 }
 
 Result<ShardRun> run_search(const ShardFlags& flags, const ShardRequest& request) {
   ShardRun run;
   run.is_balanced = flags.is_balanced();
-  RunContext context = begin_search(request.limits);
-  if (shows_progress(flags.global)) {
-    context.progress = [&run](const Progress& progress) {
-      print_error_text(progress_text(progress, run.is_balanced));
-    };
-  }
+  const RunContext context = watch_search(request.limits, flags.global);
   const auto begin = std::chrono::steady_clock::now();
   const auto searched = search(flags, request, context, run);
   if (searched) run.remedies = find_remedies(flags, request, run, context);
   run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  stop_watching_interrupts();
-  if (shows_progress(flags.global)) print_error_text("\r\x1b[K");
   if (!searched) return tl::unexpected<Error>(with_flag_as_place(searched.error()));
   if (request.dump) {
     run.bill = make_bill(*request.dump, run.planning());
@@ -153,37 +124,24 @@ Result<ShardRun> run_search(const ShardFlags& flags, const ShardRequest& request
   return run;
 }
 
-int run_shard(ShardFlags flags) {
+Result<Answered> plan_tables(ShardFlags flags) {
   const PlanningFlags& planning = flags.planning;
-  if (const auto once = check_standard_input({planning.model, planning.on, planning.constraints,
-                                              planning.checkpoint_plan, flags.stored_plan,
-                                              flags.step_model, flags.rules, flags.replay});
-      !once) {
-    return report(once.error(), flags.global);
-  }
-  const auto request = make_shard_request(flags);
-  if (!request) return report(request.error(), flags.global);
-  const bool has_file = !flags.output.empty() && flags.output != "-";
-  if (has_file) {  // a search may take long
-    if (const auto can_write = io::check_writable(flags.output); !can_write) {
-      return report(can_write.error(), flags.global);
-    }
-  }
-  const auto run = run_search(flags, *request);
-  if (!run) return report(run.error(), flags.global);
-  const std::string answer = io::write_answer(make_answer(flags, *request, *run));
-  if (has_file) {
-    if (const auto written = io::write_text_file(flags.output, answer); !written) {
-      return report(written.error(), flags.global);
-    }
-  }
-  if (flags.global.json || flags.output == "-") {
-    print(answer);
-  } else {
-    print_text(flags, *request, *run);
-  }
-  print_remarks(flags, *run);
-  return exit_code(run->planning().outcome.status, run->planning().outcome.stop);
+  PLIMSOLL_RETURN_IF_ERROR(check_standard_input({planning.model, planning.on, planning.constraints,
+                                                 planning.checkpoint_plan, flags.stored_plan,
+                                                 flags.step_model, flags.rules, flags.replay}));
+  PLIMSOLL_ASSIGN(const ShardRequest request, make_shard_request(flags));
+  PLIMSOLL_ASSIGN(const ShardRun run, run_search(flags, request));
+  const auto& outcome = run.planning().outcome;
+  return Answered{io::write_answer(make_answer(flags, request, run)),
+                  text_of(flags, request, run),
+                  outcome.status,
+                  outcome.stop,
+                  outcome.warnings,
+                  remarks_of(run)};
+}
+
+int run_shard(const ShardFlags& flags) {
+  return run_planning(flags.global, flags.output, [&] { return plan_tables(flags); });
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ class TestSignals:
 
     def test_partition(self, plimsoll, terminal):
         search = ("partition", "bert24-training", "--objective", "latency", "--effort", "100000000000")
-        answer, _ = plimsoll.interrupt(terminal, *search, told=rb"tried: [\d.]+ ms", number=signal.SIGTERM)
+        answer, _ = plimsoll.interrupt(terminal, *search, told=rb"effort \d+: [\d.]+ ms", number=signal.SIGTERM)
         assert answer["stages"]
         assert "stopped_at" in answer["provenance"]
 

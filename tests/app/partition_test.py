@@ -762,6 +762,19 @@ class TestPipelines:
     def plimsoll(self, program_path, tmp_path):
         return Pipelines(program_path, tmp_path)
 
+    def test_a_plan_records_the_limits_of_its_search(self, plimsoll):
+        plan = plimsoll.plan("--devices", "3", "--effort", "1000", "--tolerance", "0.01")
+        assert plan["provenance"]["options"]["effort"] == "1000"
+        assert plan["provenance"]["options"]["tolerance"] == "0.01"
+        plimsoll.write("p.json", plan)
+        assert plimsoll.run("check", "graph.txt", "p.json", "--json").document["certificate_status"] == "proved"
+        assert plimsoll.plan("--devices", "3")["provenance"]["options"].keys().isdisjoint({"effort", "tolerance"})
+
+    def test_a_file_that_cannot_be_written_is_told_before_anything_is_read(self, plimsoll):
+        for command in ("partition", "checkpoint", "shard"):
+            error = plimsoll.run(command, "nothing.json", "-o", "missing/p.json", "--on", "2x4GiB", "--json", code=1).error
+            assert error["place"] == ("--on" if command == "checkpoint" else "missing/p.json")
+
     @pytest.mark.parametrize(
         ("arguments", "value"),
         [
@@ -1313,6 +1326,6 @@ class TestInterrupt:
             memory=10**6,
         )
         plimsoll.write("g.json", big)
-        document, _ = plimsoll.interrupt(terminal, "partition", "g.json", told=rb"tried: [\d.]+ ms")
+        document, _ = plimsoll.interrupt(terminal, "partition", "g.json", told=rb"effort \d+: [\d.]+ ms")
         assert document["certificate"]["gap"] > 0
         assert "stopped_at" in document["provenance"]

@@ -9,16 +9,15 @@
 //              for each unit u = [p, q]: min over d of price_u(d) + V_{q+1}(s + d), s >= threshold
 //              )
 // and V_0 is the frontier. The tree is gone: units of a tree that do not overlap are exactly the
-// paths along positions. Functions are piecewise linear (solve/piecewise_linear.h). For one budget,
-// a convex sweep backwards gives a lower bound, a convex sweep forwards the least price of reaching
-// each slack, and the exact sweep drops what the two prove to cost more than a guessed ceiling; a
-// guess that fails is raised.
-// Cost. O(n q K) for n units of q price pieces and K pieces of V; K is a few times n on unlike
-// layers. Memory O(K) for the frontier times the depth of nesting.
-// Promises. Exact at every whole byte, within 1e-8 relative. A plan's peak never exceeds the budget
-// and is replayed. Ties: no unit before a unit, an inner unit before an outer, the largest discard
-// of equal price; so the earliest modules discard most. The same plan on every rank.
-// Departures. Segments of children are recomputed whole; a nested unit needs its outer one to
+// paths along positions. Functions are piecewise linear (plimsoll/math/piecewise_linear.h). For one
+// budget, a convex sweep backwards gives a lower bound, a convex sweep forwards the least price of
+// reaching each slack, and the exact sweep drops what the two prove to cost more than a guessed
+// ceiling; a guess that fails is raised. Cost. O(n q K) for n units of q price pieces and K pieces
+// of V; K is a few times n on unlike layers. Memory O(K) for the frontier times the depth of
+// nesting. Promises. Exact at every whole byte, within 1e-8 relative. A plan's peak never exceeds
+// the budget and is replayed. Ties: no unit before a unit, an inner unit before an outer, the
+// largest discard of equal price; so the earliest modules discard most. The same plan on every
+// rank. Departures. Segments of children are recomputed whole; a nested unit needs its outer one to
 // discard everything. Modules whose names and order of return disagree are refused.
 // Sources: docs/mathematics/checkpointing.md#the-exact-dynamic-program,
 // docs/mathematics/checkpointing.md#one-budget,

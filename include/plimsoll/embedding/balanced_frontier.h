@@ -8,7 +8,7 @@
 // of the lower curve no plan exists, left of the upper one none was found. The rating's cap
 // (keeps_reference_rating) is left aside. Deterministic as plan_balanced: `unlimited.stops` goes on
 // with the steps of the bisection, the number of limits searched, and the stops of each of them.
-// Sources: docs/mathematics/balanced-sharding.md#memory-against-time, solve/frontier.h.
+// Sources: docs/mathematics/balanced-sharding.md#memory-against-time, plimsoll/math/frontier.h.
 #pragma once
 
 #include <optional>

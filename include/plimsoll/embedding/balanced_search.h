@@ -10,18 +10,18 @@
 // plan, unless that has more hazards, breaks a rule or does not fit; a plan that is worse than it
 // in rating, step and time comes with the reason (`worse_than_reference`). First the number of the
 // checker's hazards is least, then the objective. A plan of the least number that tables and
-// collections allow (embedding/option_hazards.h) has a bound of all plans of that number; it is
-// above zero where a warning names tables and hazards (`hazard_unavoidable`). Where no such plan
-// fits or is found, the search begins anew with all options and reduces hazards as far as plans are
-// found; the bound is of all plans then, and `optimal` asks for a proof of the number, too.
-// Deterministic (solve/balanced_placement.h). Under `keeps_reference_rating` the reference's rating
-// caps the plan's (BridgeOptions::rating_cap): plan and bound are those of the plans that keep it.
-// Where every tier is in use already, so that none can stand for the cap, it is kept by choice: of
-// the plan of least time, of that of least rating and of the reference's own, the one of least time
-// that keeps it, and the bound is that of all plans. Where the reference's search was cut, or no
-// plan of as few hazards is found that keeps its rating, the condition is dropped, and a warning
-// says so (`rating_cap_dropped`: the plan rates above it). Tables whose columns have an optimizer
-// state each are named by a warning (`optimizer_state_per_block`); under
+// collections allow (embedding/problem/option_hazards.h) has a bound of all plans of that number;
+// it is above zero where a warning names tables and hazards (`hazard_unavoidable`). Where no such
+// plan fits or is found, the search begins anew with all options and reduces hazards as far as
+// plans are found; the bound is of all plans then, and `optimal` asks for a proof of the number,
+// too. Deterministic (balance/balanced_placement.h). Under `keeps_reference_rating` the reference's
+// rating caps the plan's (BridgeOptions::rating_cap): plan and bound are those of the plans that
+// keep it. Where every tier is in use already, so that none can stand for the cap, it is kept by
+// choice: of the plan of least time, of that of least rating and of the reference's own, the one of
+// least time that keeps it, and the bound is that of all plans. Where the reference's search was
+// cut, or no plan of as few hazards is found that keeps its rating, the condition is dropped, and a
+// warning says so (`rating_cap_dropped`: the plan rates above it). Tables whose columns have an
+// optimizer state each are named by a warning (`optimizer_state_per_block`); under
 // BridgeOptions::strict_numerics no plan has one, and where a table has no other option the answer
 // is `infeasible` and names it. Source: docs/mathematics/balanced-sharding.md#order-of-the-search.
 #pragma once
@@ -55,8 +55,8 @@ struct BalancedOptions {
   std::vector<std::int64_t> stops;
 };
 
-// What, beside bytes, no plan fits for (embedding/explain_no_plan.h): without it, it is not proved
-// that nothing fits.
+// What, beside bytes, no plan fits for (embedding/balanced/explain_no_plan.h): without it, it is
+// not proved that nothing fits.
 enum class NoPlanCauseKind {
   kRules,        // placement rules
   kConstraints,  // sharding types, compute kernels or min_partition of tables
@@ -87,8 +87,10 @@ struct BalancedResult {
 };
 
 // Errors: those of plan_like_torchrec and make_placement_bridge.
-Result<BalancedResult> plan_balanced(const PlanningProblem& problem, const BalancedOptions& options,
-                                     const SearchOptions& search, const RunContext& context);
+Result<BalancedResult> plan_balanced(const PlanningProblem& problem,
+                                     const BalancedOptions& options = {},
+                                     const SearchOptions& search = {},
+                                     const RunContext& context = {});
 
 // Options that are there already, as those of a dump: `prepared` has enumeration (profiles may be
 // empty), reservation and provenance, as prepare_like_torchrec makes them. The problem's model and

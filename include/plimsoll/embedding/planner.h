@@ -127,9 +127,9 @@ struct SimpleBound {
 };
 SimpleBound simple_bound(const OptionSet& options, const topology::Topology& room);
 
-// The smallest reason why that proves that nothing fits (solve/missing_bytes.h): `binding` is the
-// tier that all tables together lack, or the table that fits on no rank; `missing` the bytes of all
-// ranks, or of one. Precondition: it does.
+// The smallest reason why that proves that nothing fits (balance/bounds/missing_bytes.h): `binding`
+// is the tier that all tables together lack, or the table that fits on no rank; `missing` the bytes
+// of all ranks, or of one. Precondition: it does.
 Explanation explain_by_totals(const OptionSet& options, const topology::Topology& room);
 
 // One planner per device group; plans are merged. Error kUsage where the cost model has no such

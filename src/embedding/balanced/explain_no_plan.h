@@ -6,7 +6,7 @@
 // are tried. A cause is what the proof
 // does not go through without; of rules and constraints a set is named of which none can be left
 // out. Whether a plan is found then says a short search. Beside the causes: the fewest bytes that
-// would help as everything stands (solve/explain_infeasible.h).
+// would help as everything stands (balance/bounds/explain_infeasible.h).
 // Cost. A proof for each rule and each of up to kMaxConstraints constraints, more constraints being
 // asked by kind; those of explain_infeasible; a short search a cause. The clock is looked at
 // between proofs.

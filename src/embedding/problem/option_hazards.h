@@ -1,6 +1,6 @@
 // Options that a plan could hold and the reference's runtime would train wrongly or refuse: what
 // the checker calls hazards, seen from the search's side. Source: docs/check.md#hazards; the judge
-// of them is check/sharding_check.h.
+// of them is plimsoll/check/sharding_check.h.
 //
 // Fewest hazards. Hazards are those that the checker counts. But for mean_pooling_mixed_rows and
 // mixed_column_widths they are of one option each, so that their least number adds up table by

@@ -5,7 +5,7 @@
 // min_o largest(o). Only options that fit on empty ranks count, each on the fastest rank.
 // O(options). Infeasibility. A table none of whose options fits on empty ranks; or, for weights u
 // >= 0 of the tiers, sum_t min_o u.bytes(o) > u.room. Tried: each tier alone and HBM with DDR.
-// Explained by the fewest bytes with which neither is proved (solve/missing_bytes.h).
+// Explained by the fewest bytes with which neither is proved (balance/bounds/missing_bytes.h).
 // Promises. Exact integers for memory (128 bits). The rating's bound is lowered by 1e-12 relative,
 // more than its sums can be off.
 

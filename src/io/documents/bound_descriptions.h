@@ -1,5 +1,5 @@
-// What a certified bound looks like in a document: the witness of solve/placement_bound.h, key by
-// key. Infinities are written as null.
+// What a certified bound looks like in a document: the witness of
+// plimsoll/balance/placement_bound.h, key by key. Infinities are written as null.
 #pragma once
 
 #include <limits>

@@ -1,0 +1,84 @@
+#include "plimsoll/planning_run.h"
+
+#include <fmt/format.h>
+
+#include "plimsoll/io/files.h"
+
+namespace plimsoll::app {
+namespace {
+
+constexpr const char* kClearLine = "\r\x1b[K";
+
+std::string progress_text(const Progress& progress) {
+  std::string text = fmt::format("\reffort {}", progress.effort);
+  if (progress.incumbent) text += fmt::format(": {:.6g} ms", *progress.incumbent);
+  if (progress.lower_bound) text += fmt::format(", bound {:.6g} ms", *progress.lower_bound);
+  if (progress.incumbent && progress.lower_bound && *progress.lower_bound > 0) {
+    text += fmt::format(", gap {:.3g} %", (*progress.incumbent / *progress.lower_bound - 1) * 100);
+  }
+  return text + " \x1b[K";
+}
+
+void print_warning(const Warning& warning) {
+  print_error_text(fmt::format("warning: {}{}{}\n", warning.place,
+                               warning.place.empty() ? "" : ": ", warning.message));
+}
+
+}  // namespace
+
+int run_planning(const GlobalFlags& flags, const std::string& output,
+                 const std::function<Result<Answered>()>& plan) {
+  const bool has_file = !output.empty() && output != "-";
+  if (has_file) {  // a search may take long
+    if (const auto can_write = io::check_writable(output); !can_write) {
+      return report(can_write.error(), flags);
+    }
+  }
+  const Result<Answered> answered = plan();
+  stop_watching_interrupts();
+  if (shows_progress(flags)) print_error_text(kClearLine);
+  if (!answered) return report(answered.error(), flags);
+  if (has_file) {
+    if (const auto written = io::write_text_file(output, answered->document); !written) {
+      return report(written.error(), flags);
+    }
+  }
+  if (flags.json || output == "-") {
+    print(answered->document);
+  } else if (!answered->text) {
+    return report(answered->text.error(), flags);
+  } else {
+    print(*answered->text);
+  }
+  if (!flags.quiet) {
+    for (const Warning& warning : answered->warnings) print_warning(warning);
+  }
+  for (const std::string& remark : answered->remarks) print_error_text(remark + "\n");
+  return exit_code(answered->status, answered->stop);
+}
+
+RunContext watch_search(const SearchOptions& search, const GlobalFlags& flags) {
+  RunContext context = begin_search(search);
+  if (shows_progress(flags)) {
+    context.progress = [](const Progress& progress) { print_error_text(progress_text(progress)); };
+  }
+  return context;
+}
+
+void put_limits(std::int64_t effort, double tolerance, Provenance& provenance) {
+  if (effort >= 0) provenance.options["effort"] = fmt::format("{}", effort);
+  if (tolerance != SearchOptions{}.tolerance) {
+    provenance.options["tolerance"] = fmt::format("{}", tolerance);
+  }
+}
+
+std::vector<std::string> explanation_remarks(const Explanation& explanation, SolveStatus status) {
+  std::vector<std::string> remarks;
+  for (const std::string& line : explanation.lines) {
+    remarks.push_back(fmt::format(
+        "{}: {}", status == SolveStatus::kInfeasible ? "proved infeasible" : "note", line));
+  }
+  return remarks;
+}
+
+}  // namespace plimsoll::app
