@@ -48,7 +48,7 @@ demo: build  ## plan MLPerf DLRM-DCNv2 on two DGX H100 and check the plan
 
 test: build python  ## run every test but the long ones
 	ctest --test-dir build -LE long --output-on-failure --no-tests=error --parallel $(JOBS)
-	PYTHONPATH=build/python $(PYTHON) -m pytest -q
+	PYTHONPATH=build/python $(PYTHON) -m pytest -q -n $(JOBS)
 
 test-long: build asan fuzz  ## run the long tests, all else under the sanitizers, the fuzz targets, and every benchmark briefly
 	ctest --test-dir build -L long --output-on-failure --parallel $(JOBS)
