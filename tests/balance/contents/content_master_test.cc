@@ -291,13 +291,14 @@ TEST(ContentMaster, FindsTheOptimumOverAllContentsOfRanks) {
     EXPECT_GT(clock.effort(), 0);
     num_owed += owes_parts(contents);
     (master.missed() > 1e-6 ? num_missed : num_met) += 1;
-    // The same again out of the pool, in another room first.
+    // Out of the pool, in another room and then for less that is left.
     const double other = room + kGrain;
     ContentMaster(*instance.model, other, cells_of_room(other), pool, clock)
         .solve(contents, {{cells_of_room(other), count}}, false);
+    put_some(contents, random, 2);
     ContentMaster again(*instance.model, room, cells_of_room(room), pool, clock);
     again.solve(contents, bins, false);
-    EXPECT_NEAR(again.value(), optimum, tolerance);
+    EXPECT_NEAR(again.value(), FullProgram(contents, penalty_of(room)).of_ranks(rooms), tolerance);
   }
   EXPECT_GT(num_owed, 20);
   EXPECT_GT(num_missed, 20);
@@ -382,6 +383,30 @@ TEST(ContentMaster, TellsPartsOwedFromPartsOfUnitsLeft) {
   EXPECT_NEAR(master.missed(), 0, 1e-9);
   master.solve(contents, {{10, 2}}, false);
   EXPECT_NEAR(master.value(), 50 / 2., 1e-9);
+}
+
+// Two units of 2 share the one rank, which leaves a unit of 4 uniform, at 3. With one of them gone
+// the filling of both is no filling any more: half of it would make half a rank do.
+TEST(ContentMaster, UsesNoFillingOfMoreThanIsLeft) {
+  PlacementProblem problem;
+  problem.num_ranks = 2;
+  problem.caps.assign(2, {100, 0, 0});
+  const auto unit = [](double load, double uniform) {
+    return Unit{
+        "", {device_choice(1, load), {Spread::kUniform, {{2, {uniform}, {5, 0, 0}}}, 1, {}}}, {}};
+  };
+  problem.units = {unit(2, 5), unit(2, 5), unit(4, 3)};
+  const Instance instance(problem, 0);
+  Contents contents(*instance.model);
+  FillingPool pool;
+  EffortClock clock{RunContext{}};
+  ContentMaster master(*instance.model, 4, 40, pool, clock);
+  master.solve(contents, {{40, 1}}, false);
+  EXPECT_NEAR(master.value(), 3, 1e-9);
+  ASSERT_EQ(instance.model->items[0].load, 2);
+  contents.put(0, 1);
+  master.solve(contents, {{40, 1}}, false);
+  EXPECT_NEAR(master.value(), 3, 1e-9);
 }
 
 TEST(ContentMaster, RoundsLoadsToTheNearestCell) {
