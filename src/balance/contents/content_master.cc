@@ -219,6 +219,14 @@ void ContentMaster::solve(const Contents& contents, const std::vector<Bins>& bin
     }
   }
 
+  // A filling gives its parts to what is owed first. Where others have paid that already, they
+  // count for units left.
+  for (int i = 0; i < static_cast<int>(model_.items.size()); ++i) {
+    const int of_class = need_of_class_[model_.items[i].class_index];
+    if (need_of_owed_[i] < 0 || of_class < 0) continue;
+    master.add_column(0, {{need_of_owed_[i], -1}, {of_class, 1.0 / model_.items[i].num_parts}});
+  }
+
   std::vector<Filling>& pool = hosts ? pool_.hosts : pool_.ranks;
   std::vector<std::pair<std::size_t, int>> columns;  // of the pool
   const auto add_column = [&](std::size_t number) {

@@ -2,8 +2,9 @@
 // are empty with what is left, at the least uniform load.
 //
 // Rows: units left of every class; parts owed of every item (they have no other place to go); and
-// for every room, that no more patterns need it than ranks have it. Columns: uniform steps, and
-// patterns from knapsacks over cells, sizes rounded up, so that what fits the cells fits the room.
+// for every room, that no more patterns need it than ranks have it. Columns: uniform steps, parts
+// owed that others pay so that they count for units left, and patterns from knapsacks over cells,
+// sizes rounded to the nearest: a pattern may miss the room by half a cell a part.
 // Patterns are kept from one program to the next, the most recently used ones.
 // Cost. 5 to 60 pricings, O(items x cells x log copies) each; a unit of effort is about 1,000
 // cells. Sources: docs/mathematics/balanced-sharding.md#contents-of-hosts-and-ranks,

@@ -1,6 +1,7 @@
 #include "balance/patterns/pattern_master.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace plimsoll::balance {
@@ -56,6 +57,25 @@ PatternMaster::PatternMaster(const PlacementGroups& groups, const PatternModel& 
   for (std::size_t a = 0; a < price.size(); ++a) {
     if (price[a] > 0) accounts_.push_back(static_cast<int>(a));
   }
+  // A unit takes one uniform choice: one that costs no less than another of its group, of load and
+  // of bytes that are rows, would only count the group's units twice.
+  const auto is_beaten = [&](const PatternStep& step, const PatternStep* by) {
+    return std::all_of(accounts_.begin(), accounts_.end(),
+                       [&](int a) { return by->bytes[a] <= step.bytes[a]; });
+  };
+  for (const PatternClass& c : model.classes) {
+    std::map<int, std::vector<const PatternStep*>> of_group;  // by load
+    std::vector<const PatternStep*>& steps = steps_.emplace_back();
+    for (const PatternStep& step : c.steps) {
+      std::vector<const PatternStep*>& kept = of_group[step.group];
+      if (std::any_of(kept.begin(), kept.end(),
+                      [&](const PatternStep* by) { return is_beaten(step, by); })) {
+        continue;
+      }
+      kept.push_back(&step);
+      steps.push_back(&step);
+    }
+  }
 }
 
 RoomBound PatternMaster::solve(double room, const RoomLimits& limits, double goal,
@@ -89,7 +109,8 @@ RoomBound PatternMaster::solve(double room, const RoomLimits& limits, double goa
   std::vector<std::vector<int>> step_columns(model_.classes.size());
   for (int c = 0; c < num_classes; ++c) {
     double done = 0;
-    for (const PatternStep& step : model_.classes[c].steps) {
+    for (const PatternStep* of : steps_[c]) {
+      const PatternStep& step = *of;
       const double begin = std::max(done, lo(c));
       done += step.count;
       const double count = std::min(done, hi(c)) - begin;

@@ -74,7 +74,8 @@ class PatternMaster {
   const PatternModel& model_;
   MasterOptions options_;
   PatternPricing pricing_;
-  std::vector<int> accounts_;  // that are rows
+  std::vector<int> accounts_;                           // that are rows
+  std::vector<std::vector<const PatternStep*>> steps_;  // [classes] of the model that are columns
   std::vector<Pattern> pool_;
   std::int64_t num_pricings_ = 0;
 };
