@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "math/small_simplex.h"
-
 namespace plimsoll::balance {
 namespace {
 
@@ -178,9 +176,16 @@ bool ContentMaster::is_open(const Contents& contents, const Filling& filling) co
                      });
 }
 
-void ContentMaster::solve(const Contents& contents, const std::vector<Bins>& bins, bool hosts) {
-  find_needs(contents);
-  find_entries(contents);
+// The program, and which of its columns stand for which fillings of the pool.
+struct ContentMaster::Program {
+  math::SmallSimplex simplex;
+  bool hosts = false;
+  int num_rooms = 0;
+  std::vector<Filling>& pool;
+  std::vector<std::pair<std::size_t, int>> columns = {};  // of the pool
+};
+
+std::vector<math::SimplexRow> ContentMaster::make_rows(const std::vector<Bins>& bins) {
   rooms_.clear();
   std::vector<math::SimplexRow> rows;
   for (const Need& need : needs_) {
@@ -195,11 +200,11 @@ void ContentMaster::solve(const Contents& contents, const std::vector<Bins>& bin
     rows.push_back({static_cast<double>(num_bins), false, 0});
     num_bins -= of.count;
   }
-  const auto num_rooms = static_cast<int>(bins.size());
-  const auto num_needs = static_cast<int>(needs_.size());
-  math::SmallSimplex master(rows);
+  return rows;
+}
 
-  for (int n = 0; n < num_needs; ++n) {
+void ContentMaster::add_uniform(const Contents& contents, math::SmallSimplex& simplex) const {
+  for (int n = 0; n < static_cast<int>(needs_.size()); ++n) {
     if (needs_[n].item >= 0) continue;
     const ContentClass& c = model_.classes[needs_[n].class_index];
     const int end = std::min(contents.left(needs_[n].class_index), c.num_uniform_at_most);
@@ -214,108 +219,117 @@ void ContentMaster::solve(const Contents& contents, const std::vector<Bins>& bin
         cost += model_.byte_price[tier] * model_.num_ranks *
                 static_cast<double>(c.uniform_bytes[i + 1][tier] - c.uniform_bytes[i][tier]);
       }
-      master.add_column(cost, {{n, 1}}, next - i);
+      simplex.add_column(cost, {{n, 1}}, next - i);
       i = next;
     }
   }
+}
 
-  // A filling gives its parts to what is owed first. Where others have paid that already, they
-  // count for units left.
+// A filling gives its parts to what is owed first. Where others have paid that already, they count
+// for units left.
+void ContentMaster::add_overpaid(math::SmallSimplex& simplex) const {
   for (int i = 0; i < static_cast<int>(model_.items.size()); ++i) {
     const int of_class = need_of_class_[model_.items[i].class_index];
     if (need_of_owed_[i] < 0 || of_class < 0) continue;
-    master.add_column(0, {{need_of_owed_[i], -1}, {of_class, 1.0 / model_.items[i].num_parts}});
+    simplex.add_column(0, {{need_of_owed_[i], -1}, {of_class, 1.0 / model_.items[i].num_parts}});
   }
+}
 
-  std::vector<Filling>& pool = hosts ? pool_.hosts : pool_.ranks;
-  std::vector<std::pair<std::size_t, int>> columns;  // of the pool
-  const auto add_column = [&](std::size_t number) {
-    const Filling& filling = pool[number];
-    std::vector<math::SimplexEntry> entries;
-    for (const auto& [row, value] : rows_of(filling, num_rooms, hosts)) {
-      entries.push_back({row, value});
-    }
-    double cost = 0;
-    for (const math::KnapsackCount& count : filling.counts) {
-      cost += byte_cost(count.item) * static_cast<double>(count.count);
-    }
-    columns.emplace_back(number, master.add_column(cost, std::move(entries)));
-  };
+void ContentMaster::add_filling(std::size_t number, Program& program) const {
+  const Filling& filling = program.pool[number];
+  std::vector<math::SimplexEntry> entries;
+  for (const auto& [row, value] : rows_of(filling, program.num_rooms, program.hosts)) {
+    entries.push_back({row, value});
+  }
+  double cost = 0;
+  for (const math::KnapsackCount& count : filling.counts) {
+    cost += byte_cost(count.item) * static_cast<double>(count.count);
+  }
+  program.columns.emplace_back(number, program.simplex.add_column(cost, std::move(entries)));
+}
+
+void ContentMaster::add_pool(const Contents& contents, Program& program) const {
+  std::vector<Filling>& pool = program.pool;
   if (pool.size() > kMaxPool) {
     pool.erase(pool.begin(), pool.begin() + static_cast<std::ptrdiff_t>(pool.size() - kMaxPool));
   }
   for (std::size_t i = 0; i < pool.size(); ++i) {
     if (!is_open(contents, pool[i])) continue;
-    if (hosts || room_of(pool[i]) < num_rooms) add_column(i);
+    if (program.hosts || room_of(pool[i]) < program.num_rooms) add_filling(i, program);
   }
+}
 
-  for (int pricing = 0;; ++pricing) {
-    const std::int64_t num_pivots = master.solve();
-    clock_.spend((num_pivots + 1) * (num_needs + num_rooms) * (num_needs + num_rooms) / 100);
-    prices_.assign(master.prices().begin(), master.prices().begin() + num_needs);
-    for (double& p : prices_) p = std::clamp(p, 0.0, penalty_);
-    if (pricing >= kMaxPricings || clock_.is_stopped()) break;
-    math::KnapsackTable& pieces = price(false, {});
-    struct Found {
-      double worth = 0;
-      int room = 0, blocks = 0;
-    };
-    std::vector<Found> found;
-    math::KnapsackTable* blocks = nullptr;
-    double paid = 0;  // for rooms up to this one
-    for (int room = 0; room < num_rooms; ++room) {
-      paid -= master.prices()[num_needs + room];
-      Found best{-1, room, 0};
-      if (!hosts) {
-        best.worth = pieces.value(rooms_[room]);
-      } else {
-        blocks = &price(true, {});
-        for (int b = 0; b <= cells_; ++b) {
-          if (b > 0 && blocks->value(b) <= blocks->value(b - 1)) continue;
-          const double worth = blocks->value(b) + model_.width * pieces.value(cells_ - b);
-          if (worth > best.worth) best.worth = worth, best.blocks = b;
-        }
+// The best content of every room that is worth a column, most worth first.
+std::vector<ContentMaster::Found> ContentMaster::find_fillings(const Program& program,
+                                                               const math::KnapsackTable& pieces) {
+  std::vector<Found> found;
+  const std::size_t num_needs = needs_.size();
+  double paid = 0;  // for rooms up to this one
+  for (int room = 0; room < program.num_rooms; ++room) {
+    paid -= program.simplex.prices()[num_needs + static_cast<std::size_t>(room)];
+    Found best{-1, room, 0};
+    if (!program.hosts) {
+      best.worth = pieces.value(rooms_[room]);
+    } else {
+      const math::KnapsackTable& blocks = price(true, {});
+      for (int b = 0; b <= cells_; ++b) {
+        if (b > 0 && blocks.value(b) <= blocks.value(b - 1)) continue;
+        const double worth = blocks.value(b) + model_.width * pieces.value(cells_ - b);
+        if (worth > best.worth) best.worth = worth, best.blocks = b;
       }
-      best.worth -= paid;
-      if (best.worth > kLeastWorth * room_) found.push_back(best);
     }
-    if (found.empty()) break;
-    std::stable_sort(found.begin(), found.end(),
-                     [](const Found& a, const Found& b) { return a.worth > b.worth; });
-    if (found.size() > kMaxFillings) found.resize(kMaxFillings);
-    bool has_new = false;
-    for (const Found& f : found) {
-      Filling filling;
-      const int room = hosts ? cells_ - f.blocks : rooms_[f.room];
-      const std::vector<math::KnapsackCount> of_rank = to_items(pieces.filling(room), false);
-      clock_.spend(1 + static_cast<std::int64_t>(entries_[0].size()) * cells_ / kCellsAUnit);
-      if (hosts) {
-        filling.counts =
-            add_counts(to_items(blocks->filling(f.blocks), true), of_rank, model_.width);
-      } else {
-        filling.counts = of_rank;
-        filling.cells = cells_of(filling);
-      }
-      if (std::find(pool.begin(), pool.end(), filling) != pool.end() &&
-          std::any_of(columns.begin(), columns.end(),
-                      [&](const auto& c) { return pool[c.first] == filling; })) {
-        continue;
-      }
-      pool.push_back(std::move(filling));
-      add_column(pool.size() - 1);
-      has_new = true;
-    }
-    if (!has_new) break;
+    best.worth -= paid;
+    if (best.worth > kLeastWorth * room_) found.push_back(best);
   }
-  value_ = master.value();
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Found& a, const Found& b) { return a.worth > b.worth; });
+  if (found.size() > kMaxFillings) found.resize(kMaxFillings);
+  return found;
+}
+
+Filling ContentMaster::make_filling(const Found& found, bool hosts, math::KnapsackTable& pieces) {
+  Filling filling;
+  const int room = hosts ? cells_ - found.blocks : rooms_[found.room];
+  const std::vector<math::KnapsackCount> of_rank = to_items(pieces.filling(room), false);
+  clock_.spend(1 + static_cast<std::int64_t>(entries_[0].size()) * cells_ / kCellsAUnit);
+  if (hosts) {
+    filling.counts =
+        add_counts(to_items(tables_[1].filling(found.blocks), true), of_rank, model_.width);
+  } else {
+    filling.counts = of_rank;
+    filling.cells = cells_of(filling);
+  }
+  return filling;
+}
+
+bool ContentMaster::add_fillings(Program& program) {
+  math::KnapsackTable& pieces = price(false, {});
+  bool has_new = false;
+  for (const Found& found : find_fillings(program, pieces)) {
+    Filling filling = make_filling(found, program.hosts, pieces);
+    if (std::any_of(program.columns.begin(), program.columns.end(),
+                    [&](const auto& c) { return program.pool[c.first] == filling; })) {
+      continue;
+    }
+    program.pool.push_back(std::move(filling));
+    add_filling(program.pool.size() - 1, program);
+    has_new = true;
+  }
+  return has_new;
+}
+
+// What the program says; the fillings in use go to the end of the pool.
+void ContentMaster::take_answer(const Contents& contents, Program& program) {
+  value_ = program.simplex.value();
   for (int tier = 0; tier < kNumTiers; ++tier) {
     value_ -= model_.byte_price[tier] * static_cast<double>(contents.free_bytes(tier));
   }
-  missed_ = master.missed();
+  missed_ = program.simplex.missed();
   uses_.clear();
+  std::vector<Filling>& pool = program.pool;
   std::vector<char> is_used(pool.size(), 0);
-  for (const auto& [number, column] : columns) {
-    const double amount = master.x(column);
+  for (const auto& [number, column] : program.columns) {
+    const double amount = program.simplex.x(column);
     if (amount <= 1e-9) continue;
     uses_.push_back({pool[number], amount});
     is_used[number] = 1;
@@ -328,6 +342,27 @@ void ContentMaster::solve(const Contents& contents, const std::vector<Bins>& bin
   }
   pool.resize(next);
   for (const Use& use : uses_) pool.push_back(use.filling);
+}
+
+void ContentMaster::solve(const Contents& contents, const std::vector<Bins>& bins, bool hosts) {
+  find_needs(contents);
+  find_entries(contents);
+  Program program{math::SmallSimplex(make_rows(bins)), hosts, static_cast<int>(bins.size()),
+                  hosts ? pool_.hosts : pool_.ranks};
+  add_uniform(contents, program.simplex);
+  add_overpaid(program.simplex);
+  add_pool(contents, program);
+  const auto num_needs = static_cast<int>(needs_.size());
+  const int num_rows = num_needs + program.num_rooms;
+  for (int pricing = 0;; ++pricing) {
+    const std::int64_t num_pivots = program.simplex.solve();
+    clock_.spend((num_pivots + 1) * num_rows * num_rows / 100);
+    const std::vector<double>& prices = program.simplex.prices();
+    prices_.assign(prices.begin(), prices.begin() + num_needs);
+    for (double& p : prices_) p = std::clamp(p, 0.0, penalty_);
+    if (pricing >= kMaxPricings || clock_.is_stopped() || !add_fillings(program)) break;
+  }
+  take_answer(contents, program);
 }
 
 }  // namespace plimsoll::balance

@@ -16,6 +16,7 @@
 #include "balance/contents/placement_contents.h"
 #include "core/effort_clock.h"
 #include "math/bounded_knapsack.h"
+#include "math/small_simplex.h"
 
 namespace plimsoll::balance {
 
@@ -82,12 +83,27 @@ class ContentMaster {
     double share = 1;
     std::int64_t copies = 0;
   };
+  struct Program;
+  struct Found {
+    double worth = 0;
+    int room = 0, blocks = 0;
+  };
   void find_needs(const Contents& contents);
   void find_entries(const Contents& contents);
   double byte_cost(int item) const;
   math::KnapsackTable& price(bool blocks, const std::vector<double>& factors);
   std::vector<std::pair<int, double>> rows_of(const Filling& filling, int num_rooms,
                                               bool hosts) const;
+  // The steps of solve().
+  std::vector<math::SimplexRow> make_rows(const std::vector<Bins>& bins);
+  void add_uniform(const Contents& contents, math::SmallSimplex& simplex) const;
+  void add_overpaid(math::SmallSimplex& simplex) const;
+  void add_pool(const Contents& contents, Program& program) const;
+  void add_filling(std::size_t number, Program& program) const;
+  bool add_fillings(Program& program);  // that are new; false: none
+  std::vector<Found> find_fillings(const Program& program, const math::KnapsackTable& pieces);
+  Filling make_filling(const Found& found, bool hosts, math::KnapsackTable& pieces);
+  void take_answer(const Contents& contents, Program& program);
   bool is_open(const Contents& contents, const Filling& filling) const;
   int cells_of(const Filling& filling) const;
   int room_of(const Filling& filling) const;  // the first that fits; rooms_.size(): none

@@ -14,6 +14,17 @@ struct Offer {
   double count = 0;
 };
 
+PatternPrices mix(double weight, const PatternPrices& best, const PatternPrices& now) {
+  PatternPrices mixed = now;
+  for (std::size_t i = 0; i < mixed.pi.size(); ++i) {
+    mixed.pi[i] = weight * best.pi[i] + (1 - weight) * now.pi[i];
+  }
+  for (std::size_t i = 0; i < mixed.price.size(); ++i) {
+    mixed.price[i] = weight * best.price[i] + (1 - weight) * now.price[i];
+  }
+  return mixed;
+}
+
 }  // namespace
 
 double uniform_value(const PatternClass& c, double units, double pi,
@@ -78,129 +89,69 @@ PatternMaster::PatternMaster(const PlacementGroups& groups, const PatternModel& 
   }
 }
 
-RoomBound PatternMaster::solve(double room, const RoomLimits& limits, double goal,
-                               std::int64_t max_pricings) {
-  const auto num_classes = static_cast<int>(model_.classes.size());
-  const auto num_bins = static_cast<int>(model_.bins.size());
-  const auto lo = [&](int c) { return limits.lo.empty() ? 0.0 : limits.lo[c]; };
-  const auto hi = [&](int c) { return limits.hi.empty() ? kInfinity : limits.hi[c]; };
-  const auto cap = [&](int account) {
-    return static_cast<double>(groups_.ranks.accounts[account].cap);
-  };
-
-  std::vector<math::SimplexRow> rows;
-  double constant = 0;  // forced uniform units
-  const std::vector<double> no_price(groups_.ranks.accounts.size(), 0.0);
-  for (const PatternClass& c : model_.forced) {
-    constant += uniform_value(c, c.count, kInfinity, no_price, 0, kInfinity);
+// The linear program of one room, and the best bound so far.
+class PatternMaster::RoomProgram {
+ public:
+  RoomProgram(PatternMaster& owner, const RoomLimits& limits)
+      : owner_(owner),
+        model_(owner.model_),
+        limits_(limits),
+        num_classes_(static_cast<int>(model_.classes.size())),
+        num_bins_(static_cast<int>(model_.bins.size())),
+        first_account_(num_classes_ + num_bins_),
+        no_price_(owner.groups_.ranks.accounts.size(), 0.0),
+        master_(make_rows()) {
+    result_.uniform_load = -kInfinity;
+    add_steps();
   }
-  for (int c = 0; c < num_classes; ++c) {
-    rows.push_back({std::max(0.0, model_.classes[c].count - lo(c)), true, options_.penalty});
-    if (lo(c) > 0) {
-      constant += uniform_value(model_.classes[c], lo(c), kInfinity, no_price, lo(c), lo(c));
-    }
-  }
-  for (int b = 0; b < num_bins; ++b) rows.push_back({model_.bins[b].count, false, 0});
-  for (std::size_t a = 0; a < accounts_.size(); ++a) rows.push_back({1, false, 0});
-  math::SmallSimplex master(rows);
-  const int first_account = num_classes + num_bins;
 
-  // Steps: those that lo pays for already are skipped, those beyond hi cut.
-  std::vector<std::vector<int>> step_columns(model_.classes.size());
-  for (int c = 0; c < num_classes; ++c) {
-    double done = 0;
-    for (const PatternStep* of : steps_[c]) {
-      const PatternStep& step = *of;
-      const double begin = std::max(done, lo(c));
-      done += step.count;
-      const double count = std::min(done, hi(c)) - begin;
-      if (count <= 0) continue;
-      std::vector<math::SimplexEntry> entries = {{c, 1}};
-      for (std::size_t i = 0; i < accounts_.size(); ++i) {
-        const double fill = step.bytes[accounts_[i]] / cap(accounts_[i]);
-        if (fill > 0) entries.push_back({first_account + static_cast<int>(i), fill});
-      }
-      step_columns[c].push_back(master.add_column(step.load, std::move(entries), count));
+  RoomBound& result() { return result_; }
+
+  void add_pool() {
+    for (const Pattern& pattern : owner_.pool_) {
+      if (owner_.pricing_.fits(pattern)) add_pattern(pattern);
     }
   }
 
-  PatternPricing& pricing = pricing_;
-  pricing.set_room(room, limits);
-  std::vector<Pattern> patterns;
-  std::vector<int> columns;
-  const auto entries_of = [&](const Pattern& pattern) {
-    const PatternBin& bin = model_.bins[pattern.bin];
-    std::vector<double> sums(rows.size(), 0);
-    sums[num_classes + pattern.bin] = 1;
-    const auto add = [&](const std::vector<PatternCount>& contents, double times, bool is_block,
-                         int at) {
-      for (const PatternCount& count : contents) {
-        const PatternItem& item = model_.items[count.item];
-        sums[item.class_index] += times * count.count * item.share;
-        if (accounts_.empty()) continue;
-        const int place = item.place[is_block ? bin.host_kind : model_.table_kinds[at]];
-        for (std::size_t i = 0; i < accounts_.size(); ++i) {
-          std::vector<double> one(no_price);
-          one[accounts_[i]] = 1 / cap(accounts_[i]);
-          sums[first_account + static_cast<int>(i)] +=
-              times * count.count * bytes_cost(groups_, place, one);
-        }
-      }
-    };
-    add(pattern.blocks, 1, true, 0);
-    for (std::size_t t = 0; t < bin.tables.size(); ++t) {
-      add(pattern.ranks[t], bin.ranks[t], false, bin.tables[t]);
-    }
-    std::vector<math::SimplexEntry> entries;
-    for (std::size_t row = 0; row < sums.size(); ++row) {
-      if (sums[row] != 0) entries.push_back({static_cast<int>(row), sums[row]});
-    }
-    return entries;
-  };
-  const auto add_pattern = [&](const Pattern& pattern) {
-    columns.push_back(master.add_column(0, entries_of(pattern)));
-    patterns.push_back(pattern);
-  };
-  for (const Pattern& pattern : pool_) {
-    if (pricing.fits(pattern)) add_pattern(pattern);
+  void solve_master() {
+    master_.solve();
+    result_.master_value = master_.value() + constant_;
   }
 
-  RoomBound result;
-  result.uniform_load = -kInfinity;
-  const auto prove = [&](const PatternPrices& prices) {
-    double value = 0;
-    for (const PatternClass& c : model_.forced) {
-      value += uniform_value(c, c.count, kInfinity, prices.price, 0, kInfinity);
+  PatternPrices master_prices() const {
+    PatternPrices prices;
+    for (int c = 0; c < num_classes_; ++c) {
+      prices.pi.push_back(std::clamp(master_.prices()[c], 0.0, owner_.options_.penalty));
     }
-    for (int c = 0; c < num_classes; ++c) {
-      value += uniform_value(model_.classes[c], model_.classes[c].count, prices.pi[c], prices.price,
-                             lo(c), hi(c));
+    prices.price = no_price_;
+    for (std::size_t i = 0; i < owner_.accounts_.size(); ++i) {
+      const int account = owner_.accounts_[i];
+      prices.price[account] =
+          std::max(0.0, -master_.prices()[first_account_ + static_cast<int>(i)]) / cap(account);
     }
-    for (int b = 0; b < num_bins; ++b) value -= model_.bins[b].count * pricing.value(b);
-    for (const int a : accounts_) value -= prices.price[a] * cap(a);
-    if (value > result.uniform_load) {
-      result.uniform_load = value;
-      result.prices = prices;
-    }
-  };
+    return prices;
+  }
+
   // Prices at `prices`, keeps the bound, adds columns that are worth more than they pay at the
   // master's own prices.
-  const auto generate = [&](const PatternPrices& prices, const std::vector<double>& duals) {
-    ++num_pricings_;
+  bool generate(const PatternPrices& prices) {
+    PatternPricing& pricing = owner_.pricing_;
+    ++owner_.num_pricings_;
     pricing.price(prices.pi, prices.price);
     prove(prices);
     bool has_column = false;
-    for (int b = 0; b < num_bins; ++b) {
+    for (int b = 0; b < num_bins_; ++b) {
       if (model_.bins[b].count <= 0) continue;
       const Pattern pattern = pricing.best_pattern(b);
       double worth = 0;
-      for (const math::SimplexEntry& entry : entries_of(pattern))
-        worth += duals[entry.row] * entry.value;
-      if (worth <= 1e-9 * options_.scale) continue;
+      for (const math::SimplexEntry& entry : entries_of(pattern)) {
+        worth += master_.prices()[entry.row] * entry.value;
+      }
+      if (worth <= 1e-9 * owner_.options_.scale) continue;
       add_pattern(pattern);
       has_column = true;
       // Hosts of one kind that are told apart by their limits alone.
-      for (int other = 0; other < num_bins; ++other) {
+      for (int other = 0; other < num_bins_; ++other) {
         if (other == b || model_.bins[other].host_kind != model_.bins[b].host_kind) continue;
         Pattern same = pattern;
         same.bin = other;
@@ -208,70 +159,171 @@ RoomBound PatternMaster::solve(double room, const RoomLimits& limits, double goa
       }
     }
     return has_column;
-  };
-  const auto add_up = [&](double weight, const PatternPrices& best, const PatternPrices& now) {
-    PatternPrices mixed = now;
-    for (std::size_t i = 0; i < mixed.pi.size(); ++i) {
-      mixed.pi[i] = weight * best.pi[i] + (1 - weight) * now.pi[i];
+  }
+
+  // What the last linear program chose; the pool becomes its patterns.
+  void take_answer() {
+    for (int c = 0; c < num_classes_; ++c) {
+      double sum = lo(c);
+      for (const int column : step_columns_[c]) sum += master_.x(column);
+      result_.num_uniform.push_back(sum);
     }
-    for (std::size_t i = 0; i < mixed.price.size(); ++i) {
-      mixed.price[i] = weight * best.price[i] + (1 - weight) * now.price[i];
+    for (std::size_t i = 0; i < patterns_.size(); ++i) {
+      const double amount = master_.x(columns_[i]);
+      if (amount <= 1e-12) continue;
+      result_.patterns.push_back(patterns_[i]);
+      result_.amounts.push_back(amount);
     }
-    return mixed;
-  };
+    result_.missed = master_.missed();
+    // The newest patterns, oldest first.
+    const std::size_t first = patterns_.size() > kMaxPool ? patterns_.size() - kMaxPool : 0;
+    std::vector<Pattern> pool(patterns_.begin() + static_cast<std::ptrdiff_t>(first),
+                              patterns_.end());
+    for (Pattern& pattern : owner_.pool_) {
+      if (pool.size() >= kMaxPool) break;
+      if (!owner_.pricing_.fits(pattern)) pool.push_back(std::move(pattern));
+    }
+    owner_.pool_ = std::move(pool);
+  }
+
+ private:
+  double lo(int c) const { return limits_.lo.empty() ? 0.0 : limits_.lo[c]; }
+  double hi(int c) const { return limits_.hi.empty() ? kInfinity : limits_.hi[c]; }
+  double cap(int account) const {
+    return static_cast<double>(owner_.groups_.ranks.accounts[account].cap);
+  }
+
+  // And the constant: forced uniform units.
+  std::vector<math::SimplexRow> make_rows() {
+    std::vector<math::SimplexRow> rows;
+    for (const PatternClass& c : model_.forced) {
+      constant_ += uniform_value(c, c.count, kInfinity, no_price_, 0, kInfinity);
+    }
+    for (int c = 0; c < num_classes_; ++c) {
+      const PatternClass& of = model_.classes[c];
+      rows.push_back({std::max(0.0, of.count - lo(c)), true, owner_.options_.penalty});
+      if (lo(c) > 0) constant_ += uniform_value(of, lo(c), kInfinity, no_price_, lo(c), lo(c));
+    }
+    for (int b = 0; b < num_bins_; ++b) rows.push_back({model_.bins[b].count, false, 0});
+    for (std::size_t a = 0; a < owner_.accounts_.size(); ++a) rows.push_back({1, false, 0});
+    return rows;
+  }
+
+  // Those that lo pays for already are skipped, those beyond hi cut.
+  void add_steps() {
+    step_columns_.resize(model_.classes.size());
+    for (int c = 0; c < num_classes_; ++c) {
+      double done = 0;
+      for (const PatternStep* step : owner_.steps_[c]) {
+        const double begin = std::max(done, lo(c));
+        done += step->count;
+        const double count = std::min(done, hi(c)) - begin;
+        if (count <= 0) continue;
+        std::vector<math::SimplexEntry> entries = {{c, 1}};
+        for (std::size_t i = 0; i < owner_.accounts_.size(); ++i) {
+          const int account = owner_.accounts_[i];
+          const double fill = step->bytes[account] / cap(account);
+          if (fill > 0) entries.push_back({first_account_ + static_cast<int>(i), fill});
+        }
+        step_columns_[c].push_back(master_.add_column(step->load, std::move(entries), count));
+      }
+    }
+  }
+
+  // Adds `times` as much as the contents hold, on hosts or on ranks of a table.
+  void add_sums(const std::vector<PatternCount>& contents, double times, int place,
+                std::vector<double>& sums) const {
+    for (const PatternCount& count : contents) {
+      const PatternItem& item = model_.items[count.item];
+      sums[item.class_index] += times * count.count * item.share;
+      for (std::size_t i = 0; i < owner_.accounts_.size(); ++i) {
+        const int account = owner_.accounts_[i];
+        std::vector<double> one(no_price_);
+        one[account] = 1 / cap(account);
+        sums[first_account_ + static_cast<int>(i)] +=
+            times * count.count * bytes_cost(owner_.groups_, item.place[place], one);
+      }
+    }
+  }
+
+  std::vector<math::SimplexEntry> entries_of(const Pattern& pattern) const {
+    const PatternBin& bin = model_.bins[pattern.bin];
+    std::vector<double> sums(static_cast<std::size_t>(master_.num_rows()), 0);
+    sums[num_classes_ + pattern.bin] = 1;
+    add_sums(pattern.blocks, 1, bin.host_kind, sums);
+    for (std::size_t t = 0; t < bin.tables.size(); ++t) {
+      add_sums(pattern.ranks[t], bin.ranks[t], model_.table_kinds[bin.tables[t]], sums);
+    }
+    std::vector<math::SimplexEntry> entries;
+    for (std::size_t row = 0; row < sums.size(); ++row) {
+      if (sums[row] != 0) entries.push_back({static_cast<int>(row), sums[row]});
+    }
+    return entries;
+  }
+
+  void add_pattern(const Pattern& pattern) {
+    columns_.push_back(master_.add_column(0, entries_of(pattern)));
+    patterns_.push_back(pattern);
+  }
+
+  void prove(const PatternPrices& prices) {
+    double value = 0;
+    for (const PatternClass& c : model_.forced) {
+      value += uniform_value(c, c.count, kInfinity, prices.price, 0, kInfinity);
+    }
+    for (int c = 0; c < num_classes_; ++c) {
+      value += uniform_value(model_.classes[c], model_.classes[c].count, prices.pi[c], prices.price,
+                             lo(c), hi(c));
+    }
+    for (int b = 0; b < num_bins_; ++b) value -= model_.bins[b].count * owner_.pricing_.value(b);
+    for (const int a : owner_.accounts_) value -= prices.price[a] * cap(a);
+    if (value > result_.uniform_load) {
+      result_.uniform_load = value;
+      result_.prices = prices;
+    }
+  }
+
+  PatternMaster& owner_;
+  const PatternModel& model_;
+  const RoomLimits& limits_;
+  int num_classes_;
+  int num_bins_;
+  int first_account_;  // among the rows
+  std::vector<double> no_price_;
+  double constant_ = 0;
+  math::SmallSimplex master_;
+  std::vector<std::vector<int>> step_columns_;  // [classes]
+  std::vector<Pattern> patterns_;
+  std::vector<int> columns_;  // [patterns]
+  RoomBound result_;
+};
+
+RoomBound PatternMaster::solve(double room, const RoomLimits& limits, double goal,
+                               std::int64_t max_pricings) {
+  pricing_.set_room(room, limits);
+  RoomProgram program(*this, limits);
+  program.add_pool();
   const std::int64_t end = num_pricings_ + std::max<std::int64_t>(1, max_pricings);
+  RoomBound& result = program.result();
   while (true) {
-    master.solve();
-    result.master_value = master.value() + constant;
+    program.solve_master();
     result.is_complete =
         result.master_value - result.uniform_load <= options_.tolerance * options_.scale;
     if (result.is_complete || result.uniform_load > goal || num_pricings_ >= end) break;
+    const bool is_first = result.uniform_load == -kInfinity;
     if (options_.context != nullptr &&
-        (options_.context->is_cancelled() || options_.context->is_past_deadline()) &&
-        result.uniform_load > -kInfinity) {
+        (options_.context->is_cancelled() || options_.context->is_past_deadline()) && !is_first) {
       break;
     }
-    PatternPrices prices;
-    for (int c = 0; c < num_classes; ++c) {
-      prices.pi.push_back(std::clamp(master.prices()[c], 0.0, options_.penalty));
-    }
-    prices.price = no_price;
-    for (std::size_t i = 0; i < accounts_.size(); ++i) {
-      prices.price[accounts_[i]] =
-          std::max(0.0, -master.prices()[first_account + static_cast<int>(i)]) / cap(accounts_[i]);
-    }
-    const bool is_first = result.uniform_load == -kInfinity;
-    if (options_.smooth && !is_first &&
-        generate(add_up(0.6, result.prices, prices), master.prices())) {
-      continue;
-    }
-    if (num_pricings_ < end && !generate(prices, master.prices())) {
+    const PatternPrices prices = program.master_prices();
+    if (options_.smooth && !is_first && program.generate(mix(0.6, result.prices, prices))) continue;
+    if (num_pricings_ < end && !program.generate(prices)) {
       result.is_complete = true;
       break;
     }
   }
-
-  for (int c = 0; c < num_classes; ++c) {
-    double sum = lo(c);
-    for (const int column : step_columns[c]) sum += master.x(column);
-    result.num_uniform.push_back(sum);
-  }
-  for (std::size_t i = 0; i < patterns.size(); ++i) {
-    const double amount = master.x(columns[i]);
-    if (amount <= 1e-12) continue;
-    result.patterns.push_back(patterns[i]);
-    result.amounts.push_back(amount);
-  }
-  result.missed = master.missed();
-  // The newest patterns, oldest first.
-  const std::size_t first = patterns.size() > kMaxPool ? patterns.size() - kMaxPool : 0;
-  std::vector<Pattern> pool(patterns.begin() + static_cast<std::ptrdiff_t>(first), patterns.end());
-  for (Pattern& pattern : pool_) {
-    if (pool.size() >= kMaxPool) break;
-    if (!pricing.fits(pattern)) pool.push_back(std::move(pattern));
-  }
-  pool_ = std::move(pool);
-  return result;
+  program.take_answer();
+  return std::move(result);
 }
 
 }  // namespace plimsoll::balance

@@ -70,6 +70,8 @@ class PatternMaster {
   std::int64_t num_pricings() const { return num_pricings_; }
 
  private:
+  class RoomProgram;
+
   const PlacementGroups& groups_;
   const PatternModel& model_;
   MasterOptions options_;

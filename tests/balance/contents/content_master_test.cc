@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "balance/prices/filtered_bound.h"
+#include "balance/prices/target_filter.h"
 #include "balance/random_placements.h"
 #include "plimsoll/math/milp.h"
 
