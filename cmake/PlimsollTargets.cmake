@@ -12,6 +12,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(plimsoll_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overread)
 endif()
 if(PLIMSOLL_SANITIZE)
+  # src/core/check.h: what is checked in debug builds alone is checked here too, whatever NDEBUG says.
+  target_compile_definitions(plimsoll_flags INTERFACE PLIMSOLL_DEBUG_CHECKS)
   target_compile_options(
     plimsoll_flags INTERFACE -fsanitize=${PLIMSOLL_SANITIZE} -fno-omit-frame-pointer
                              -fno-sanitize-recover=all)

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/check.h"
+
 namespace plimsoll::balance {
 namespace {
 
@@ -88,6 +90,7 @@ void BalancePart::find_items(const PlacementProblem& problem) {
 }
 
 bool BalancePart::contains(const UnitPlacements& placements) const {
+  PLIMSOLL_CHECK(items.problem != nullptr, "the items were found");
   for (int unit = 0; unit < items.num_units; ++unit) {
     if (items.find_choice(unit, placements.units[unit].choice) < 0) return false;
   }

@@ -20,6 +20,7 @@
 #include "balance/moves/replica_exchange.h"
 #include "balance/part_annealing.h"
 #include "balance/problem/placement_judge.h"
+#include "core/check.h"
 
 namespace plimsoll::balance {
 namespace {
@@ -565,6 +566,7 @@ class Balancer {
 
 BalanceOutcome balance(const PlacementProblem& problem, const BalanceOptions& options,
                        const SearchOptions& search, const RunContext& context) {
+  PLIMSOLL_CHECK(validate(problem).has_value(), "the problem is valid");
   return Balancer(problem, options, search, context).run();
 }
 

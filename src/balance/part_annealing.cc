@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "balance/problem/placement_judge.h"
+#include "core/check.h"
 #include "plimsoll/core/numbers.h"
 
 namespace plimsoll::balance {
@@ -35,6 +37,7 @@ std::vector<BalancePart*> choose_parts(std::vector<BalancePart*> parts) {
 
 Start anneal_start(const PlacementProblem& problem, const Start& start, AnnealingOptions options,
                    EffortClock& clock) {
+  PLIMSOLL_DCHECK(evaluate(problem, start.placements).is_allowed(), "the start is allowed");
   std::vector<bool> is_named(problem.charges.size(), false);
   for (int unit = 0; unit < problem.num_units(); ++unit) {
     const UnitPlacement& placement = start.placements.units[unit];

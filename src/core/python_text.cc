@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/check.h"
 #include "plimsoll/core/checked.h"
 
 namespace plimsoll {
@@ -39,6 +40,7 @@ std::string python_repr(double value) {
 }
 
 double python_round(double value, int digits) {
+  PLIMSOLL_CHECK(digits >= 0, "there are no fewer than 0 digits");
   constexpr int kMaxDigits = 323;  // beyond it Python, too, returns the value itself
   if (!std::isfinite(value) || digits > kMaxDigits) return value;
   // to_chars with a precision rounds the exact decimal expansion, half to even.
@@ -77,6 +79,7 @@ std::string python_center(std::string_view text, std::size_t width) {
 // Long division until the quotient has two bits more than a double holds: the first of them is the
 // rounding bit, the last gathers everything below it. The conversion to double then rounds once.
 double divide_exactly(Uint128 numerator, Uint128 denominator) {
+  PLIMSOLL_CHECK(denominator > 0, "the denominator is not 0");
   constexpr int kBits = kDoubleDigits + 2;
   Uint128 quotient = numerator / denominator;
   Uint128 remainder = numerator % denominator;

@@ -18,7 +18,7 @@ std::string python_repr(double value);
 // Precondition: digits >= 0.
 double python_round(double value, int digits);
 
-// round(x): half-even to an integer. Precondition: |value| < 2^63 (hence finite).
+// round(x): half-even to an integer. Beyond 64 bits the nearest end, as saturated_cast() says.
 std::int64_t python_round(double value);
 
 // "[0, 1]", "[]".
@@ -29,7 +29,7 @@ std::string python_list(const std::vector<std::int64_t>& values);
 std::string python_center(std::string_view text, std::size_t width);
 
 // The double nearest to numerator / denominator (round half to even), as Python's int / int.
-// Preconditions: denominator > 0, numerator >= 0.
+// Precondition: denominator > 0.
 double divide_exactly(Uint128 numerator, Uint128 denominator);
 
 }  // namespace plimsoll

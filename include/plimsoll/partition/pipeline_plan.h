@@ -29,6 +29,9 @@ struct StageFigures {
   bool operator==(const StageFigures&) const = default;
 };
 
+// Do the operators, degrees and choices of the plan exist in the model?
+bool is_plan_of(const PipelineModel& model, const PipelinePlan& plan);
+
 // What every stage costs, by the formulas of pipeline_model.h; operators in order, edges in order.
 // [num_stages]. Precondition: a valid model, a plan of operators, degrees and choices that exist.
 std::vector<StageFigures> figures_of_stages(const PipelineModel& model, const PipelinePlan& plan);

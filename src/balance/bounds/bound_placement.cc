@@ -7,6 +7,7 @@
 
 #include "balance/bounds/first_cases.h"
 #include "balance/prices/filtered_bound.h"
+#include "core/check.h"
 
 namespace plimsoll::balance {
 namespace {
@@ -255,6 +256,7 @@ class Bounder {
 
 PlacementBound bound_placement(const PlacementProblem& problem, const BoundOptions& options,
                                const RunContext& context) {
+  PLIMSOLL_CHECK(validate(problem).has_value(), "the problem is valid");
   return bound_placement(problem, make_placement_groups(problem, options.groups), options, context);
 }
 

@@ -11,6 +11,7 @@
 #include "balance/bounds/bound_placement.h"
 #include "balance/bounds/first_cases.h"
 #include "balance/prices/average_bound.h"
+#include "core/check.h"
 #include "core/effort_clock.h"
 #include "plimsoll/core/units.h"
 
@@ -117,6 +118,7 @@ void describe_rest(const MissingBytes& missing, const ExplainedRanks& ranks,
 
 std::optional<Shortage> prove_shortage(const PlacementProblem& problem, const TierBytes& added,
                                        const RunContext& context) {
+  PLIMSOLL_DCHECK(validate(problem).has_value(), "the problem is valid");
   PlacementProblem larger = problem;
   for (TierBytes& cap : larger.caps) add_bytes(cap, added, 1);
   const BoundOptions bound;
@@ -137,6 +139,8 @@ std::optional<Shortage> prove_shortage(const PlacementProblem& problem, const Ti
 }
 
 MissingBytes find_missing_bytes(const PlacementProblem& problem, const RunContext& context) {
+  PLIMSOLL_DCHECK(prove_shortage(problem, TierBytes{}, RunContext{}),
+                  "without more bytes the cheap bound proves that nothing fits");
   MissingBytesOptions options;
   options.most = most_bytes(problem);
   options.max_proofs = std::clamp(kMaxExplainedUnits / std::max(problem.num_units(), 1),

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/check.h"
+
 namespace plimsoll::balance {
 namespace {
 
@@ -120,6 +122,9 @@ bool ContentDive::is_hopeless() const {
 }
 
 bool ContentDive::fill_hosts(Contents& contents, const std::vector<int>& hosts) {
+  PLIMSOLL_DCHECK(std::all_of(hosts.begin(), hosts.end(),
+                              [&](int host) { return contents.on_host(host).empty(); }),
+                  "the hosts hold nothing");
   contents.free_uniform();
   for (std::size_t h = 0; h < hosts.size(); ++h) {
     const auto count = static_cast<int>(hosts.size() - h);
@@ -220,6 +225,9 @@ bool ContentDive::put_filling(Contents& contents, const Filling& filling, std::v
 }
 
 bool ContentDive::fill_ranks(Contents& contents, const std::vector<int>& ranks) {
+  PLIMSOLL_DCHECK(std::all_of(ranks.begin(), ranks.end(),
+                              [&](int rank) { return contents.on_rank(rank).empty(); }),
+                  "the ranks hold no pieces");
   contents.free_uniform();
   std::vector<int> empty = ranks;
   while (!empty.empty()) {

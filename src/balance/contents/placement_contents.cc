@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/check.h"
+
 namespace plimsoll::balance {
 namespace {
 
@@ -67,6 +69,7 @@ std::optional<Contents> Contents::from(const ContentModel& model,
 }
 
 UnitPlacements Contents::placements() const {
+  PLIMSOLL_CHECK(is_complete(), "every unit has its parts");
   UnitPlacements result;
   result.units.resize(model_->problem->units.size());
   for (const auto& [unit, choice] : model_->forced) {
@@ -141,6 +144,7 @@ void Contents::add(int item, int place, int sign) {
 }
 
 void Contents::put(int item, int place) {
+  PLIMSOLL_DCHECK(open_parts(item) > 0, "a part of the item is open");
   const ContentItem& i = model_->items[item];
   if (owed(item) == 0) {
     --left_[i.class_index];

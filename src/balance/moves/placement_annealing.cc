@@ -5,6 +5,7 @@
 
 #include "balance/moves/annealing_moves.h"
 #include "balance/problem/placement_judge.h"
+#include "core/check.h"
 
 namespace plimsoll::balance {
 namespace {
@@ -112,6 +113,8 @@ class Annealer {
 
 AnnealingResult anneal(const PlacementItems& items, const Start& start,
                        const AnnealingOptions& options, EffortClock& clock) {
+  PLIMSOLL_DCHECK(is_start_of(items, start),
+                  "the start is allowed, its choices are among the items'");
   return Annealer(items, start, options, clock).run();
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "balance/problem/placement_state.h"
+#include "core/check.h"
 
 namespace plimsoll::balance {
 namespace {
@@ -129,6 +130,8 @@ class Backtracking {
 
 std::optional<UnitPlacements> find_by_backtracking(const PlacementItems& items,
                                                    std::int64_t max_nodes, EffortClock& clock) {
+  PLIMSOLL_CHECK(max_nodes >= 0, "the limit of nodes is not negative");
+  PLIMSOLL_CHECK(items.empty_units.empty(), "every unit has a choice");
   if (items.unit_of_slot.size() > kMaxSlots) return std::nullopt;
   return Backtracking(items, max_nodes, clock).run();
 }

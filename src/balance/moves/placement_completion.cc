@@ -4,6 +4,7 @@
 
 #include "balance/problem/lightest_place.h"
 #include "balance/problem/placement_judge.h"
+#include "core/check.h"
 #include "plimsoll/core/numbers.h"
 
 namespace plimsoll::balance {
@@ -221,6 +222,8 @@ class Completion {
 std::optional<UnitPlacements> complete_bins(const PlacementItems& items,
                                             const CompletionOptions& options,
                                             const RunContext& context) {
+  PLIMSOLL_CHECK(items.empty_units.empty(), "every unit has a choice");
+  PLIMSOLL_CHECK(items.stride == 1, "there is one barrier and one class of ranks");
   return Completion(items, options, context).run();
 }
 

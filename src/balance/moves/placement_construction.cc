@@ -4,6 +4,7 @@
 
 #include "balance/problem/lightest_place.h"
 #include "balance/problem/placement_judge.h"
+#include "core/check.h"
 #include "plimsoll/core/numbers.h"
 
 namespace plimsoll::balance {
@@ -121,8 +122,17 @@ class Construction {
 
 }  // namespace
 
+bool is_start_of(const PlacementItems& items, const Start& start) {
+  if (!evaluate(*items.problem, start.placements).is_allowed()) return false;
+  for (int unit = 0; unit < items.num_units; ++unit) {
+    if (items.find_choice(unit, start.placements.units[unit].choice) < 0) return false;
+  }
+  return true;
+}
+
 std::optional<UnitPlacements> construct(const PlacementItems& items,
                                         const ConstructionOptions& options) {
+  PLIMSOLL_CHECK(items.empty_units.empty(), "every unit has a choice");
   return Construction(items, options).run();
 }
 

@@ -41,6 +41,9 @@ struct Start {
   double objective = 0;  // the judge's
 };
 
+// Is the start allowed, and are its choices among the items' (find_choice)? O(pieces): for checks.
+bool is_start_of(const PlacementItems& items, const Start& start);
+
 struct StartOptions {
   double lower_bound = 0;     // ms, > 0: the targets' scale
   double forced_uniform = 0;  // ms: of units that are uniform in every plan of interest

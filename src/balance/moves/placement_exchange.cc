@@ -8,6 +8,7 @@
 #include "balance/moves/rank_dealing.h"
 #include "balance/problem/placement_judge.h"
 #include "balance/problem/placement_state.h"
+#include "core/check.h"
 #include "plimsoll/core/random.h"
 
 namespace plimsoll::balance {
@@ -126,6 +127,9 @@ bool is_exchangeable(const PlacementItems& items) {
 
 Start exchange(const PlacementItems& items, const Start& start, const ExchangeOptions& options,
                EffortClock& clock) {
+  PLIMSOLL_DCHECK(is_exchangeable(items), "the items are exchangeable");
+  PLIMSOLL_DCHECK(is_start_of(items, start),
+                  "the start is allowed, its choices are among the items'");
   return Exchange(items, start, options, clock).run();
 }
 

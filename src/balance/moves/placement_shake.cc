@@ -9,6 +9,7 @@
 #include "balance/moves/rank_dealing.h"
 #include "balance/problem/placement_judge.h"
 #include "balance/problem/placement_state.h"
+#include "core/check.h"
 #include "plimsoll/core/numbers.h"
 #include "plimsoll/core/random.h"
 
@@ -214,6 +215,9 @@ class Shake {
 
 Start shake(const PlacementItems& items, const Start& start, const ExchangeOptions& options,
             EffortClock& clock) {
+  PLIMSOLL_DCHECK(is_exchangeable(items), "the items are exchangeable");
+  PLIMSOLL_DCHECK(is_start_of(items, start),
+                  "the start is allowed, its choices are among the items'");
   return Shake(items, start, options, clock).run();
 }
 

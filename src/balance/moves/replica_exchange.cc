@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "balance/moves/over_placement.h"
+#include "core/check.h"
 #include "plimsoll/core/random.h"
 
 namespace plimsoll::balance {
@@ -365,6 +366,8 @@ bool is_overdrawable(const PlacementItems& items) {
 std::optional<UnitPlacements> exchange_replicas(const PlacementItems& items,
                                                 const ReplicaOptions& options, EffortClock& clock,
                                                 const ImproveFound& improve) {
+  PLIMSOLL_CHECK(items.empty_units.empty(), "every unit has a choice");
+  PLIMSOLL_DCHECK(is_overdrawable(items), "the items can be overdrawn");
   if (items.num_units == 0) return std::nullopt;
   return Exchange(items, options, clock, improve).run();
 }

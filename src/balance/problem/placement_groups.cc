@@ -4,6 +4,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "core/check.h"
+
 namespace plimsoll::balance {
 namespace {
 
@@ -342,6 +344,7 @@ class Maker {
 }  // namespace
 
 PlacementGroups make_placement_groups(const PlacementProblem& problem, const GroupRules& rules) {
+  PLIMSOLL_DCHECK(validate(problem).has_value(), "the problem is valid");
   return Maker(problem, rules).make();
 }
 

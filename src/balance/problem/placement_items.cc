@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/check.h"
+
 namespace plimsoll::balance {
 namespace {
 
@@ -209,6 +211,7 @@ int PlacementItems::find_choice(int unit, int index) const {
 }
 
 PlacementItems make_placement_items(const PlacementProblem& problem, const ItemFilter& filter) {
+  PLIMSOLL_DCHECK(validate(problem).has_value(), "the problem is valid");
   return Builder(problem, filter).build();
 }
 

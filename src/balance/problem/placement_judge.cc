@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/check.h"
+
 namespace plimsoll::balance {
 namespace {
 
@@ -223,6 +225,7 @@ class Judge {
 }  // namespace
 
 PlacementValue evaluate(const PlacementProblem& problem, const UnitPlacements& placements) {
+  PLIMSOLL_DCHECK(validate(problem).has_value(), "the problem is valid");
   return Judge(problem, placements).judge();
 }
 

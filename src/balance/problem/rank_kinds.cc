@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "core/check.h"
+
 namespace plimsoll::balance {
 namespace {
 
@@ -115,6 +117,7 @@ std::int64_t RankKinds::count(int kind, std::int64_t begin, std::int64_t end) co
 }
 
 RankKinds make_rank_kinds(const PlacementProblem& problem) {
+  PLIMSOLL_DCHECK(validate(problem).has_value(), "the problem is valid");
   for (const Detail detail : {Detail::kAll, Detail::kNoLists}) {
     RankKinds result = make_kinds(problem, detail);
     if (result.num_kinds() <= kMaxRankKinds &&

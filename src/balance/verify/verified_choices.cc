@@ -1,7 +1,10 @@
 #include "balance/verify/verified_choices.h"
 
+#include <algorithm>
 #include <map>
 #include <numeric>
+
+#include "core/check.h"
 
 namespace plimsoll::balance {
 namespace {
@@ -74,6 +77,11 @@ PlacementProblem without_replaceable(PlacementProblem problem) {
 VerifiedChoices::VerifiedChoices(const PlacementProblem& problem,
                                  const std::vector<int>& kind_of_rank)
     : problem_(without_replaceable(without_blocks_of_all(problem))), kind_of_rank_(kind_of_rank) {
+  PLIMSOLL_CHECK(kind_of_rank.size() == static_cast<std::size_t>(problem.num_ranks),
+                 "every rank has a kind");
+  PLIMSOLL_CHECK(
+      std::all_of(kind_of_rank.begin(), kind_of_rank.end(), [](int kind) { return kind >= 0; }),
+      "no kind is negative");
   for (const int kind : kind_of_rank) num_kinds_ = std::max(num_kinds_, kind + 1);
   find_profiles();
 }

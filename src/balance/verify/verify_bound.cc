@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "balance/verify/verified_windows.h"
+#include "core/check.h"
 
 namespace plimsoll::balance {
 namespace {
@@ -159,6 +160,7 @@ class Verifier {
 
 BoundVerdict verify_bound(const PlacementProblem& problem, const PlacementBound& bound,
                           std::int64_t max_steps) {
+  PLIMSOLL_CHECK(validate(problem).has_value(), "the problem is valid");
   const std::vector<int>& kinds = bound.kind_of_rank;
   const auto is_kind = [&](int kind) { return kind >= 0 && kind < problem.num_ranks; };
   if (kinds.size() != static_cast<std::size_t>(problem.num_ranks) ||

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "balance/bounds/bound_placement.h"
+#include "core/check.h"
 
 namespace plimsoll::check {
 namespace {
@@ -62,6 +63,7 @@ Result<std::optional<double>> value_of_real(const PlanSpace& space, const BoundS
 
 Result<BoundAttempt> attempt_bound(const PlanSpace& space, const BoundScope& scope, double claimed,
                                    const ExhaustiveLimits& limits) {
+  PLIMSOLL_CHECK(!space.bridge->is_tighter, "the bridge has all plans");
   const balance::PlacementProblem& problem = space.bridge->problem;
   BoundAttempt attempt;
   if (claimed <= prove_by_prices(problem) * (1 + kBoundTolerance)) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "balance/problem/placement_judge.h"
+#include "core/check.h"
 
 namespace plimsoll::check {
 namespace {
@@ -556,6 +557,7 @@ PlacementProblem without_rules(PlacementProblem problem) {
 
 ExhaustiveResult search_to_the_end(const PlacementProblem& problem, double target,
                                    const ExhaustiveLimits& limits) {
+  PLIMSOLL_CHECK(validate(problem).has_value(), "the problem is valid");
   if (!is_in_scope(problem) || !(target > problem.floor_ms) || !std::isfinite(target)) return {};
   const PlacementProblem relaxed = without_rules(problem);
   ExhaustiveResult result = ExhaustiveSearch(relaxed, target, limits).run();

@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "core/check.h"
+
 namespace plimsoll::check {
 namespace {
 
@@ -118,11 +120,19 @@ class RuleCheck {
   std::vector<Violation> violations_;
 };
 
+bool is_ascending(const std::map<std::string, std::vector<int>>& rules) {
+  return std::all_of(rules.begin(), rules.end(), [](const auto& rule) {
+    return std::is_sorted(rule.second.begin(), rule.second.end());
+  });
+}
+
 }  // namespace
 
 std::vector<Violation> find_broken_rules(const embedding::ShardingPlan& plan,
                                          const embedding::BridgeOptions& rules,
                                          int ranks_per_host) {
+  PLIMSOLL_DCHECK(is_ascending(rules.allowed_ranks) && is_ascending(rules.forbidden_ranks),
+                  "ranks ascend in every rule");
   RuleCheck check(plan, ranks_per_host);
   for (const auto& [fqn, ranks] : rules.allowed_ranks) check.check_allowed(fqn, ranks);
   for (const auto& [fqn, ranks] : rules.forbidden_ranks) check.check_forbidden(fqn, ranks);

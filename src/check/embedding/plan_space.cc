@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "check/embedding/placement_rules.h"
+#include "core/check.h"
 
 namespace plimsoll::check {
 namespace {
@@ -131,6 +132,7 @@ std::size_t count_avoided_hazards(const CheckReport& report) {
 
 Result<PlanTimes> times_of(const PlanSpace& space, const embedding::ShardingPlan& plan,
                            const CheckReport& sharding, const embedding::StepModel& model) {
+  PLIMSOLL_CHECK(sharding.is_right(), "the plan has no violations");
   const std::vector<Perf>& perf = sharding.perf;
   PlanTimes times;
   times.rating = sharding.rating;

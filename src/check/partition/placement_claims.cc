@@ -7,6 +7,7 @@
 #include <set>
 
 #include "check/partition/placement_order.h"
+#include "core/check.h"
 #include "plimsoll/check/critical_path_check.h"
 #include "plimsoll/check/latency_check.h"
 #include "plimsoll/check/placement_check.h"
@@ -520,6 +521,7 @@ class LongestPath {
 CertificateJudgement judge_throughput_claims(const CostGraph& graph,
                                              const CertificateClaims& claims,
                                              std::optional<double> value, bool is_contiguous) {
+  PLIMSOLL_CHECK(validate(graph).has_value(), "the graph is valid");
   KnownOptimum known;
   known.value = value;
   const std::vector<Group> groups = find_groups(graph);
@@ -550,6 +552,7 @@ CertificateJudgement judge_throughput_claims(const CostGraph& graph,
 
 CertificateJudgement judge_latency_claims(const CostGraph& graph, const CertificateClaims& claims,
                                           std::optional<double> value) {
+  PLIMSOLL_CHECK(validate(graph).has_value(), "the graph is valid");
   KnownOptimum known;
   known.value = value;
   const std::vector<Group> groups = find_groups(graph);
@@ -695,11 +698,21 @@ class PathSearch {
   SearchedBelow result_;
 };
 
+bool has_latencies(const Graph& graph, const PartitionerConfig& config) {
+  const auto& latencies = config.node_to_latency_mapping;
+  for (int node = 0; node < graph.num_nodes(); ++node) {
+    if (graph.is_operator(node) && (latencies.empty() || !latencies[node])) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 CertificateJudgement judge_path_claims(const Graph& graph, const PartitionerConfig& config,
                                        const CertificateClaims& claims,
                                        std::optional<double> value) {
+  PLIMSOLL_CHECK(validate(config, graph).has_value(), "the configuration is valid");
+  PLIMSOLL_CHECK(has_latencies(graph, config), "every operator has a latency");
   KnownOptimum known;
   known.value = value;
   PathSearch search(graph, config);

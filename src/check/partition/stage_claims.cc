@@ -13,6 +13,7 @@
 
 #include "check/partition/placement_claims.h"
 #include "check/partition/placement_order.h"
+#include "core/check.h"
 #include "plimsoll/check/pipeline_check.h"
 #include "plimsoll/check/pipeline_placement_check.h"
 
@@ -404,6 +405,8 @@ class ProfileSearch {
 CertificateJudgement judge_batch_claims(const CostGraph& graph, const PipelineTerms& terms,
                                         const CertificateClaims& claims,
                                         std::optional<double> value) {
+  PLIMSOLL_CHECK(validate(graph).has_value() && validate(graph, terms).has_value(),
+                 "graph and terms are valid");
   KnownOptimum known;
   known.value = value;
   BatchSearch search(graph, terms);
@@ -424,6 +427,7 @@ CertificateJudgement judge_batch_claims(const CostGraph& graph, const PipelineTe
 CertificateJudgement judge_profile_claims(const PipelineModel& model, bool is_batch,
                                           bool is_straight, const CertificateClaims& claims,
                                           std::optional<double> value) {
+  PLIMSOLL_CHECK(validate(model).has_value(), "the model is valid");
   KnownOptimum known;
   known.value = value;
   ProfileSearch search(model, is_batch, is_straight);

@@ -4,6 +4,8 @@
 #include <map>
 #include <numeric>
 
+#include "core/check.h"
+
 namespace plimsoll::checkpoint {
 namespace {
 
@@ -111,6 +113,8 @@ class Front {
   // Precondition: keeps no less than what is there.
   void offer(const std::vector<Choice>& arena, int choice) {
     const Choice& offered = arena[choice];
+    PLIMSOLL_DCHECK(choices_.empty() || arena[choices_.back()].kept <= offered.kept,
+                    "the choice keeps no less than those before it");
     const auto is_as_good = [&](int at) {
       return arena[at].saved_ms >= offered.saved_ms && arena[at].copies <= offered.copies;
     };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/check.h"
 #include "plimsoll/core/checked.h"
 
 namespace plimsoll::embedding {
@@ -33,6 +34,7 @@ std::vector<PieceRun> stack(const std::vector<PieceRun>& a, const std::vector<Pi
     if (used_a == a[i].count) ++i, used_a = 0;
     if (used_b == b[j].count) ++j, used_b = 0;
   }
+  PLIMSOLL_CHECK(i == a.size() && j == b.size(), "both have as many pieces");
   return runs;
 }
 
@@ -268,6 +270,9 @@ std::vector<Candidate> combine(const std::vector<Candidate>& first,
       if (a.choice.spread != b.choice.spread || !is_whole(a.choice) || !is_whole(b.choice)) {
         continue;
       }
+      PLIMSOLL_DCHECK(std::find_first_of(a.options.begin(), a.options.end(), b.options.begin(),
+                                         b.options.end()) == a.options.end(),
+                      "the candidates are of other tables");
       Candidate both = a;
       both.choice.runs = stack(a.choice.runs, b.choice.runs);
       std::vector<int> causes;

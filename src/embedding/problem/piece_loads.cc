@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 
+#include "core/check.h"
+
 namespace plimsoll::embedding {
 namespace {
 
@@ -50,6 +52,7 @@ void PieceLoads::describe_ranks(balance::PlacementProblem& problem) const {
 
 std::optional<std::string> PieceLoads::use_rating_tier(const std::vector<bool>& is_left_out,
                                                        balance::PlacementProblem& problem) {
+  PLIMSOLL_CHECK(settings_.rating_cap && *settings_.rating_cap > 0, "the rating is capped above 0");
   if (speeds_.size() > 1) return "a shard takes longer on some ranks than on others";
   balance::TierBytes largest{};
   std::int64_t num_pieces = options_.world_size;

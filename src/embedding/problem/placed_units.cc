@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "balance/problem/placement_judge.h"
+#include "core/check.h"
 #include "plimsoll/embedding/placement_bridge.h"
 
 namespace plimsoll::embedding {
@@ -78,6 +80,8 @@ std::optional<std::vector<int>> find_slots(const PlacementBridge& bridge, const 
 
 PlacedProposal to_proposal(const PlacementBridge& bridge, const OptionSet& options,
                            const balance::UnitPlacements& placements) {
+  PLIMSOLL_DCHECK(balance::evaluate(bridge.problem, placements).is_allowed(),
+                  "the placements are allowed");
   struct Taken {
     std::size_t unit = 0;
     std::int32_t option = -1;

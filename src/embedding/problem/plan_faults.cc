@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "core/check.h"
 #include "embedding/problem/option_hazards.h"
 #include "plimsoll/embedding/perf_model.h"
 
@@ -200,8 +201,27 @@ class FaultFinder {
 
 }  // namespace
 
+bool is_placed_plan(const OptionSet& options, const PlacedProposal& plan) {
+  if (plan.options.size() != options.tables.size() ||
+      plan.first_rank.size() != plan.options.size() + 1) {
+    return false;
+  }
+  std::vector<bool> is_placed(options.tables.size());
+  for (const std::int32_t number : plan.options) {
+    if (number < 0 || static_cast<std::size_t>(number) >= options.options.size()) return false;
+    const auto table = static_cast<std::size_t>(options.options[number].table);
+    if (is_placed[table]) return false;
+    is_placed[table] = true;
+  }
+  return plan.first_rank.back() == static_cast<std::int64_t>(plan.ranks.size()) &&
+         std::all_of(plan.ranks.begin(), plan.ranks.end(), [&options](std::int32_t rank) {
+           return rank >= 0 && rank < options.world_size;
+         });
+}
+
 std::optional<std::string> find_plan_fault(const BridgeInput& input, const BridgeOptions& rules,
                                            const PlacedProposal& plan) {
+  PLIMSOLL_DCHECK(is_placed_plan(*input.options, plan), "the plan places an option of every table");
   return FaultFinder(input, rules, plan).find();
 }
 

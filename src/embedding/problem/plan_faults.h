@@ -10,6 +10,10 @@
 
 namespace plimsoll::embedding {
 
+// Does the plan have one option of every table, and ranks that exist for its shards? O(shards): for
+// checks.
+bool is_placed_plan(const OptionSet& options, const PlacedProposal& plan);
+
 // The first fault, as a clause whose subject is the plan ("needs more memory than rank 3 has");
 // nothing where the plan fits, keeps the rules and holds towers and columns of hosts together.
 // Hazards are no faults. Precondition: a placed plan of these options. O(shards + ranks).

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "core/check.h"
+#include "embedding/problem/plan_faults.h"
 #include "plimsoll/embedding/perf_model.h"
 
 namespace plimsoll::embedding {
@@ -33,6 +35,7 @@ double value_of(const PlanTimes& times, BalanceObjective objective) {
 
 PlanTimes plan_times(const BridgeInput& input, const StepModel& step_model,
                      const PlacedProposal& plan) {
+  PLIMSOLL_DCHECK(is_placed_plan(*input.options, plan), "the plan places an option of every table");
   PlanTimes times;
   times.rating = rate(PerfModelKind::kPerf, *input.options, plan);
   Perf slowest;

@@ -16,6 +16,7 @@
 #include <limits>
 
 #include "balance/bounds/explain_infeasible.h"
+#include "core/check.h"
 #include "plimsoll/embedding/planner.h"
 
 namespace plimsoll::embedding {
@@ -189,6 +190,7 @@ SimpleBound simple_bound(const OptionSet& options, const Topology& room) {
 }
 
 Explanation explain_by_totals(const OptionSet& options, const Topology& room) {
+  PLIMSOLL_DCHECK(prove_shortage(options, room, {}), "the bound proves that nothing fits");
   balance::MissingBytesOptions search;
   search.most = most_bytes(options);
   search.max_proofs = balance::kMaxExplainingProofs;

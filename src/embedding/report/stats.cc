@@ -19,6 +19,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/check.h"
 #include "embedding/report/stats_figures.h"
 #include "plimsoll/embedding/estimator.h"
 
@@ -290,6 +291,7 @@ StatsFigures compute_stats_figures(const PlanningProblem& problem, const Plannin
 }
 
 double exact_mean(const std::vector<double>& values) {
+  PLIMSOLL_CHECK(!values.empty(), "there is a value");
   const double count = static_cast<double>(values.size());
   ExactSum sum;
   for (const double value : values) sum.add(value);

@@ -17,6 +17,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/check.h"
 #include "plimsoll/core/numbers.h"
 
 namespace plimsoll::embedding {
@@ -158,6 +159,11 @@ class ProgramProposer final : public Proposer {
 
 }  // namespace
 
+bool has_negative_memory(const std::vector<BinnedOption>& options) {
+  return std::any_of(options.begin(), options.end(),
+                     [](const BinnedOption& option) { return option.memory < 0; });
+}
+
 Trails cut_trails() {
   Trails trails;
   trails.is_cut = true;
@@ -166,6 +172,10 @@ Trails cut_trails() {
 
 Trails solve_binned(std::span<const std::vector<BinnedOption>> tables, std::int64_t num_bins,
                     const RunContext& context) {
+  PLIMSOLL_CHECK(num_bins >= 1 && num_bins <= std::numeric_limits<std::int32_t>::max(),
+                 "the number of bins is at least 1 and fits in 32 bits");
+  PLIMSOLL_DCHECK(std::none_of(tables.begin(), tables.end(), has_negative_memory),
+                  "no option needs negative memory");
   Trails trails;
   std::vector<Cell> cells(static_cast<std::size_t>(num_bins));
   States states{{0.0}, {0.0}};

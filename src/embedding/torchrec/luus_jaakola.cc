@@ -16,6 +16,8 @@
 
 #include <limits>
 
+#include "core/check.h"
+
 namespace plimsoll::embedding {
 
 LuusJaakola::LuusJaakola(double left, double right, int max_iterations, std::uint32_t seed,
@@ -26,6 +28,7 @@ LuusJaakola::LuusJaakola(double left, double right, int max_iterations, std::uin
       left_cost_(left_cost),
       generator_(seed),
       radius_(right - left) {
+  PLIMSOLL_CHECK(max_iterations >= 1, "there is an iteration");
   point_ = uniform(left_, right_);
 }
 

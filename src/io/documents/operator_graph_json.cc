@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/check.h"
 #include "io/documents/descriptions.h"
 #include "io/json/json_writer.h"
 #include "plimsoll/core/suggest.h"
@@ -335,6 +336,7 @@ Result<OperatorGraph> read_operator_graph(std::string_view text, std::string_vie
 }
 
 std::string write_operator_graph(const OperatorGraph& graph) {
+  PLIMSOLL_CHECK(validate(graph).has_value(), "the graph is valid");
   const bool has_memory = std::any_of(graph.nodes.begin(), graph.nodes.end(),
                                       [](const OperatorNode& node) { return node.memory; });
   JsonValue::Array fields;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/check.h"
 #include "io/documents/pipeline_descriptions.h"
 
 namespace plimsoll::io {
@@ -54,6 +55,7 @@ std::string write_pipeline_answer(const PipelineAnswer& answer) {
 
 std::vector<PipelineStageEntry> make_stage_entries(const PipelineModel& model,
                                                    const PipelinePlan& plan) {
+  PLIMSOLL_CHECK(is_plan_of(model, plan), "operators, degrees and choices of the plan exist");
   const std::vector<StageFigures> figures = figures_of_stages(model, plan);
   std::vector<PipelineStageEntry> entries;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {

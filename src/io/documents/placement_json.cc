@@ -7,6 +7,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "core/check.h"
 #include "io/documents/placement_descriptions.h"
 #include "partition/graph/placement_bill.h"
 
@@ -117,6 +118,8 @@ std::string write_placement(const PlacementAnswer& answer) {
 
 void put_assignment(const CostGraph& graph, std::span<const std::string> names,
                     const DeviceAssignment& assignment, PlacementAnswer& answer) {
+  PLIMSOLL_CHECK(names.size() == graph.nodes.size(), "every node has a name");
+  PLIMSOLL_CHECK(is_assignment_of(graph, assignment), "every node has a device that exists");
   const partition::PlacementBill bill = make_placement_bill(graph, assignment);
   answer.is_contiguous = bill.is_line;
   answer.classes = graph.classes;
@@ -143,6 +146,7 @@ void put_assignment(const CostGraph& graph, std::span<const std::string> names,
 void put_pipeline(const CostGraph& graph, const partition::PipelineTerms& terms,
                   std::span<const std::string> names, const partition::PipelinePlacement& placement,
                   PlacementAnswer& answer) {
+  PLIMSOLL_CHECK(names.size() == graph.nodes.size(), "every node has a name");
   const auto figures = figures_of_stages(graph, terms, placement);
   answer.is_contiguous = true;
   answer.classes = graph.classes;

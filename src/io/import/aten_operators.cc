@@ -4,6 +4,8 @@
 #include <array>
 #include <string>
 
+#include "core/check.h"
+
 namespace plimsoll::io {
 namespace {
 
@@ -203,6 +205,7 @@ bool is_view(const AtenCall& call) {
 }
 
 Bytes bytes_moved_by(const AtenCall& call) {
+  PLIMSOLL_CHECK(!is_view(call), "the call is no view");
   const bool is_gather = is_one_of(base_name(call.target), kGathers);
   Bytes total = 0;
   for (const TensorValue* output : call.outputs) {

@@ -7,6 +7,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "core/check.h"
 #include "io/documents/descriptions.h"
 #include "io/json/json_writer.h"
 #include "partition/graph/cycle.h"
@@ -401,6 +402,8 @@ Result<DeviceAssignment> read_dnn_partitioning_split(std::string_view text, std:
 
 std::string write_dnn_partitioning_split(const DnnPartitioningInput& input,
                                          const DeviceAssignment& assignment) {
+  PLIMSOLL_CHECK(partition::is_assignment_of(input.graph, assignment),
+                 "every node has a device that exists");
   const std::vector<double> loads = partition::device_loads(input.graph, assignment);
   DnnSplitDocument document;
   document.max_load = *std::max_element(loads.begin(), loads.end());

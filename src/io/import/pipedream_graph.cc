@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <optional>
 #include <unordered_map>
 #include <vector>
+
+#include "core/check.h"
 
 namespace plimsoll::io {
 
@@ -204,6 +207,14 @@ std::string activations_text(const std::vector<Bytes>& parts) {
   return text + "]";
 }
 
+bool is_writable(const PipeDreamNode& node) {
+  const auto is_plain = [](const std::string& text) {
+    return text.find_first_of("\r\n") == std::string::npos &&
+           text.find(" -- ") == std::string::npos;
+  };
+  return is_plain(node.id) && is_plain(node.description);
+}
+
 }  // namespace
 
 Result<PipeDreamProfile> read_pipedream_graph(std::string_view text, std::string_view file) {
@@ -211,6 +222,9 @@ Result<PipeDreamProfile> read_pipedream_graph(std::string_view text, std::string
 }
 
 std::string write_pipedream_graph(const PipeDreamProfile& profile) {
+  PLIMSOLL_CHECK(validate(profile).has_value(), "the profile is valid");
+  PLIMSOLL_CHECK(std::all_of(profile.nodes.begin(), profile.nodes.end(), is_writable),
+                 "ids and descriptions have no line ends and no separator");
   std::string text;
   for (const PipeDreamNode& node : profile.nodes) {
     text += fmt::format(

@@ -10,6 +10,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "core/check.h"
 #include "io/documents/descriptions.h"
 #include "io/json/json_writer.h"
 #include "partition/graph/cycle.h"
@@ -423,6 +424,7 @@ Result<PipelinePlan> read_piper_plan(std::string_view text, std::string_view fil
 }
 
 std::string write_piper_plan(const PiperInput& input, const PipelinePlan& plan) {
+  PLIMSOLL_CHECK(is_plan_of(input.model, plan), "operators, degrees and choices of the plan exist");
   PiperPlanDocument document;
   for (const PipelineStage& stage : plan.stages) {
     PiperStage& entry = document.stages.emplace_back();

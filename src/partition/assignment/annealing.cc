@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/check.h"
+
 namespace plimsoll::partition {
 namespace {
 
@@ -179,10 +181,23 @@ class Annealer {
   std::vector<int> changed_;  // since best_ was kept; at best_.size() it is not up to date
 };
 
+bool stands_in_order(const GroupGraph& groups, const std::vector<int>& position,
+                     const std::vector<int>& device) {
+  if (position.empty()) return true;
+  for (int g = 0; g < groups.num_groups(); ++g) {
+    for (const int next : groups.successors[g]) {
+      if (position[device[g]] > position[device[next]]) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 std::int64_t anneal(const LoadModel& model, const AnnealingOptions& options, SplitMix64& random,
                     const RunContext& context, std::vector<int>& device) {
+  PLIMSOLL_DCHECK(stands_in_order(model.groups(), options.position, device),
+                  "the start keeps the order of the positions");
   return Annealer(model, options, random, context, device).run();
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/check.h"
+
 namespace plimsoll::partition {
 
 LoadModel::LoadModel(const GroupGraph& groups, const std::vector<std::vector<double>>& pair_rates)
@@ -49,6 +51,9 @@ int PinCounts::add(int edge, int device) {
 }
 
 int PinCounts::remove(int edge, int device) {
+  PLIMSOLL_DCHECK(
+      std::any_of(begin(edge), end(edge), [device](const Slot& s) { return s.device == device; }),
+      "the edge has a pin on the device");
   Slot* slot = slots_.data() + first_[edge];
   while (slot->device != device) ++slot;
   if (--slot->count > 0) return slot->count;

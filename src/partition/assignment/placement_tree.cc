@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "core/check.h"
 #include "partition/assignment/load_state.h"
 #include "partition/graph/downsets.h"
 #include "partition/graph/shared_work.h"
@@ -310,6 +311,8 @@ std::int64_t default_tree_steps(const GroupGraph& groups) {
 void search_placement_tree(const GroupGraph& groups,
                            const std::vector<std::vector<double>>& pair_rates, PlacementTree& tree,
                            std::vector<int>& device, double& value, const RunContext& context) {
+  PLIMSOLL_CHECK(default_tree_steps(groups) > 0,
+                 "there are no more groups and devices than the tree takes");
   Tree(groups, pair_rates, tree, device, value, context).run();
 }
 

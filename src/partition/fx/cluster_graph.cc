@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "core/check.h"
 #include "partition/fx/working_parts.h"
 
 namespace plimsoll::partition {
@@ -19,12 +20,30 @@ std::vector<int> unite_sorted(const std::vector<int>& a, const std::vector<int>&
 
 }  // namespace
 
+bool is_costed(const Graph& graph, const PartitionerConfig& config) {
+  if (!validate(config, graph)) return false;
+  const auto& latencies = config.node_to_latency_mapping;
+  for (int node = 0; node < graph.num_nodes(); ++node) {
+    if (!graph.is_operator(node)) continue;
+    if (node >= graph.num_sized || latencies.empty() || !latencies[node]) return false;
+    const std::vector<int>& inputs = graph.nodes[node].inputs;
+    if (!(config.transfer_rate_bytes_per_sec > 0) &&
+        std::any_of(inputs.begin(), inputs.end(), [&](int i) { return graph.is_operator(i); })) {
+      return false;
+    }
+  }
+  return true;
+}
+
 ClusterGraph::ClusterGraph(const Graph& graph, const PartitionerConfig& config)
     : graph_(graph),
       config_(config),
       owner_(graph.nodes.size(), kNone),
       sums_(graph.nodes.size()),
       seen_(graph.num_nodes()) {
+  PLIMSOLL_DCHECK(
+      is_costed(graph, config),
+      "the configuration is valid, every operator has a size and a latency, values a rate");
   for (int node = 0; node < graph.num_nodes(); ++node) {
     if (!graph.is_operator(node)) continue;
     owner_[node] = static_cast<int>(list_.size());

@@ -20,6 +20,10 @@
 
 namespace plimsoll::partition {
 
+// Is the configuration valid, have all operators a size and a latency, and is the rate above 0 if
+// one operator reads another? O(edges).
+bool is_costed(const Graph& graph, const PartitionerConfig& config);
+
 class ClusterGraph {
  public:
   static constexpr int kNone = -1;
@@ -40,8 +44,7 @@ class ClusterGraph {
   };
   using Set = std::vector<std::uint64_t>;  // of clusters, a bit for each place in `order`
 
-  // One cluster for each operator. Preconditions: every operator has a size and a latency; a rate
-  // above 0 if any operator reads another.
+  // One cluster for each operator. Precondition: is_costed().
   ClusterGraph(const Graph& graph, const PartitionerConfig& config);
 
   // Clusters have numbers, each its own for ever; those that were merged leave the list.

@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 
+#include "core/check.h"
 #include "partition/fx/longest_path.h"
 #include "partition/fx/working_parts.h"
 
@@ -18,6 +19,7 @@ double time_of(const NodeLatency& latency) {
 // The least x >= 0 with x + addend >= sum: bisection over the bit patterns, which order
 // non-negative numbers as their values do. Preconditions: addend >= 0, sum >= 0.
 double least_prefix(double sum, double addend) {
+  PLIMSOLL_DCHECK(addend >= 0 && sum >= 0, "neither number is negative");
   std::uint64_t low = 0;
   std::uint64_t high = std::bit_cast<std::uint64_t>(sum);
   while (low < high) {

@@ -1,11 +1,13 @@
 #include "partition/fx/memory.h"
 
+#include "core/check.h"
 #include "core/marks.h"
 #include "partition/fx/working_parts.h"
 
 namespace plimsoll::partition {
 
 Bytes lonely_bytes(const Graph& graph, int node) {
+  PLIMSOLL_DCHECK(node < graph.num_sized, "the node has a size");
   Bytes bytes = graph.nodes[node].size.total;
   for (const int input : graph.nodes[node].inputs) bytes += graph.nodes[input].size.output;
   return bytes;

@@ -30,7 +30,8 @@ void remove_node(const Graph& graph, std::vector<int>& nodes, int node);
 // from P to Q where a node of P that is not in Q is read in Q. O(edges * owners of a node).
 void link_partitions(const Graph& graph, std::vector<Partition>& partitions);
 
-// The longest way from a partition without parents. Precondition: no cycle can be reached from one.
+// The longest way from a partition without parents. Ways are not followed into a cycle: what is on
+// one, or behind it, keeps the level of the ways that were.
 void set_levels(std::vector<Partition>& partitions);
 
 bool is_on_cycle(const std::vector<Partition>& partitions, int index);

@@ -2,9 +2,15 @@
 
 #include <algorithm>
 
+#include "core/check.h"
+#include "partition/fx/cluster_graph.h"
+
 namespace plimsoll::partition {
 
 FxProblem::FxProblem(const Graph& graph, const PartitionerConfig& config) {
+  PLIMSOLL_CHECK(
+      is_costed(graph, config),
+      "the configuration is valid, every operator has a size and a latency, values a rate");
   std::vector<int> index(graph.nodes.size(), -1);
   for (int n = 0; n < graph.num_nodes(); ++n) {
     if (!graph.is_operator(n)) continue;

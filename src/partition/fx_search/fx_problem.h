@@ -28,8 +28,7 @@ struct FxProblem {
     Bytes bytes = 0;  // on a device that reads it and does not run it
   };
 
-  // Preconditions: a valid configuration, a size and a latency for every operator, a rate above 0
-  // if one operator reads another.
+  // Precondition: is_costed() (cluster_graph.h).
   FxProblem(const Graph& graph, const PartitionerConfig& config);
 
   int num_operators() const { return static_cast<int>(node.size()); }

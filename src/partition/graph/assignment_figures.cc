@@ -4,6 +4,13 @@
 
 namespace plimsoll::partition {
 
+bool is_assignment_of(const CostGraph& graph, const DeviceAssignment& assignment) {
+  const std::vector<int>& device = assignment.device;
+  return device.size() == graph.nodes.size() &&
+         std::all_of(device.begin(), device.end(),
+                     [end = graph.num_devices()](int d) { return d >= 0 && d < end; });
+}
+
 double largest_load(const CostGraph& graph, const DeviceAssignment& plan) {
   const std::vector<double> loads = device_loads(graph, plan);
   return *std::max_element(loads.begin(), loads.end());

@@ -6,6 +6,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/check.h"
+#include "partition/graph/assignment_figures.h"
 #include "partition/graph/cycle.h"
 
 namespace plimsoll::partition {
@@ -170,6 +172,7 @@ int CostGraph::num_devices() const {
 }
 
 int CostGraph::class_of(int device) const {
+  PLIMSOLL_DCHECK(0 <= device && device < num_devices(), "the device exists");
   int c = 0;
   while (device >= classes[c].count) device -= classes[c++].count;
   return c;
@@ -236,6 +239,8 @@ double transfer_ms(const CostGraph& graph, const Net& net, int source, std::span
 }
 
 std::vector<double> device_loads(const CostGraph& graph, const DeviceAssignment& assignment) {
+  PLIMSOLL_DCHECK(validate(graph).has_value(), "the graph is valid");
+  PLIMSOLL_DCHECK(is_assignment_of(graph, assignment), "every node has a device that exists");
   std::vector<int> class_of(static_cast<std::size_t>(graph.num_devices()));
   for (std::size_t d = 0; d < class_of.size(); ++d)
     class_of[d] = graph.class_of(static_cast<int>(d));
@@ -256,6 +261,8 @@ std::vector<double> device_loads(const CostGraph& graph, const DeviceAssignment&
 }
 
 std::vector<Bytes> device_memory(const CostGraph& graph, const DeviceAssignment& assignment) {
+  PLIMSOLL_DCHECK(validate(graph).has_value(), "the graph is valid");
+  PLIMSOLL_DCHECK(is_assignment_of(graph, assignment), "every node has a device that exists");
   std::vector<Bytes> memory(static_cast<std::size_t>(graph.num_devices()));
   for (int node = 0; node < graph.num_nodes(); ++node) {
     memory[assignment.device[node]] += graph.nodes[node].memory;

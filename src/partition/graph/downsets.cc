@@ -8,6 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include "core/check.h"
+
 namespace plimsoll::partition {
 namespace {
 
@@ -84,6 +86,18 @@ class PartCounts {
   std::vector<std::uint64_t> is_cut_;
 };
 
+bool is_downset(const GroupGraph& groups, const std::vector<char>& holds) {
+  if (holds.size() != groups.nodes.size()) return false;
+  for (std::size_t g = 0; g < holds.size(); ++g) {
+    const auto& before = groups.predecessors[g];
+    if (holds[g] != 0 &&
+        !std::all_of(before.begin(), before.end(), [&](int p) { return holds[p] != 0; })) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 std::vector<double> work_of_groups(const GroupGraph& groups) {
@@ -133,6 +147,7 @@ Downsets::Downsets(const GroupGraph& groups)
       barred_(groups.kinds.size()) {}
 
 void Downsets::add(const std::vector<char>& holds) {
+  PLIMSOLL_DCHECK(is_downset(groups_, holds), "what comes before a group of the set is in it");
   const std::size_t first = bits_.size();
   bits_.resize(first + words_);
   for (std::size_t g = 0; g < holds.size(); ++g) {
@@ -235,6 +250,7 @@ bool Downsets::finish(const RunContext& context) {
   permute(cut_amount_, order);
   net_cuts_.permute(order);
   weight_cuts_.permute(order);
+  is_finished_ = true;
   return true;
 }
 
@@ -250,6 +266,7 @@ void Downsets::Cuts::permute(const std::vector<int>& order) {
 }
 
 double Downsets::cut_between(int a, int b) const {
+  PLIMSOLL_DCHECK(is_subset(a, b), "set a is a subset of set b");
   const auto at_a = net_cuts_.of(a);
   const auto at_b = net_cuts_.of(b);
   auto x = at_a.begin();
@@ -274,6 +291,7 @@ double Downsets::cut_between(int a, int b) const {
 
 // All weights that b reads, without those that are complete in a, or of which b reads no more.
 Bytes Downsets::memory_between(int a, int b) const {
+  PLIMSOLL_DCHECK(is_subset(a, b), "set a is a subset of set b");
   Bytes memory = touched_[b] - done_[a];
   const auto at_b = weight_cuts_.of(b);
   auto y = at_b.begin();
@@ -286,6 +304,7 @@ Bytes Downsets::memory_between(int a, int b) const {
 }
 
 void Downsets::members_between(int a, int b, std::vector<int>& members) const {
+  PLIMSOLL_DCHECK(is_subset(a, b), "set a is a subset of set b");
   members.clear();
   for (std::size_t w = 0; w < words_; ++w) {
     for (std::uint64_t left = bits(b)[w] & ~bits(a)[w]; left != 0; left &= left - 1) {
@@ -295,6 +314,7 @@ void Downsets::members_between(int a, int b, std::vector<int>& members) const {
 }
 
 double Downsets::cut_at_least(int a, int b) const {
+  PLIMSOLL_DCHECK(is_subset(a, b), "set a is a subset of set b");
   return std::abs(cut_amount_[a] - cut_amount_[b]) * (1 - 1e-9);
 }
 

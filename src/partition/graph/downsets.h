@@ -28,6 +28,12 @@ class Downsets {
   // False: the clock or a cancel came first, and nothing may be asked.
   bool finish(const RunContext& context = {});
 
+  // Has finish() found the sets of these groups?
+  bool is_finished_for(const GroupGraph& groups) const {
+    return is_finished_ && num_groups() == groups.num_groups();
+  }
+  bool is_finished() const { return is_finished_; }
+  int num_groups() const { return groups_.num_groups(); }
   int size() const { return static_cast<int>(work_.size()); }
   double work(int set) const { return work_[set]; }
   // Bytes of the set's groups and of all weights that they read; and without the weights that
@@ -96,6 +102,7 @@ class Downsets {
   std::vector<std::vector<int>> barred_;   // [num_kinds][size]
   Cuts net_cuts_, weight_cuts_;
   std::vector<double> cut_amount_;  // [size]
+  bool is_finished_ = false;
 };
 
 // A group's time on the kind that is fastest for it: what no device can undercut.

@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/check.h"
+
 namespace plimsoll::partition {
 namespace {
 
@@ -269,6 +271,7 @@ GroupGraph make_groups_of_sets(const CostGraph& graph,
 }
 
 GroupGraph make_groups(const CostGraph& graph) {
+  PLIMSOLL_DCHECK(validate(graph).has_value(), "the graph is valid");
   DisjointSets sets(graph.num_nodes());
   tie_colours(graph, sets);
   return make_groups_of_sets(graph, pipeline_order(graph), find_kinds(graph), sets);

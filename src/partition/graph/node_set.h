@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/check.h"
+
 namespace plimsoll::partition {
 
 class NodeSet {
@@ -16,9 +18,11 @@ class NodeSet {
   void insert(std::size_t i) { words_[i / 64] |= std::uint64_t{1} << (i % 64); }
   // Precondition of these: sets of one size.
   void insert(const NodeSet& others) {
+    PLIMSOLL_DCHECK(words_.size() == others.words_.size(), "the sets have one size");
     for (std::size_t w = 0; w < words_.size(); ++w) words_[w] |= others.words_[w];
   }
   bool is_within(const NodeSet& other) const {
+    PLIMSOLL_DCHECK(words_.size() == other.words_.size(), "the sets have one size");
     for (std::size_t w = 0; w < words_.size(); ++w) {
       if ((words_[w] & ~other.words_[w]) != 0) return false;
     }

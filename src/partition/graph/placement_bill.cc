@@ -5,6 +5,9 @@
 #include <queue>
 #include <utility>
 
+#include "core/check.h"
+#include "partition/graph/assignment_figures.h"
+
 namespace plimsoll::partition {
 
 std::vector<int> line_up(std::span<const int> first, std::vector<std::pair<int, int>> edges) {
@@ -32,6 +35,8 @@ std::vector<int> line_up(std::span<const int> first, std::vector<std::pair<int, 
 
 std::optional<std::vector<int>> find_line(const CostGraph& graph,
                                           const DeviceAssignment& assignment) {
+  PLIMSOLL_DCHECK(validate(graph).has_value(), "the graph is valid");
+  PLIMSOLL_DCHECK(is_assignment_of(graph, assignment), "every node has a device that exists");
   std::vector<int> first(static_cast<std::size_t>(graph.num_devices()), -1);
   for (int node = graph.num_nodes() - 1; node >= 0; --node) first[assignment.device[node]] = node;
   std::vector<std::pair<int, int>> edges;  // of devices
@@ -47,6 +52,8 @@ std::optional<std::vector<int>> find_line(const CostGraph& graph,
 }
 
 PlacementBill make_placement_bill(const CostGraph& graph, const DeviceAssignment& assignment) {
+  PLIMSOLL_DCHECK(validate(graph).has_value(), "the graph is valid");
+  PLIMSOLL_DCHECK(is_assignment_of(graph, assignment), "every node has a device that exists");
   const std::vector<double> loads = device_loads(graph, assignment);
   const std::vector<Bytes> memory = device_memory(graph, assignment);
   std::vector<Stage> by_device(loads.size());

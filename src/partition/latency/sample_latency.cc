@@ -7,6 +7,8 @@
 #include <queue>
 #include <utility>
 
+#include "core/check.h"
+
 namespace plimsoll::partition {
 namespace {
 
@@ -25,6 +27,7 @@ std::vector<int> starts_of(std::vector<int> counts) {
 bool is_host(const DeviceClass& devices) { return std::isinf(devices.link_rate); }
 
 std::vector<int> topological_order(const CostGraph& graph) {
+  PLIMSOLL_DCHECK(validate(graph).has_value(), "the graph is valid");
   std::vector<std::vector<int>> readers(graph.nodes.size());
   std::vector<int> missing(graph.nodes.size());
   for (const Net& net : graph.nets) {

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "core/check.h"
+
 namespace plimsoll::partition {
 namespace {
 
@@ -128,6 +130,7 @@ BatchBound::Point BatchBound::raise(const Terms& terms) const {
 }
 
 double BatchBound::batch(double weight, double slowest) const {
+  PLIMSOLL_CHECK(weight >= 0 && slowest >= 0, "weight and slowest stage are not negative");
   if (least_bytes_ > items_.bytes * (1 + kRounding)) return kInfinite;
   const Terms terms{weight * slowest, items_.devices * slowest, weight / items_.devices};
   return std::max(0.0, raise(terms).value) * (1 - kRounding);

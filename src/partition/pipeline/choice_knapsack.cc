@@ -4,6 +4,8 @@
 #include <limits>
 #include <numeric>
 
+#include "core/check.h"
+
 namespace plimsoll::partition {
 namespace {
 
@@ -252,6 +254,10 @@ class Solver {
 
 KnapsackAnswer choose_fastest(const std::vector<std::vector<KnapsackItem>>& groups, Bytes capacity,
                               const KnapsackLimits& limits) {
+  PLIMSOLL_DCHECK(
+      std::none_of(groups.begin(), groups.end(),
+                   [](const std::vector<KnapsackItem>& group) { return group.empty(); }),
+      "every group has an item");
   return Solver(groups, capacity, limits).run();
 }
 

@@ -5,6 +5,8 @@
 #include <limits>
 #include <set>
 
+#include "core/check.h"
+
 namespace plimsoll::partition {
 namespace {
 
@@ -19,6 +21,12 @@ ModelStageTimes::ModelStageTimes(const PipelineModel& model, const GroupGraph& g
       cuts_(cuts),
       settings_(settings),
       touching_(edges_of_operators(model)) {
+  PLIMSOLL_CHECK(cuts.is_finished_for(groups), "the cuts are finished, and of the groups");
+  PLIMSOLL_DCHECK(std::all_of(groups.nodes.begin(), groups.nodes.end(),
+                              [&](const std::vector<int>& group) {
+                                return group.back() < model.num_operators();
+                              }),
+                  "the groups are of the model's operators");
   find_cut_edges();
   std::set<int> degrees;
   for (const PipelineOperator& op : model.operators) {
@@ -331,6 +339,7 @@ PipelineStage ModelStageTimes::make_stage(const StageQuery& query) {
   limits.max_nodes = settings_.max_knapsack_nodes;
   const KnapsackAnswer answer =
       choose_fastest(items_, model_.memory_cap.value_or(std::numeric_limits<Bytes>::max()), limits);
+  PLIMSOLL_CHECK(!answer.choice.empty(), "there is such a stage");
   const Parallelism& p = parallelism_[query.option];
   return {members_, answer.choice, p.data_parallel, p.tensor_parallel};
 }

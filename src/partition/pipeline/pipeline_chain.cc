@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "core/check.h"
+
 namespace plimsoll::partition {
 namespace {
 
@@ -176,6 +178,7 @@ class Search {
 PipelineChainAnswer find_pipeline_chain(const Downsets& cuts, StageTimes& times,
                                         const PipelineChainSearch& search,
                                         const RunContext& context) {
+  PLIMSOLL_CHECK(cuts.is_finished(), "the cuts are finished");
   return Search(cuts, times, search, context).run();
 }
 

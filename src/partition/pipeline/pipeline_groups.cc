@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/check.h"
 #include "partition/graph/group_absorption.h"
 
 namespace plimsoll::partition {
@@ -10,7 +11,10 @@ PipelineGroups::PipelineGroups(const CostGraph& graph, const PipelineTerms& term
     : graph_(graph),
       terms_(terms),
       is_training_(partition::is_training(graph)),
-      max_replicas_(replica_limit(graph, terms)) {}
+      max_replicas_(replica_limit(graph, terms)) {
+  PLIMSOLL_DCHECK(validate(graph).has_value() && validate(graph, terms).has_value(),
+                  "graph and terms are valid");
+}
 
 CostGraph PipelineGroups::with_microbatches(int in_flight) const {
   CostGraph held = graph_;

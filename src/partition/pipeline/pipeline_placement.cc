@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "core/check.h"
+
 namespace plimsoll::partition {
 namespace {
 
@@ -22,9 +24,27 @@ double rate_between(const CostGraph& graph, const ReplicatedStage& stage,
   return rate;
 }
 
+bool is_placement_of(const CostGraph& graph, const PipelinePlacement& placement) {
+  std::vector<bool> is_placed(graph.nodes.size());
+  std::size_t num_placed = 0;
+  for (const ReplicatedStage& stage : placement.stages) {
+    if (stage.devices.empty()) return false;
+    for (const int device : stage.devices) {
+      if (device < 0 || device >= graph.num_devices()) return false;
+    }
+    for (const int node : stage.nodes) {
+      if (node < 0 || node >= graph.num_nodes() || is_placed[node]) return false;
+      is_placed[node] = true;
+      ++num_placed;
+    }
+  }
+  return num_placed == graph.nodes.size();
+}
+
 }  // namespace
 
 Result<void> validate(const CostGraph& graph, const PipelineTerms& terms) {
+  PLIMSOLL_DCHECK(validate(graph).has_value(), "the graph is valid");
   if (terms.num_microbatches < 1) {
     return fail(ErrorCode::kValue, "num_microbatches",
                 std::to_string(terms.num_microbatches) + " microbatches", "give at least 1");
@@ -85,6 +105,9 @@ double transfer_ms(const CostGraph& graph, const Net& net, const PipelinePlaceme
 std::vector<ReplicatedStageFigures> figures_of_stages(const CostGraph& graph,
                                                       const PipelineTerms& terms,
                                                       const PipelinePlacement& placement) {
+  PLIMSOLL_DCHECK(validate(graph, terms).has_value(), "graph and terms are valid");
+  PLIMSOLL_DCHECK(is_placement_of(graph, placement),
+                  "every node is in one stage, on devices that exist");
   const bool trains = is_training(graph);
   const std::size_t num_stages = placement.stages.size();
   std::vector<ReplicatedStageFigures> figures(num_stages);

@@ -1,5 +1,7 @@
 #include "plimsoll/partition/pipeline_plan.h"
 
+#include "core/check.h"
+
 namespace plimsoll::partition {
 namespace {
 
@@ -28,7 +30,25 @@ double time_of(const PipelineModel& model, const std::vector<std::vector<int>>& 
 
 }  // namespace
 
+bool is_plan_of(const PipelineModel& model, const PipelinePlan& plan) {
+  for (const PipelineStage& stage : plan.stages) {
+    if (stage.operators.size() != stage.choices.size() || stage.data_parallel < 1) return false;
+    for (std::size_t i = 0; i < stage.operators.size(); ++i) {
+      const int op = stage.operators[i];
+      if (op < 0 || op >= model.num_operators()) return false;
+      const auto* choices = find_choices(model.operators[op], stage.tensor_parallel);
+      if (choices == nullptr || stage.choices[i] < 0 ||
+          static_cast<std::size_t>(stage.choices[i]) >= choices->size()) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 std::vector<StageFigures> figures_of_stages(const PipelineModel& model, const PipelinePlan& plan) {
+  PLIMSOLL_DCHECK(validate(model).has_value(), "the model is valid");
+  PLIMSOLL_DCHECK(is_plan_of(model, plan), "operators, degrees and choices of the plan exist");
   const auto touching = edges_of_operators(model);
   std::vector<int> stage_of(model.operators.size(), -1);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "core/check.h"
 #include "partition/graph/shared_work.h"
 
 namespace plimsoll::partition {
@@ -60,6 +61,10 @@ std::map<int, ClassShare> classes_of(const GroupGraph& groups) {
 
 BatchItems share_items(const PipelineModel& model, const GroupGraph& groups,
                        int max_data_parallel) {
+  PLIMSOLL_CHECK(model.num_microbatches.has_value(), "the number of microbatches is given");
+  PLIMSOLL_DCHECK(std::all_of(groups.nodes.begin(), groups.nodes.end(),
+                              [](const std::vector<int>& group) { return group.size() == 1; }),
+                  "every group is one operator");
   BatchItems items;
   items.devices = model.num_devices;
   items.bytes = std::numeric_limits<double>::infinity();
@@ -145,6 +150,7 @@ BatchItems share_items(const GroupGraph& groups, const ReplicaTerms& terms) {
                                  time_ms / d + agreed, d * static_cast<double>(held[g])});
       }
     }
+    PLIMSOLL_CHECK(items.options.size() > items.first.back(), "every group may run somewhere");
     items.first.push_back(items.options.size());
   }
   return items;
@@ -152,6 +158,9 @@ BatchItems share_items(const GroupGraph& groups, const ReplicaTerms& terms) {
 
 std::vector<double> least_after_cuts(const BatchBound& bound, const BatchPrices& prices,
                                      const Downsets& cuts) {
+  PLIMSOLL_CHECK(cuts.is_finished(), "the cuts are finished");
+  PLIMSOLL_CHECK(bound.items().num_items() == static_cast<std::size_t>(cuts.num_groups()),
+                 "there is one item for each group");
   std::vector<double> rest = cuts.add_up(bound.at(prices));
   const double all = rest.back();
   for (double& value : rest) value = all - value;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/check.h"
 #include "partition/graph/shared_work.h"
 #include "plimsoll/partition/pipeline_placement.h"
 
@@ -282,6 +283,7 @@ class Search {
 ReplicaChainAnswer find_replica_chain(const GroupGraph& groups, const Downsets& cuts,
                                       const ReplicaTerms& terms, const ReplicaChainSearch& search,
                                       const RunContext& context) {
+  PLIMSOLL_CHECK(cuts.is_finished_for(groups), "the cuts are finished, and of the groups");
   return Search(groups, cuts, terms, search, context).run();
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "core/check.h"
+
 namespace plimsoll::partition {
 namespace {
 
@@ -134,6 +136,7 @@ PipeDreamGraph prepare_pipedream_graph(const PipeDreamProfile& profile) {
 std::vector<PipeDreamState> find_pipedream_states(const PipeDreamGraph& graph,
                                                   std::int64_t max_states,
                                                   std::int64_t& num_found) {
+  PLIMSOLL_CHECK(!graph.node.empty(), "there is a node");
   StateFinder finder(graph, max_states);
   std::vector<PipeDreamState> states = finder.find();
   num_found = finder.num_found();

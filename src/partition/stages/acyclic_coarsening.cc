@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/check.h"
 #include "partition/graph/downsets.h"
 
 namespace plimsoll::partition {
@@ -22,6 +23,14 @@ double affinity(const GroupGraph& groups, const std::vector<int>& nets, int othe
   return sum;
 }
 
+bool is_in_order(const GroupGraph& groups) {
+  for (int g = 0; g < groups.num_groups(); ++g) {
+    const auto& next = groups.successors[g];
+    if (std::any_of(next.begin(), next.end(), [g](int s) { return s <= g; })) return false;
+  }
+  return true;
+}
+
 // Merges by roots, numbered by Kahn's algorithm. Precondition: a quotient without circles.
 GroupGraph merge_by_roots(const GroupGraph& groups, const std::vector<int>& root_of) {
   std::vector<int> missing(groups.nodes.size());
@@ -33,8 +42,11 @@ GroupGraph merge_by_roots(const GroupGraph& groups, const std::vector<int>& root
     }
   }
   std::vector<int> ready;
+  std::ptrdiff_t num_roots = 0;
   for (int g = 0; g < groups.num_groups(); ++g) {
-    if (root_of[g] == g && missing[g] == 0) ready.push_back(g);
+    if (root_of[g] != g) continue;
+    ++num_roots;
+    if (missing[g] == 0) ready.push_back(g);
   }
   std::vector<int> number(groups.nodes.size());
   for (std::size_t i = 0; i < ready.size(); ++i) {
@@ -46,6 +58,8 @@ GroupGraph merge_by_roots(const GroupGraph& groups, const std::vector<int>& root
       }
     }
   }
+  PLIMSOLL_CHECK(static_cast<std::ptrdiff_t>(ready.size()) == num_roots,
+                 "the quotient has no circle");
   return merge_groups(groups, number, static_cast<int>(ready.size()));
 }
 
@@ -108,6 +122,8 @@ GroupGraph cut_into_runs(const GroupGraph& groups, int max_clusters) {
 
 GroupGraph coarsen_acyclically(const GroupGraph& groups, int max_clusters,
                                const RunContext& context) {
+  PLIMSOLL_CHECK(max_clusters >= 1, "there is a cluster");
+  PLIMSOLL_DCHECK(is_in_order(groups), "the groups are numbered in a topological order");
   GroupGraph current = groups;
   const std::vector<double> work = work_of_groups(groups);
   const double max_work = std::accumulate(work.begin(), work.end(), 0.0) / max_clusters;

@@ -1,10 +1,12 @@
 #include "partition/stages/path_bound.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 #include <vector>
 
+#include "core/check.h"
 #include "partition/graph/downsets.h"
 #include "partition/graph/net_cut.h"
 #include "partition/graph/shared_work.h"
@@ -295,6 +297,7 @@ class PathBound {
 
 double bound_by_paths(const CostGraph& graph, const GroupGraph& groups, double proved, double goal,
                       std::int64_t max_steps, const RunContext& context) {
+  PLIMSOLL_CHECK(proved > 0 && std::isfinite(goal), "proved is above 0 and the goal finite");
   PathBound bound(graph, groups, context);
   if (bound.num_states() > kMaxStates) return proved;
   const std::vector<double> work = work_of_groups(groups);

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "core/check.h"
 #include "partition/assignment/multilevel.h"
 #include "partition/assignment/placement_tree.h"
 #include "partition/graph/assignment_figures.h"
@@ -139,6 +140,9 @@ class Placer {
   }
   // The device itself, or the next one that may run the group. Precondition: there is one.
   int allowed_near(int group, int device) const {
+    PLIMSOLL_DCHECK(std::any_of(kind_of_.begin(), kind_of_.end(),
+                                [&](int k) { return groups_.time_ms[k][group] < kUnlimited; }),
+                    "a device may run the group");
     while (!(groups_.time_ms[kind_of_[device]][group] < kUnlimited)) {
       device = (device + 1) % static_cast<int>(kind_of_.size());
     }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/check.h"
 #include "partition/graph/downsets.h"
 #include "partition/graph/group_cut.h"
 #include "partition/graph/node_set.h"
@@ -199,6 +200,7 @@ class ShareBound {
 
 double bound_by_shares(const GroupGraph& groups, double proved, double goal, std::int64_t max_steps,
                        const RunContext& context) {
+  PLIMSOLL_CHECK(proved > 0 && std::isfinite(goal), "proved is above 0 and the goal finite");
   ShareBound bound(groups, max_steps, context);
   if (!bound.has_something_to_say()) return proved;
   return std::max(proved, bound.raise(proved, goal) * (1 - kRounding));
