@@ -1,13 +1,12 @@
 // What must hold: a broken invariant of ours ends the program. Bad data is an Error instead.
 //
 //   PLIMSOLL_CHECK(condition, message)   in every build
-//   PLIMSOLL_DCHECK(condition, message)  in debug builds (without NDEBUG) and under sanitizers;
-//   else
-//                                        compiled, but not evaluated
+//   PLIMSOLL_DCHECK(condition, message)  in debug builds (without NDEBUG) and under sanitizers
 //
-// `message` is a string literal that says what must hold: "the graph is valid". Where `condition`
-// is false, "partition/graph/cost_graph.cc:172: class_of: check failed: CONDITION (MESSAGE)" goes
-// to stderr, and the program aborts.
+// Elsewhere PLIMSOLL_DCHECK is compiled and not evaluated. `message` is a string literal that says
+// what must hold: "the graph is valid". Where `condition` is false,
+// "partition/graph/cost_graph.cc:172: class_of: check failed: CONDITION (MESSAGE)" goes to stderr,
+// and the program aborts.
 #pragma once
 
 namespace plimsoll::internal {

@@ -42,8 +42,8 @@ class Shake {
   }
 
   Start run() {
-    if (open_units_.empty()) return std::move(best_);
-    while (!is_done()) run_round();
+    // A better placement may leave no unit open.
+    while (!open_units_.empty() && !is_done()) run_round();
     return std::move(best_);
   }
 
@@ -133,6 +133,7 @@ class Shake {
   // False where a unit found no place.
   bool change() {
     clock_.spend(kEffort + items_.num_units / 4);
+    PLIMSOLL_DCHECK(!open_units_.empty(), "there is a unit to change");
     const int num_changed = 1 + (random_.below(2) == 0 ? 0 : random_.below(3));
     for (int i = 0; i < num_changed; ++i) {
       const int unit = open_units_[random_.below(static_cast<int>(open_units_.size()))];
