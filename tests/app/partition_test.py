@@ -770,10 +770,10 @@ class TestPipelines:
         assert plimsoll.run("check", "graph.txt", "p.json", "--json").document["certificate_status"] == "proved"
         assert plimsoll.plan("--devices", "3")["provenance"]["options"].keys().isdisjoint({"effort", "tolerance"})
 
-    def test_a_file_that_cannot_be_written_is_told_before_anything_is_read(self, plimsoll):
-        for command in ("partition", "checkpoint", "shard"):
-            error = plimsoll.run(command, "nothing.json", "-o", "missing/p.json", "--on", "2x4GiB", "--json", code=1).error
-            assert error["place"] == ("--on" if command == "checkpoint" else "missing/p.json")
+    @pytest.mark.parametrize("command", [("partition",), ("checkpoint",), ("shard", "--on", "2x4GiB")])
+    def test_a_file_that_cannot_be_written_is_told_before_anything_is_read(self, plimsoll, command):
+        error = plimsoll.run(*command, "nothing.json", "-o", "missing/p.json", "--json", code=1).error
+        assert error["place"] == "missing/p.json"
 
     @pytest.mark.parametrize(
         ("arguments", "value"),

@@ -9,6 +9,7 @@
 
 #include "core/check.h"
 #include "io/documents/placement_descriptions.h"
+#include "partition/graph/assignment_figures.h"
 #include "partition/graph/placement_bill.h"
 
 namespace plimsoll::io {

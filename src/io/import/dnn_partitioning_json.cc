@@ -10,6 +10,7 @@
 #include "core/check.h"
 #include "io/documents/descriptions.h"
 #include "io/json/json_writer.h"
+#include "partition/graph/assignment_figures.h"
 #include "partition/graph/cycle.h"
 
 namespace plimsoll::io {
