@@ -82,7 +82,8 @@ Result<OperatorCosts> make_cost_graph(const OperatorGraph& graph,
 
 // The device of every operator: that of its cost node; an operator that was dropped goes with its
 // last placed input, or else with device 0. [num_nodes] -1 for what is no operator (and for a
-// subgraph's get_attr: as its reader). Precondition: an assignment of the costs' graph.
+// subgraph's get_attr: as its reader). Precondition: a device for every node of the costs'
+// graph; any numbers, as those of partitions, will do.
 std::vector<int> operator_devices(const OperatorGraph& graph, const OperatorCosts& costs,
                                   const DeviceAssignment& assignment);
 

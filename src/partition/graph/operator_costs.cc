@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/check.h"
-#include "partition/graph/assignment_figures.h"
 #include "partition/graph/operator_colours.h"
 #include "plimsoll/core/suggest.h"
 
@@ -247,8 +246,11 @@ Result<OperatorCosts> make_cost_graph(const OperatorGraph& graph,
 std::vector<int> operator_devices(const OperatorGraph& graph, const OperatorCosts& costs,
                                   const DeviceAssignment& assignment) {
   PLIMSOLL_CHECK(costs.cost_node.size() == graph.nodes.size(), "the costs are those of the graph");
-  PLIMSOLL_CHECK(is_assignment_of(costs.graph, assignment),
-                 "every node of the costs has a device that exists");
+  const auto has_device = [&](int cost_node) {
+    return cost_node < static_cast<int>(assignment.device.size());
+  };
+  PLIMSOLL_CHECK(std::all_of(costs.cost_node.begin(), costs.cost_node.end(), has_device),
+                 "every node of the costs has a device");
   std::vector<int> device(graph.nodes.size(), -1);
   for (int node = 0; node < graph.num_nodes(); ++node) {
     if (costs.cost_node[node] >= 0) {
