@@ -186,7 +186,7 @@ struct ScalarPrinter {
   std::string operator()(double value) const {
     if (!std::isfinite(value)) return "null";
     // What dump() calls, without a serializer for every number.
-    std::array<char, 64> digits;
+    std::array<char, 64> digits{};
     char* const end =
         nlohmann::detail::to_chars(digits.data(), digits.data() + digits.size(), value);
     return std::string(digits.data(), end);
