@@ -160,7 +160,9 @@ Result<Answered> plan_model(ModuleStats stats, const Flags& flags, const RunCont
       status_line(*answer->status, answer->certificate->proof, seconds_since(begin), flags);
   return Answered{
       io::write_checkpoint_answer(*answer),
-      describe_checkpoint(*answer, subject, ending, flags.prints_profile),
+      prints_document(flags.global, flags.output)
+          ? ""
+          : describe_checkpoint(*answer, subject, ending, flags.prints_profile),
       *answer->status,
       *answer->stop,
       answer->warnings,

@@ -246,18 +246,18 @@ Result<Answered> plan_graph(const PartitionCase& made, const Flags& flags,
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   put_provenance(made, search, flags, answer);
-  return Answered{io::write_placement(answer),
-                  !flags.form.empty() && answer.stages
-                      ? write_placement_export(flags.form, made, answer)
-                      : summary(made, answer, seconds, flags),
-                  *answer.status,
-                  *answer.stop,
-                  answer.warnings,
-                  remarks_of(answer)};
+  Answered answered{io::write_placement(answer), "", *answer.status, *answer.stop, answer.warnings,
+                    remarks_of(answer)};
+  if (!flags.form.empty() && answer.stages) {
+    answered.text = write_placement_export(flags.form, made, answer);
+  } else if (!prints_document(flags.global, flags.output)) {
+    answered.text = summary(made, answer, seconds, flags);
+  }
+  return answered;
 }
 
 Result<Answered> plan_input(const Flags& flags) {
-  if (!flags.form.empty() && (flags.global.json || flags.output == "-")) {
+  if (!flags.form.empty() && prints_document(flags.global, flags.output)) {
     return fail(ErrorCode::kUsage, "--export", "two documents would stand on standard output",
                 "leave out --json, or write the answer to a file with -o");
   }
@@ -272,7 +272,8 @@ Result<Answered> plan_input(const Flags& flags) {
                 "leave it out");
   }
   return plan_pipeline_case(*made.pipeline, flags.partition,
-                            {flags.global, limits, flags.objective, flags.search, flags.form});
+                            {flags.global, limits, flags.objective, flags.search, flags.form,
+                             !prints_document(flags.global, flags.output)});
 }
 
 int run_partition(const Flags& flags) {

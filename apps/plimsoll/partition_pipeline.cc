@@ -325,14 +325,19 @@ Result<Answered> plan_pipeline_case(const PipelineCase& made, const PartitionFla
   put_limits(run.search.effort, run.search.tolerance, provenance);
   provenance.inputs["graph"] = made.input_hash;
   provenance.seed = run.search.seed;
-  return Answered{io::write_pipeline_answer(answer),
-                  !run.form.empty() && answer.stages
-                      ? write_pipeline_export(made, answer, run.form, "--export")
-                      : summary(made, answer, seconds, run),
-                  *answer.status,
-                  *answer.stop,
-                  answer.warnings,
-                  explanation_remarks(answer.explanation.value_or(Explanation{}), *answer.status)};
+  Answered answered{
+      io::write_pipeline_answer(answer),
+      "",
+      *answer.status,
+      *answer.stop,
+      answer.warnings,
+      explanation_remarks(answer.explanation.value_or(Explanation{}), *answer.status)};
+  if (!run.form.empty() && answer.stages) {
+    answered.text = write_pipeline_export(made, answer, run.form, "--export");
+  } else if (run.wants_text) {
+    answered.text = summary(made, answer, seconds, run);
+  }
+  return answered;
 }
 
 }  // namespace plimsoll::app

@@ -36,6 +36,7 @@ struct PipelineRun {
   std::string objective;  // throughput, the default, or pipeline
   std::string name;       // of the search: replicated, the default, or pipedream
   std::string form;       // of --export; empty: none
+  bool wants_text = true;
 };
 
 // Plans as run_planning() asks. Errors: kUsage for names that do not go together, at their flags.

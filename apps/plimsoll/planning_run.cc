@@ -43,7 +43,7 @@ int run_planning(const GlobalFlags& flags, const std::string& output,
       return report(written.error(), flags);
     }
   }
-  if (flags.json || output == "-") {
+  if (prints_document(flags, output)) {
     print(answered->document);
   } else if (!answered->text) {
     return report(answered->text.error(), flags);
@@ -55,6 +55,10 @@ int run_planning(const GlobalFlags& flags, const std::string& output,
   }
   for (const std::string& remark : answered->remarks) print_error_text(remark + "\n");
   return exit_code(answered->status, answered->stop);
+}
+
+bool prints_document(const GlobalFlags& flags, const std::string& output) {
+  return flags.json || output == "-";
 }
 
 RunContext watch_search(const SearchOptions& search, const GlobalFlags& flags) {

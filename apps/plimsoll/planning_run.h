@@ -19,7 +19,7 @@ namespace plimsoll::app {
 struct Answered {
   std::string document;  // the whole answer as JSON
   // For people, or the plan in another form; an error where that form cannot say it, by when the
-  // document is written.
+  // document is written. Not looked at where prints_document().
   Result<std::string> text;
   SolveStatus status = SolveStatus::kLimit;
   StopReason stop = StopReason::kFinished;
@@ -31,6 +31,9 @@ struct Answered {
 // `output` is the file of -o: empty, or "-" for standard output.
 int run_planning(const GlobalFlags& flags, const std::string& output,
                  const std::function<Result<Answered>()>& plan);
+
+// Does the document stand on standard output, and no text?
+bool prints_document(const GlobalFlags& flags, const std::string& output);
 
 // The context of the command's search (begin_search), which tells progress at a terminal.
 RunContext watch_search(const SearchOptions& search, const GlobalFlags& flags);

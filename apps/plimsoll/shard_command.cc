@@ -133,7 +133,7 @@ Result<Answered> plan_tables(ShardFlags flags) {
   PLIMSOLL_ASSIGN(const ShardRun run, run_search(flags, request));
   const auto& outcome = run.planning().outcome;
   return Answered{io::write_answer(make_answer(flags, request, run)),
-                  text_of(flags, request, run),
+                  prints_document(flags.global, flags.output) ? "" : text_of(flags, request, run),
                   outcome.status,
                   outcome.stop,
                   outcome.warnings,

@@ -2,8 +2,14 @@
 // need less include less.
 #pragma once
 
+#include "plimsoll/check/balance_check.h"
 #include "plimsoll/check/checkpoint_check.h"
+#include "plimsoll/check/critical_path_check.h"
+#include "plimsoll/check/frontier_check.h"
 #include "plimsoll/check/latency_check.h"
+#include "plimsoll/check/options_check.h"
+#include "plimsoll/check/pipeline_check.h"
+#include "plimsoll/check/pipeline_placement_check.h"
 #include "plimsoll/check/placement_check.h"
 #include "plimsoll/check/sharding_check.h"
 #include "plimsoll/checkpoint/frontier_search.h"
@@ -11,7 +17,9 @@
 #include "plimsoll/core/version.h"
 #include "plimsoll/embedding/balanced_frontier.h"
 #include "plimsoll/embedding/balanced_search.h"
+#include "plimsoll/embedding/easyrec.h"
 #include "plimsoll/embedding/planner.h"
+#include "plimsoll/embedding/stats.h"
 #include "plimsoll/io/checkpoint_policy_json.h"
 #include "plimsoll/io/cost_graph_json.h"
 #include "plimsoll/io/files.h"
@@ -26,6 +34,7 @@
 #include "plimsoll/partition/latency_search.h"
 #include "plimsoll/partition/operator_costs.h"
 #include "plimsoll/partition/partitioner.h"
+#include "plimsoll/partition/pipeline_search.h"
 #include "plimsoll/partition/plan_pipeline.h"
 #include "plimsoll/partition/throughput.h"
 #include "plimsoll/topology/presets.h"

@@ -9,6 +9,7 @@
 
 #include "balance/balance_parts.h"
 #include "balance/bounds/bound_placement.h"
+#include "balance/bounds/choice_tree.h"
 #include "balance/bounds/explain_infeasible.h"
 #include "balance/contents/content_ladder.h"
 #include "balance/moves/placement_annealing.h"
@@ -31,6 +32,7 @@ constexpr double kRoundingSlack = 1e-10;   // of whole-number loads in dives
 constexpr double kSmallGap = 5e-3;         // constructions are of no use below
 constexpr double kTinyGap = 1e-3;          // nor are shakes
 constexpr std::int64_t kPricedAMove = 16;  // choices that a bound prices in the time of a move
+constexpr std::int64_t kGuidesATree = 8;   // nodes of a bound's tree for one of a guide's
 constexpr std::int64_t kEffortOfWindows = 200000;  // windows cost about as much as so many moves
 
 enum class Sharpness { kCheap, kCoarse, kFine };
@@ -68,7 +70,9 @@ class Balancer {
         options_(options),
         search_(search),
         clock_(context, options.stop_at < 0 ? EffortClock::kNever : options.stop_at),
-        effort_(scale_effort(problem, search.effort < 0 ? kDefaultBalanceEffort : search.effort)),
+        all_effort_(
+            scale_effort(problem, search.effort < 0 ? kDefaultBalanceEffort : search.effort)),
+        effort_(all_effort_),
         tolerance_(kToAim * search.tolerance) {
     best_.objective = kInfinity;
   }
@@ -224,6 +228,8 @@ class Balancer {
       options.lower_bound = std::max(part.lower_bound - part.constant, 1e-9);
       options.incumbent = best_.objective - part.constant;
       options.byte_price = byte_prices(part);
+      options.guides = guides_of(part);
+      if (clock_.spend(1)) return;  // what the clock cut is not used: a replay has all of it
       options.max_moves = share;
       options.tolerance = tolerance_;
       options.seed = search_.seed;
@@ -239,6 +245,24 @@ class Balancer {
       }
     });
     effort_ = std::max(effort_ - (clock_.effort() - before), effort_ / 5);
+  }
+
+  std::vector<std::vector<int>> guides_of(const Part& part) const {
+    const PlacementGroups units = without_causes(
+        make_placement_groups(problem_, {.drop_dominated = true, .merge_units = false}),
+        part.forbidden);
+    if (!is_for_choice_tree(units)) return {};
+    ChoiceTreeOptions options;
+    options.target = best_.objective - part.constant;
+    options.max_nodes = std::max<std::int64_t>(max_choice_nodes() / kGuidesATree, 1);
+    return choice_guides(units, options, clock_.context());
+  }
+
+  // A node visits all choices a few times; a tree takes a twentieth of all effort at most.
+  std::int64_t max_choice_nodes() const {
+    constexpr std::int64_t kShareOfVisit = 60;
+    const auto num_choices = std::max<std::int64_t>(std::ssize(groups_.choices), 1);
+    return std::clamp<std::int64_t>(all_effort_ / kShareOfVisit / num_choices, 10, 300);
   }
 
   // Memory decides, and what was found until now is far from the bound.
@@ -335,6 +359,8 @@ class Balancer {
       options.max_nodes = std::max(options.max_nodes, options.max_apart_pricings);
     }
     options.max_priced = kPricedAMove * effort_;
+    options.use_choices = sharpness != Sharpness::kCoarse;
+    options.max_choice_nodes = max_choice_nodes();
     clock_.spend(1);
     PlacementBound bound = bound_placement(problem_, groups_, options, clock_.context());
     clock_.spend(bound.num_pricings + bound.num_windows);
@@ -511,11 +537,9 @@ class Balancer {
     outcome.stop = clock_.reason();
     outcome.certificate.objective = std::numeric_limits<double>::quiet_NaN();
     if (bound_.cases.empty()) {
-      BoundOptions cheap;
-      cheap.use_windows = cheap.use_patterns = false;
       // What was proved to have no placement is proved again, whatever the clock says.
-      bound_ =
-          bound_placement(problem_, groups_, cheap, infeasible_ ? RunContext{} : clock_.context());
+      bound_ = bound_placement(problem_, groups_, cheap_bounds(),
+                               infeasible_ ? RunContext{} : clock_.context());
     }
     result.bound = std::move(bound_);
     if (parts_.empty() && infeasible_ && !has_plan()) {
@@ -549,7 +573,8 @@ class Balancer {
   const BalanceOptions& options_;
   const SearchOptions& search_;
   EffortClock clock_;
-  std::int64_t effort_;
+  const std::int64_t all_effort_;
+  std::int64_t effort_;  // less once replicas had theirs
   double tolerance_;
   PlacementGroups groups_;
   std::vector<Part> parts_;
@@ -566,7 +591,7 @@ class Balancer {
 
 BalanceOutcome balance(const PlacementProblem& problem, const BalanceOptions& options,
                        const SearchOptions& search, const RunContext& context) {
-  PLIMSOLL_CHECK(validate(problem).has_value(), "the problem is valid");
+  PLIMSOLL_DCHECK(validate(problem).has_value(), "the problem is valid");
   return Balancer(problem, options, search, context).run();
 }
 

@@ -114,6 +114,7 @@ def test_signals_leave_the_old_file_or_the_new_one(plimsoll):
 
 @pytest.mark.parametrize("limit", [40, 60, 80, 100, 120, 160, 200])
 def test_little_memory_is_no_crash(plimsoll, limit):
+    program.skip_where_address_space_is_reserved(plimsoll.path)
     megabyte = 1 << 20
     plimsoll.write("plan.json", OLD)
     process = plimsoll.start(

@@ -60,6 +60,7 @@ class TestMemory:
 
     @pytest.fixture
     def plimsoll(self, program_path, tmp_path):
+        program.skip_where_address_space_is_reserved(program_path)
         return Memory(program_path, tmp_path)
 
     @pytest.mark.parametrize(

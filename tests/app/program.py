@@ -8,10 +8,13 @@ import functools
 import json
 import os
 import re
+import resource
 import select
 import signal
 import subprocess
 import typing
+
+import pytest
 
 try:
     import jsonschema
@@ -119,6 +122,16 @@ def schema_validator(path, name):
     schema = json.loads(text)
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
+
+
+def skip_where_address_space_is_reserved(path):
+    """Sanitizers reserve terabytes of addresses, and no such program starts under a limit of them."""
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+    if subprocess.run([path, "--version"], capture_output=True, preexec_fn=limit, check=False).returncode != 0:
+        pytest.skip("the program does not start within 1 GiB of addresses")
 
 
 class Answer(typing.NamedTuple):

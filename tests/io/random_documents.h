@@ -284,7 +284,7 @@ inline balance::PlacementBound random_bound(Random& random) {
   const auto numbers = [&] { return random.list(3, [&] { return random.number(); }); };
   balance::PlacementBound bound;
   bound.value = random.coin() ? random.number() : kInfinity;
-  bound.method = random.value_of<balance::BoundMethod>(7);
+  bound.method = random.value_of<balance::BoundMethod>(8);
   bound.kind_of_rank = random.list(4, [&] { return static_cast<int>(random.below(3)); });
   bound.binding_tier = static_cast<int>(random.below(4)) - 1;
   bound.missing = random.size();
@@ -294,7 +294,7 @@ inline balance::PlacementBound random_bound(Random& random) {
     part.paid = random.bits();
     part.forbidden = random.bits();
     part.value = random.coin() ? random.number() : kInfinity;
-    part.method = random.value_of<balance::BoundMethod>(7);
+    part.method = random.value_of<balance::BoundMethod>(8);
     part.prices = {random.number(), numbers(), numbers(),
                    random.list(3, [&] { return random.size(); })};
     part.windows.target = random.number();
@@ -311,6 +311,17 @@ inline balance::PlacementBound random_bound(Random& random) {
       return balance::WindowNode{static_cast<int>(random.below(9)) - 1, random.number(),
                                  static_cast<int>(random.below(9)) - 1,
                                  static_cast<int>(random.below(9)) - 1};
+    });
+    const auto index = [&] { return static_cast<int>(random.below(9)); };
+    part.choices.proofs = random.list(2, [&] {
+      balance::ChoiceProof proof{random.number(), random.number(), numbers(), {}};
+      proof.anchors = random.list(2, [&] {
+        return balance::Anchor{index(), index() - 1, random.number()};
+      });
+      return proof;
+    });
+    part.choices.nodes = random.list(3, [&] {
+      return balance::ChoiceNode{index() - 1, index() - 1, random.list(3, index), index() - 1};
     });
     return part;
   });

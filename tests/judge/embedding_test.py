@@ -25,7 +25,7 @@ FAMILIES = (
     ("rating", "step", "time"),
     ("data_parallel", "table_wise", "column_wise", "row_wise", "table_row_wise", "table_column_wise", "grid_shard"),
     ("dense", "fused", "fused_uvm", "fused_uvm_caching", "key_value"),
-    ("none", "average", "filtered", "windows", "patterns", "branched", "memory"),
+    ("none", "average", "filtered", "windows", "patterns", "branched_patterns", "branched_choices", "memory"),
     ("balanced", "torchrec"),
     ("perf", "storage"),
     ("cuda", "cpu"),
@@ -65,6 +65,7 @@ WITNESS = (
     "certificate.bound.cases.*.method",
     "certificate.bound.cases.*.prices*",
     "certificate.bound.cases.*.windows*",
+    "certificate.bound.cases.*.choices*",
     *(
         f"frontier_proofs.*.bound.{part}"
         for part in (
@@ -74,6 +75,7 @@ WITNESS = (
             "cases.*.method",
             "cases.*.prices*",
             "cases.*.windows*",
+            "cases.*.choices*",
             "binding_tier",
             "missing",
             "stuck_unit",

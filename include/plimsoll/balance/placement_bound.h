@@ -19,6 +19,7 @@ enum class BoundMethod {
   kWindows,   // dual feasible functions in windows of the slowest load
   kPatterns,  // contents of hosts and ranks in such windows
   kBranched,  // that, branched on the numbers of uniform units, or the blocks of few hosts
+  kChoices,   // averages and largest pieces, branched on the choices of units
   kMemory,    // infeasible: bytes
 };
 std::string_view to_string(BoundMethod method);  // "average", "filtered", ...
@@ -91,6 +92,41 @@ struct PriceWitness {
   bool operator==(const PriceWitness&) const = default;
 };
 
+// A resource of the rank that holds the largest piece of a unit: at least that piece and what all
+// other units put on every rank.
+struct Anchor {
+  int unit = 0;
+  int tier = -1;      // -1: its load
+  double weight = 0;  // >= 0; of the load, in all weights of loads; else ms a byte
+  bool operator==(const Anchor&) const = default;
+};
+
+// Why placements of at most `target` (after the filter) take at least that, or what weights >= 0 of
+// the mean load over all ranks and of anchors and prices of bytes of all ranks together show.
+struct ChoiceProof {
+  double target = 0;
+  double mean = 0;
+  std::vector<double> price;  // [tiers] ms a byte
+  std::vector<Anchor> anchors;
+  bool operator==(const ChoiceProof&) const = default;
+};
+
+// A node covers placements whose units take allowed choices; the root allows all. The first child
+// allows `unit` those of `choices` alone, the second the others.
+struct ChoiceNode {
+  int first_child = -1;      // of two; -1: a leaf
+  int unit = -1;             // of nodes with children
+  std::vector<int> choices;  // ascending, into the unit's
+  int proof = -1;            // of a leaf
+  bool operator==(const ChoiceNode&) const = default;
+};
+
+struct ChoiceWitness {
+  std::vector<ChoiceNode> nodes;  // the root first; children after their parents
+  std::vector<ChoiceProof> proofs;
+  bool operator==(const ChoiceWitness&) const = default;
+};
+
 // A part of all placements: those that name no cause of `forbidden` and pay for all of `paid`.
 struct BoundCase {
   std::uint64_t paid = 0;  // bits of the first 64 causes
@@ -99,6 +135,7 @@ struct BoundCase {
   BoundMethod method = BoundMethod::kNone;
   PriceWitness prices;    // kAverage, kFiltered, kMemory
   WindowWitness windows;  // kWindows, kPatterns, kBranched
+  ChoiceWitness choices;  // kChoices
   bool operator==(const BoundCase&) const = default;
 };
 

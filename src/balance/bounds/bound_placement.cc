@@ -107,7 +107,10 @@ class Bounder {
     // The case itself becomes the one that pays: its proof stands.
     result_.cases[number] = with;
     heap_.push({with.value, number, false});
-    open_case({without.paid, without.forbidden, 0, BoundMethod::kNone, {}, {}});
+    BoundCase open;
+    open.paid = without.paid;
+    open.forbidden = without.forbidden;
+    open_case(std::move(open));
   }
 
   // From accounts to kinds and tiers.
@@ -172,18 +175,47 @@ class Bounder {
     c.method = method;
     c.windows = std::move(witness);
     c.prices = {};
+    c.choices = {};
     for (RoomProof& proof : c.windows.proofs) {
       proof.price = spread(proof.price);
     }
     rooms_[number] = room;
   }
 
+  // Where ranks are all alike, and bytes have a price or the gap is large.
+  void branch_on_choices(BoundCase& c, double limit) {
+    constexpr double kLargeGap = .03;
+    const std::vector<double>& price = c.prices.price;
+    const bool is_far = (c.value - base(c)) * (1 + kLargeGap) < limit;
+    if (!(is_far || std::any_of(price.begin(), price.end(), [](double p) { return p > 0; })) ||
+        num_choice_nodes_ >= options_.max_choice_nodes) {
+      return;
+    }
+    GroupRules rules = options_.groups;
+    rules.merge_units = false;
+    const PlacementGroups units =
+        without_causes(make_placement_groups(problem_, rules), c.forbidden);
+    if (!is_for_choice_tree(units)) return;
+    ChoiceTreeOptions options;
+    options.target = limit;
+    options.max_nodes = options_.max_choice_nodes - num_choice_nodes_;
+    ChoiceTreeBound bound = choice_tree_bound(units, options, context_);
+    num_choice_nodes_ += bound.num_nodes;
+    result_.num_windows += bound.num_nodes;
+    if (base(c) + bound.value <= c.value) return;
+    c.value = base(c) + bound.value;
+    c.method = BoundMethod::kChoices;
+    c.choices = std::move(bound.witness);
+    c.prices = {};
+  }
+
   void sharpen(int number) {
     BoundCase& c = result_.cases[number];
     const PlacementGroups groups = without_causes(groups_, c.forbidden);
     const double limit = goal() - base(c);
+    if (c.value - base(c) <= 0) return;
+    if (options_.use_choices && !is_stopped()) branch_on_choices(c, limit);
     double value = c.value - base(c);
-    if (value <= 0) return;
     if (options_.use_windows && !is_stopped()) {
       raise(value, limit, 0.01, [&](double target) {
         const Survivors survivors = filter_by_target(groups, target, options_.filter);
@@ -249,14 +281,21 @@ class Bounder {
   const PlacementGroups& groups_;
   std::priority_queue<Entry, std::vector<Entry>, IsWorse> heap_;
   std::vector<double> rooms_;  // [cases]
+  std::int64_t num_choice_nodes_ = 0;
   PlacementBound result_;
 };
 
 }  // namespace
 
+BoundOptions cheap_bounds() {
+  BoundOptions options;
+  options.use_choices = options.use_windows = options.use_patterns = false;
+  return options;
+}
+
 PlacementBound bound_placement(const PlacementProblem& problem, const BoundOptions& options,
                                const RunContext& context) {
-  PLIMSOLL_CHECK(validate(problem).has_value(), "the problem is valid");
+  PLIMSOLL_DCHECK(validate(problem).has_value(), "the problem is valid");
   return bound_placement(problem, make_placement_groups(problem, options.groups), options, context);
 }
 

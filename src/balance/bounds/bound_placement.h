@@ -4,16 +4,15 @@
 // Method. Charges are paid once for each cause present, so that the placements are split by causes:
 // a case forbids some and pays for others; causes left open are free. The case of least value is
 // split at its dearest open cause (without it; with its charge) until none is open, and then
-// bounded by, in turn, average, filter, windows, coarse and fine patterns, branching, each of which
-// starts from what was proved before; best first, so that dear bounds are spent on the cases that
-// decide. The least value is the bound. Of two causes that exclude each other the first cases lack
-// one or the other.
-// At most `max_cases` cases; causes beyond 64, and those that are open when cases or `max_priced`
-// run out, stay free: the bound is lower then, and still valid.
-// Promises. No allowed placement has a smaller objective than `value` times 1 - 1e-9.
-// Deterministic: effort is counted in evaluations, windows, pricings and nodes. A deadline or a
-// cancel gives the bound proved so far. Not promised. Units to stay apart count only through the
-// ranks that uniform choices would take. Source:
+// bounded by, in turn, average, filter, where bytes have a price a tree of choices, windows, coarse
+// and fine patterns, branching, each of which starts from what was proved before; best first, so
+// that dear bounds are spent on the cases that decide. The least value is the bound. Of two causes
+// that exclude each other the first cases lack one or the other. At most `max_cases` cases; causes
+// beyond 64, and those that are open when cases or `max_priced` run out, stay free: the bound is
+// lower then, and still valid. Promises. No allowed placement has a smaller objective than `value`
+// times 1 - 1e-9. Deterministic: effort is counted in evaluations, windows, pricings and nodes. A
+// deadline or a cancel gives the bound proved so far. Not promised. Units to stay apart count only
+// through the ranks that uniform choices would take. Source:
 // docs/mathematics/balanced-sharding.md#several-barriers-and-charges.
 #pragma once
 
@@ -21,6 +20,7 @@
 #include <limits>
 #include <optional>
 
+#include "balance/bounds/choice_tree.h"
 #include "balance/bounds/pattern_bound.h"
 #include "balance/bounds/window_bound.h"
 #include "balance/problem/placement_groups.h"
@@ -33,6 +33,7 @@ namespace plimsoll::balance {
 struct BoundOptions {
   std::optional<double> incumbent;  // objective of a placement; nothing above it is proved
   double tolerance = 1e-6;          // >= 0; incumbent / value - 1 that ends the search
+  bool use_choices = true;
   bool use_windows = true;
   bool use_patterns = true;
   bool use_fine = true;  // patterns at `cells` after those at `coarse_cells`
@@ -49,11 +50,15 @@ struct BoundOptions {
   int apart_cells = 2000;                  // >= 1, instead of `cells`
   std::int64_t max_apart_pricings = 5000;  // >= 1, of all these bounds together
   int max_cases = 256;                     // >= 1
+  std::int64_t max_choice_nodes = 300;     // >= 1, of all trees of choices together
   // No case is split after so many choices were priced (evaluations times the problem's choices).
   std::int64_t max_priced = std::numeric_limits<std::int64_t>::max();
   GroupRules groups;
   FilterRules filter;
 };
+
+// The average and the filter alone.
+BoundOptions cheap_bounds();
 
 // Precondition: a valid problem.
 PlacementBound bound_placement(const PlacementProblem& problem, const BoundOptions& options,

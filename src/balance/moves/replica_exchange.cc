@@ -42,14 +42,20 @@ class Replica {
     });
   }
 
-  // Every unit's choice of least price, what is large first.
-  void construct() {
+  // Every unit's choice of the guide, else of least price, what is large first.
+  void construct(const std::vector<int>& guide) {
     std::vector<std::pair<double, int>> order;
     std::vector<int> best(open_.size());
     for (int unit = 0; unit < items_.num_units; ++unit) {
       best[unit] = *std::min_element(open_[unit].begin(), open_[unit].end(), [this](int a, int b) {
         return placement_.priced(a) < placement_.priced(b);
       });
+      if (!guide.empty()) {
+        const int guided = items_.find_choice(unit, guide[unit]);
+        const bool is_open =
+            std::find(open_[unit].begin(), open_[unit].end(), guided) != open_[unit].end();
+        if (is_open) best[unit] = guided;
+      }
       const Choice& choice = items_.choices[best[unit]];
       const bool is_uniform = choice.spread == Spread::kUniform;
       order.emplace_back(is_uniform ? -kInfinity : -placement_.priced(best[unit]), unit);
@@ -250,7 +256,11 @@ class Exchange {
     target_ = kFirst * options_.lower_bound;
     if (best_ < kInfinity) target_ = std::min(target_, target_at(kFarthest));
     aim();
-    for (Replica& replica : replicas_) replica.construct();
+    for (std::size_t k = 0; k < replicas_.size(); ++k) {
+      const auto& guides = options_.guides;
+      const bool is_guided = !guides.empty() && k % 2 == 1;
+      replicas_[k].construct(is_guided ? guides[k / 2 % guides.size()] : std::vector<int>{});
+    }
     double share = kFarthest;
     int num_failures = 0;
     while (!is_done()) {

@@ -13,13 +13,14 @@
 // same rule, so that cold ones are offered ever new arrangements of what is large [1]. Moves: a
 // piece to another rank, two pieces or blocks against each other, one or two units with other
 // choices, each of whose pieces goes where the energy grows least. A placement that overdraws no
-// tier and is faster than the incumbent is kept, whatever its target. Once tau is reached the next
-// one lies at 0.6 of the gap, after a while without success nearer to the incumbent, which the
-// caller may make better meanwhile.
-// Cost. O(1) a piece moved, O(ranks) a uniform choice, up to 24 ranks looked at for a place; a move
-// is one unit of effort. Promises. A function of its arguments; what it returns overdraws nothing,
-// and its slowest rank carries less than `incumbent`. Nothing found says nothing.
-// [1] R. Swendsen, J.-S. Wang, "Replica Monte Carlo simulation of spin-glasses", Physical Review
+// tier and is faster than the incumbent is kept, whatever its target. Half of the
+// replicas begin with choices that together fit (guides): packing is what is left then. Once tau is
+// reached the next one lies at 0.6 of the gap, after a while without success nearer to the
+// incumbent, which the caller may make better meanwhile. Cost. O(1) a piece moved, O(ranks) a
+// uniform choice, up to 24 ranks looked at for a place; a move is one unit of effort. Promises. A
+// function of its arguments; what it returns overdraws nothing, and its slowest rank carries less
+// than `incumbent`. Nothing found says nothing. [1] R. Swendsen, J.-S. Wang, "Replica Monte Carlo
+// simulation of spin-glasses", Physical Review
 //     Letters 57, 1986, https://doi.org/10.1103/PhysRevLett.57.2607; K. Hukushima, K. Nemoto,
 //     "Exchange Monte Carlo method and application to spin glass simulations", 1996,
 //     https://arxiv.org/abs/cond-mat/9512035.
@@ -29,6 +30,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "balance/problem/placement_items.h"
 #include "core/effort_clock.h"
@@ -40,8 +42,11 @@ struct ReplicaOptions {
   double lower_bound = 0;        // ms, > 0: of the slowest rank; the targets' scale
   double incumbent = kInfinity;  // ms: of the slowest rank of the best placement known
   std::array<double, kNumTiers> byte_price{};  // >= 0, ms of mean load a byte
-  std::int64_t max_moves = 1000000;            // >= 0; those that change very many ranks count more
-  double tolerance = 1e-6;                     // >= 0; stops at this gap
+  // [any number][units] choices, into the unit's, that every second replica begins with, in turn;
+  // the others, and units for which they are no use, begin with those of least price.
+  std::vector<std::vector<int>> guides;
+  std::int64_t max_moves = 1000000;  // >= 0; those that change very many ranks count more
+  double tolerance = 1e-6;           // >= 0; stops at this gap
   std::uint64_t seed = 0;
 };
 

@@ -21,6 +21,8 @@ std::string_view to_string(BoundMethod method) {
       return "patterns";
     case BoundMethod::kBranched:
       return "branched_patterns";
+    case BoundMethod::kChoices:
+      return "branched_choices";
     case BoundMethod::kMemory:
       return "memory";
   }
@@ -79,6 +81,10 @@ std::string describe(BoundMethod method, const PlacementBound& bound) {
       return fmt::format(
           "contents of hosts and ranks in {} windows of the slowest load and of the "
           "numbers of uniform units or the blocks of hosts",
+          std::int64_t{bound.num_windows});
+    case BoundMethod::kChoices:
+      return fmt::format(
+          "averages and largest pieces, branched on the choices of units in {} nodes",
           std::int64_t{bound.num_windows});
     case BoundMethod::kMemory:
       return "weighted bytes that all units need exceed the weighted caps";

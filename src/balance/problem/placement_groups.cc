@@ -348,18 +348,25 @@ PlacementGroups make_placement_groups(const PlacementProblem& problem, const Gro
   return Maker(problem, rules).make();
 }
 
-PlacementGroups without_causes(const PlacementGroups& groups, std::uint64_t forbidden) {
+PlacementGroups with_choices(const PlacementGroups& groups, const std::vector<char>& kept) {
+  PLIMSOLL_CHECK(kept.size() == groups.choices.size(), "a flag a choice");
   PlacementGroups result = groups;
   result.choices.clear();
   for (PlacementGroup& group : result.groups) {
-    const auto choices = groups.choices_of(group);
+    const std::int32_t first = group.first_choice;
     group.first_choice = static_cast<std::int32_t>(result.choices.size());
-    for (const GroupChoice& choice : choices) {
-      if ((choice.causes & forbidden) == 0) result.choices.push_back(choice);
+    for (std::int32_t c = first; c < first + group.num_choices; ++c) {
+      if (kept[c] != 0) result.choices.push_back(groups.choices[c]);
     }
     group.num_choices = static_cast<std::int32_t>(result.choices.size()) - group.first_choice;
   }
   return result;
+}
+
+PlacementGroups without_causes(const PlacementGroups& groups, std::uint64_t forbidden) {
+  std::vector<char> kept;
+  for (const GroupChoice& choice : groups.choices) kept.push_back((choice.causes & forbidden) == 0);
+  return with_choices(groups, kept);
 }
 
 }  // namespace plimsoll::balance

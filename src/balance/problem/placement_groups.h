@@ -103,6 +103,9 @@ struct GroupRules {
 PlacementGroups make_placement_groups(const PlacementProblem& problem,
                                       const GroupRules& rules = {});
 
+// The same with these choices alone ([choices], 0: without).
+PlacementGroups with_choices(const PlacementGroups& groups, const std::vector<char>& kept);
+
 // The same without the choices that name a cause of `forbidden` (a bit each): what is left once
 // those charges are not to be paid.
 PlacementGroups without_causes(const PlacementGroups& groups, std::uint64_t forbidden);

@@ -57,17 +57,22 @@ bool can_replace(const UnitChoice& by, const UnitChoice& choice) {
 }
 
 // A choice that another can replace is in no better placement, and bounds by contents are lower
-// with it: a unit could fill a rank twice.
-PlacementProblem without_replaceable(PlacementProblem problem) {
+// with it: a unit could fill a rank twice. `index`: where the others stood.
+PlacementProblem without_replaceable(PlacementProblem problem,
+                                     std::vector<std::vector<int>>& index) {
   for (Unit& unit : problem.units) {
-    std::vector<UnitChoice> kept;
-    for (UnitChoice& choice : unit.choices) {
-      const auto beats = [&](const UnitChoice& other) { return can_replace(other, choice); };
+    std::vector<int> kept;
+    for (int c = 0; c < std::ssize(unit.choices); ++c) {
+      const UnitChoice& choice = unit.choices[c];
+      const auto beats = [&](int other) { return can_replace(unit.choices[other], choice); };
       if (std::any_of(kept.begin(), kept.end(), beats)) continue;
-      std::erase_if(kept, [&](const UnitChoice& other) { return can_replace(choice, other); });
-      kept.push_back(std::move(choice));
+      std::erase_if(kept, [&](int other) { return can_replace(choice, unit.choices[other]); });
+      kept.push_back(c);
     }
-    unit.choices = std::move(kept);
+    std::vector<UnitChoice> choices;
+    for (const int c : kept) choices.push_back(std::move(unit.choices[c]));
+    unit.choices = std::move(choices);
+    index.push_back(std::move(kept));
   }
   return problem;
 }
@@ -76,7 +81,8 @@ PlacementProblem without_replaceable(PlacementProblem problem) {
 
 VerifiedChoices::VerifiedChoices(const PlacementProblem& problem,
                                  const std::vector<int>& kind_of_rank)
-    : problem_(without_replaceable(without_blocks_of_all(problem))), kind_of_rank_(kind_of_rank) {
+    : problem_(without_replaceable(without_blocks_of_all(problem), index_)),
+      kind_of_rank_(kind_of_rank) {
   PLIMSOLL_CHECK(kind_of_rank.size() == static_cast<std::size_t>(problem.num_ranks),
                  "every rank has a kind");
   PLIMSOLL_CHECK(
@@ -91,7 +97,6 @@ int VerifiedChoices::host_of(int rank) const {
   return host < problem_.num_hosts() ? host : -1;
 }
 
-// What a rank may hold of a tier: its own cap or its pool's.
 Bytes VerifiedChoices::room_of(int rank, int tier) const {
   const int host = host_of(rank);
   if (!problem_.is_pooled[tier] || host < 0) return problem_.caps[rank][tier];
@@ -227,11 +232,14 @@ bool VerifiedChoices::stands(int unit, const UnitChoice& choice) const {
   return false;
 }
 
-bool VerifiedChoices::filter(double target, std::uint64_t forbidden) {
+bool VerifiedChoices::filter(double target, std::uint64_t forbidden,
+                             const std::vector<std::vector<char>>& allowed) {
   target_ = target;
   forbidden_ = forbidden;
-  alive_.clear();
-  for (const Unit& unit : problem_.units) alive_.emplace_back(unit.choices.size(), 1);
+  alive_ = allowed;
+  if (allowed.empty()) {
+    for (const Unit& unit : problem_.units) alive_.emplace_back(unit.choices.size(), 1);
+  }
   own_.assign(problem_.units.size(), {});
   floor_.assign(profiles_.size(), {});
   room_of_.clear();

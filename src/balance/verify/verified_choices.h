@@ -52,12 +52,18 @@ class VerifiedChoices {
   int profile_of(int rank) const { return profile_of_[rank]; }
 
   // Keeps what a placement of at most `target` may use that names none of the causes `forbidden`
-  // (a bit each); false: there is none.
-  bool filter(double target, std::uint64_t forbidden);
+  // (a bit each), of the choices `allowed` ([units][choices]; empty: all); false: there is none.
+  bool filter(double target, std::uint64_t forbidden,
+              const std::vector<std::vector<char>>& allowed = {});
   bool is_alive(int unit, std::size_t choice) const { return alive_[unit][choice] != 0; }
   const UnitChoice& choice_at(int unit, std::size_t choice) const {
     return problem_.units[unit].choices[choice];
   }
+
+  // Where the choice stands in the problem that was given.
+  int index_of(int unit, std::size_t choice) const { return index_[unit][choice]; }
+  // What a rank may hold of a tier: its own cap or its pool's.
+  Bytes room_of(int rank, int tier) const;
 
   double load_on(const PieceRun& run, int rank) const;
   // Does a piece fit the rank, over what other units put there anyway?
@@ -209,7 +215,6 @@ class VerifiedChoices {
     bool operator==(const Floor&) const = default;
   };
   int host_of(int rank) const;
-  Bytes room_of(int rank, int tier) const;
   void find_profiles();
   bool is_allowed(int unit, int rank) const;
   // Ranks that one visited by for_ranks stands for.
@@ -217,7 +222,8 @@ class VerifiedChoices {
   bool stands(int unit, const UnitChoice& choice) const;
   void raise_floors();
 
-  const PlacementProblem problem_;  // reduced
+  std::vector<std::vector<int>> index_;  // [units][choices]
+  const PlacementProblem problem_;       // reduced
   const std::vector<int>& kind_of_rank_;
   int num_kinds_ = 0;
   std::vector<Profile> profiles_;     // of ranks

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "balance/verify/verified_tree.h"
 #include "balance/verify/verified_windows.h"
 #include "core/check.h"
 
@@ -95,6 +96,8 @@ class Verifier {
         if (!choices_.filter(c.windows.target, c.forbidden)) return c.windows.target;
         return lesser(c.windows.target,
                       VerifiedWindows(choices_, c.windows, verdict_.fault, max_steps_).value());
+      case BoundMethod::kChoices:
+        return VerifiedTree(choices_, c.choices, c.forbidden, verdict_.fault, max_steps_).value();
       case BoundMethod::kMemory:
         if (!choices_.filter(kInfinity, c.forbidden)) return kInfinity;
         return exceeds(c.prices.weight) ? kInfinity : 0;
@@ -160,7 +163,7 @@ class Verifier {
 
 BoundVerdict verify_bound(const PlacementProblem& problem, const PlacementBound& bound,
                           std::int64_t max_steps) {
-  PLIMSOLL_CHECK(validate(problem).has_value(), "the problem is valid");
+  PLIMSOLL_DCHECK(validate(problem).has_value(), "the problem is valid");
   const std::vector<int>& kinds = bound.kind_of_rank;
   const auto is_kind = [&](int kind) { return kind >= 0 && kind < problem.num_ranks; };
   if (kinds.size() != static_cast<std::size_t>(problem.num_ranks) ||

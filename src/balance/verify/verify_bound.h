@@ -1,13 +1,13 @@
 // The judge of lower bounds: computes what a bound's witness proves, from the problem alone.
 //
 // It knows the problem, the witness and the theorems of average_bound.h, target_filter.h,
-// pattern_master.h, window_bound.h and window_search.h, and shares no code with the searches:
-// units one by one, ranks one by one, plain loops. Weights that do not add up to one are scaled,
-// prices and weights that are negative or so large that sums overflow, prices that differ within a
-// pool, and trees that are none are faults; anything else is a number that a theorem makes a bound,
-// less what sums may be rounded by. Cost. O(pieces x kinds of ranks + units x ranks of uniform
-// choices) a case, and for every proof two knapsack tables a kind of hosts and a sum. Source:
-// docs/mathematics/balanced-sharding.md#certificates.
+// choice_tree.h, pattern_master.h, window_bound.h and window_search.h, and shares no code with the
+// searches: units one by one, ranks one by one, plain loops. Weights that do not add up to one are
+// scaled, prices and weights that are negative or so large that sums overflow, prices that differ
+// within a pool, and trees that are none are faults; anything else is a number that a theorem makes
+// a bound, less what sums may be rounded by. Cost. O(pieces x kinds of ranks + units x ranks of
+// uniform choices) a case, and for every proof two knapsack tables a kind of hosts and a sum.
+// Source: docs/mathematics/balanced-sharding.md#certificates.
 #pragma once
 
 #include <cstdint>

@@ -37,10 +37,9 @@ double worst_objective(const balance::PlacementProblem& problem) {
 // By the cheapest of our own bounds, itself judged.
 double prove_by_prices(const balance::PlacementProblem& problem) {
   if (problem.units.empty()) return problem.floor_ms;
-  balance::BoundOptions quick;
-  quick.use_windows = quick.use_patterns = quick.use_branching = false;
-  return balance::verify_bound(problem, balance::bound_placement(problem, quick, RunContext{}))
-      .value;
+  const balance::PlacementBound bound =
+      balance::bound_placement(problem, balance::cheap_bounds(), RunContext{});
+  return balance::verify_bound(problem, bound).value;
 }
 
 // The objective of a plan that the bound is of: one that fits, keeps rules and cap, and holds no

@@ -121,8 +121,7 @@ class FrontierSearch {
         low = -1;
         break;
       }
-      balance::BoundOptions quick;
-      quick.use_windows = quick.use_patterns = quick.use_branching = false;
+      balance::BoundOptions quick = balance::cheap_bounds();
       quick.max_cases = 1;
       const bool fits = !balance::bound_placement(bridge.problem, quick, context_).is_infeasible();
       if (plimsoll::is_stopped(context_)) continue;  // the bound may have been cut

@@ -172,10 +172,9 @@ class OptionSearch {
   // Can the bridge's problem have no plan below the best one's objective?
   bool is_hopeless() const {
     if (!has_plan()) return false;
-    balance::BoundOptions cheap;
-    cheap.use_windows = cheap.use_patterns = false;
     // No clock: a replay does the same.
-    const double value = balance::bound_placement(bridge_.problem, cheap, RunContext{}).value;
+    const double value =
+        balance::bound_placement(bridge_.problem, balance::cheap_bounds(), RunContext{}).value;
     return value * (1 - kBoundSlack) >= result_.outcome.certificate.objective;
   }
 
@@ -487,9 +486,8 @@ class OptionSearch {
     if (!bridge && bridge.error().code == ErrorCode::kConflict) return true;  // rules leave none
     if (!bridge) return tl::unexpected<Error>(bridge.error());
     if (bridge->is_tighter) return false;
-    balance::BoundOptions cheap;
-    cheap.use_windows = cheap.use_patterns = false;
-    return balance::bound_placement(bridge->problem, cheap, RunContext{}).is_infeasible();
+    return balance::bound_placement(bridge->problem, balance::cheap_bounds(), RunContext{})
+        .is_infeasible();
   }
 
   std::vector<std::int64_t> hazards_by_group(const PlacedProposal& plan) const {
@@ -631,10 +629,10 @@ class OptionSearch {
     }
     PLIMSOLL_ASSIGN(bridge_, std::move(bridge));
     if (bridge_.is_tighter) return {};
-    balance::BoundOptions options;
+    balance::BoundOptions options =
+        stop_ == StopReason::kFinished ? balance::BoundOptions{} : balance::cheap_bounds();
     options.tolerance = search_.tolerance;
     if (has_plan()) options.incumbent = value_of(times_of(*outcome.plan), settings_.objective);
-    if (stop_ != StopReason::kFinished) options.use_windows = options.use_patterns = false;
     bound_ = balance::bound_placement(bridge_.problem, options, RunContext{});
     if (bound_.is_infeasible() && !has_plan()) {
       outcome.status = SolveStatus::kInfeasible;

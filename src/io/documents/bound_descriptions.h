@@ -55,6 +55,35 @@ void describe(Fields& fields, T& witness) {
   fields.optional("weight", witness.weight);
 }
 
+template <class Fields, SameAs<balance::Anchor> T>
+void describe(Fields& fields, T& anchor) {
+  fields.required("unit", anchor.unit, kNonNegative);
+  fields.stated("tier", anchor.tier, kIndex);
+  fields.required("weight", anchor.weight, kNullable);
+}
+
+template <class Fields, SameAs<balance::ChoiceProof> T>
+void describe(Fields& fields, T& proof) {
+  fields.required("target", proof.target, kNullable);
+  fields.optional("mean", proof.mean, kNullable);
+  fields.optional("price", proof.price, kNullable);
+  fields.optional("anchors", proof.anchors);
+}
+
+template <class Fields, SameAs<balance::ChoiceNode> T>
+void describe(Fields& fields, T& node) {
+  fields.stated("first_child", node.first_child, kIndex);
+  fields.stated("unit", node.unit, kIndex);
+  fields.optional("choices", node.choices, kNonNegative);
+  fields.stated("proof", node.proof, kIndex);
+}
+
+template <class Fields, SameAs<balance::ChoiceWitness> T>
+void describe(Fields& fields, T& witness) {
+  fields.optional("nodes", witness.nodes);
+  fields.optional("proofs", witness.proofs);
+}
+
 template <class Fields, SameAs<balance::BoundCase> T>
 void describe(Fields& fields, T& bound) {
   fields.stated("paid", bound.paid);
@@ -63,6 +92,7 @@ void describe(Fields& fields, T& bound) {
   fields.stated("method", bound.method);
   fields.optional("prices", bound.prices);
   fields.optional("windows", bound.windows);
+  fields.optional("choices", bound.choices);
 }
 
 template <class Fields, SameAs<balance::PlacementBound> T>
@@ -87,6 +117,7 @@ inline void restore_infinities(balance::PlacementBound& bound) {
     restore(part.prices.target);
     restore(part.windows.target);
     restore(part.windows.top);
+    for (balance::ChoiceProof& proof : part.choices.proofs) restore(proof.target);
   }
 }
 

@@ -336,7 +336,7 @@ Result<OperatorGraph> read_operator_graph(std::string_view text, std::string_vie
 }
 
 std::string write_operator_graph(const OperatorGraph& graph) {
-  PLIMSOLL_CHECK(validate(graph).has_value(), "the graph is valid");
+  PLIMSOLL_DCHECK(validate(graph).has_value(), "the graph is valid");
   const bool has_memory = std::any_of(graph.nodes.begin(), graph.nodes.end(),
                                       [](const OperatorNode& node) { return node.memory; });
   JsonValue::Array fields;

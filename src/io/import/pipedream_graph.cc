@@ -222,7 +222,7 @@ Result<PipeDreamProfile> read_pipedream_graph(std::string_view text, std::string
 }
 
 std::string write_pipedream_graph(const PipeDreamProfile& profile) {
-  PLIMSOLL_CHECK(validate(profile).has_value(), "the profile is valid");
+  PLIMSOLL_DCHECK(validate(profile).has_value(), "the profile is valid");
   PLIMSOLL_CHECK(std::all_of(profile.nodes.begin(), profile.nodes.end(), is_writable),
                  "ids and descriptions have no line ends and no separator");
   std::string text;

@@ -259,7 +259,7 @@ Result<LatencyPlacement> place_for_latency(const CostGraph& graph,
 }
 
 std::optional<DeviceAssignment> fill_greedily(const CostGraph& graph) {
-  PLIMSOLL_CHECK(validate(graph).has_value(), "the graph is valid");
+  PLIMSOLL_DCHECK(validate(graph).has_value(), "the graph is valid");
   const GroupGraph blocks = make_groups(graph);
   const std::vector<std::uint64_t> depth_first(blocks.nodes.size());
   const std::vector<int> order = topological_order(blocks, depth_first);

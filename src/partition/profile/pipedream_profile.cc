@@ -107,7 +107,7 @@ std::vector<int> kept_nodes(const PipeDreamProfile& profile) {
 
 PipelineModel make_pipeline_model(const PipeDreamProfile& profile, int num_devices,
                                   double bytes_per_ms) {
-  PLIMSOLL_CHECK(validate(profile).has_value(), "the profile is valid");
+  PLIMSOLL_DCHECK(validate(profile).has_value(), "the profile is valid");
   PLIMSOLL_CHECK(!kept_nodes(profile).empty(), "the profile keeps a node");
   PLIMSOLL_CHECK(bytes_per_ms > 0, "the bandwidth is above 0");
   PipelineModel model;

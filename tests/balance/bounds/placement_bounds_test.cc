@@ -110,6 +110,7 @@ TEST(PlacementBounds, HoldWithoutAnyOneRule) {
       {"dominated choices", [](BoundOptions& options) { options.groups.drop_dominated = false; }},
       {"groups", [](BoundOptions& options) { options.groups.merge_units = false; }},
       {"cascade", [](BoundOptions& options) { options.filter.cascade = false; }},
+      {"choices", [](BoundOptions& options) { options.use_choices = false; }},
       {"windows", [](BoundOptions& options) { options.use_windows = false; }},
       {"patterns", [](BoundOptions& options) { options.use_patterns = false; }},
       {"fine cells", [](BoundOptions& options) { options.use_fine = false; }},

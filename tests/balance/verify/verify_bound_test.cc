@@ -76,6 +76,18 @@ class Forger {
         reals_.push_back(&node.split);
         whole_.insert(whole_.end(), {&node.first_child, &node.class_index, &node.proof});
       }
+      for (ChoiceProof& proof : c.choices.proofs) {
+        reals_.insert(reals_.end(), {&proof.target, &proof.mean});
+        add(proof.price);
+        for (Anchor& anchor : proof.anchors) {
+          reals_.push_back(&anchor.weight);
+          whole_.insert(whole_.end(), {&anchor.unit, &anchor.tier});
+        }
+      }
+      for (ChoiceNode& node : c.choices.nodes) {
+        whole_.insert(whole_.end(), {&node.first_child, &node.unit, &node.proof});
+        for (int& choice : node.choices) whole_.push_back(&choice);
+      }
     }
   }
 
@@ -213,10 +225,10 @@ TEST(VerifyBound, GivesUpWhereAQuestionWouldTakeForEver) {
   PlacementBound bound;
   bound.kind_of_rank = {0};
   for (int i = 0; i < 31; ++i) {  // (1 and 2) or (3 and 4) or ... or 0 or not 0
-    bound.cases.push_back({std::uint64_t{6} << (2 * i), 0, 0, BoundMethod::kNone, {}, {}});
+    bound.cases.push_back({std::uint64_t{6} << (2 * i), 0, 0, BoundMethod::kNone, {}, {}, {}});
   }
-  bound.cases.push_back({1, 0, 0, BoundMethod::kNone, {}, {}});
-  bound.cases.push_back({0, 1, 0, BoundMethod::kNone, {}, {}});
+  bound.cases.push_back({1, 0, 0, BoundMethod::kNone, {}, {}, {}});
+  bound.cases.push_back({0, 1, 0, BoundMethod::kNone, {}, {}, {}});
   EXPECT_FALSE(verify_bound(problem, bound).holds);
   bound.cases.erase(bound.cases.begin(), bound.cases.begin() + 31);
   EXPECT_TRUE(verify_bound(problem, bound).holds);
