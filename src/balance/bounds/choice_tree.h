@@ -12,6 +12,7 @@
 // choices alone; then the program is solved. The node of the least value is branched on the unit
 // whose mixture of choices is largest: one kind of its choices, or the others. Prices of rows, not
 // the program's value, are what is proved: any prices >= 0 give a bound.
+// The tree ends early where its first nodes prove hardly more than the root.
 // Cost. A linear program of O(units) rows a node, from the basis of the node before. Promises. No
 // placement of at most the target has a smaller slowest rank than `value`; deterministic. Not
 // promised: anything where ranks are of several kinds. Source:

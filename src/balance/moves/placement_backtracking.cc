@@ -12,6 +12,7 @@ namespace plimsoll::balance {
 namespace {
 
 constexpr std::size_t kMaxSlots = 4096;  // each a level of recursion
+constexpr int kRanksANode = 8;           // looked at in the time of a node
 
 class Backtracking {
  public:
@@ -79,6 +80,7 @@ class Backtracking {
     const int unit = order_[at];
     for (int c = items_.first_choice[unit]; c < items_.first_choice[unit + 1] && !is_done(); ++c) {
       const bool is_uniform = items_.choices[c].spread == Spread::kUniform;
+      if (is_uniform) spend(1 + items_.num_ranks / kRanksANode);
       if (is_uniform && (is_apart(unit) || !state_.can_take(c))) continue;
       state_.take(unit, c);
       if (place_piece(at, c, 0)) return true;
@@ -97,7 +99,7 @@ class Backtracking {
       places.emplace_back(state_.total_load(is_host ? place * items_.width : place), place);
     }
     std::sort(places.begin(), places.end());
-    spend(static_cast<std::int64_t>(places.size()) / 8);
+    spend(static_cast<std::int64_t>(places.size()) / kRanksANode);
     for (const auto& [load, place] : places) {
       if (is_done()) return false;
       spend(1);
