@@ -1,8 +1,8 @@
 """What mkdocs.yml asks for beside the pages of docs/.
 
 - README.md and the other pages of the repository's root are pages of the site.
-- Files that pages link to, such as examples, come along, and links lead to them.
-- reference/commands.md is the program's own help, reference/schemas.md its JSON Schemas, and reference/python.md lists
+- Files that pages link to, such as examples, are copied, and links lead to them.
+- In the folder reference, the page "commands" is the program's own help, "schemas" its JSON Schemas, and "python" lists
   the Python modules whose docstrings mkdocstrings renders. The program is build/bin/plimsoll, or the one that the
   environment variable PLIMSOLL names.
 """
