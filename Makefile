@@ -119,7 +119,7 @@ lint-all: ruff  ## run ruff over Python, and clang-tidy over all of src and apps
 
 docs: build  ## build the documentation as a site, into build/site; fails where a link leads nowhere
 	scripts/make_docs_environment.sh build/docs-env
-	build/docs-env/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 build/docs-env/bin/mkdocs build --strict --quiet
 	@echo "The site lies in build/site."
 
 docs-outputs: build  ## write what the commands of README.md and docs print now into these pages

@@ -11,5 +11,5 @@ if [ ! -x "$folder/bin/python" ]; then
   python3 -m venv "$folder"
 fi
 "$folder/bin/python" -m pip --quiet --disable-pip-version-check install \
-  mkdocs==1.6.1 mkdocs-material==9.8.2 mkdocstrings==1.0.8 mkdocstrings-python==2.0.11
+  mkdocs==1.6.1 mkdocs-material==9.8.2 mkdocstrings==1.0.8 mkdocstrings-python==2.0.11 ruff==0.17.6
 cp "$0" "$stamp"
