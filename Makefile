@@ -1,7 +1,7 @@
 # The commands of the house; cmake and ninja do the work. `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install-deps build python wheel demo test test-long asan coverage fuzz bench bench-peers bench-python compare-builds format format-check ruff lint lint-all clean
+.PHONY: help install-deps build python wheel demo test test-long asan coverage fuzz bench bench-peers bench-python compare-builds format format-check ruff lint lint-all docs docs-outputs clean
 
 JOBS ?= $(shell nproc)
 # SECONDS is a variable of bash, too, which may stand in the environment: only the command line counts.
@@ -116,6 +116,14 @@ lint: ruff  ## run ruff over Python, and clang-tidy over what changed since main
 lint-all: ruff  ## run ruff over Python, and clang-tidy over all of src and apps
 	$(WITH_CCACHE) cmake --preset release
 	scripts/lint.sh build $(JOBS) all
+
+docs: build  ## build the documentation as a site, into build/site; fails where a link leads nowhere
+	scripts/make_docs_environment.sh build/docs-env
+	NO_MKDOCS_2_WARNING=1 build/docs-env/bin/mkdocs build --strict --quiet
+	@echo "The site lies in build/site."
+
+docs-outputs: build  ## write what the commands of README.md and docs print now into these pages
+	/usr/bin/python3 tests/docs/docs_test.py build/bin/plimsoll . --write-outputs
 
 clean:  ## remove build/
 	rm -rf build

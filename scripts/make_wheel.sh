@@ -20,9 +20,9 @@ if command -v ccache >/dev/null; then cmake_flags+=(-C cmake.define.CMAKE_CXX_CO
 "$python" -m zipfile -e "$folder"/built/*.whl "$folder/built/unpacked"
 "$python" -m wheel unpack --dest "$folder/repaired" "$folder"/repaired/*.whl
 unpacked=$(find "$folder/repaired" -mindepth 1 -maxdepth 1 -type d)
-licences=$(echo "$unpacked"/plimsoll-*.dist-info/licenses)
+licences=$(echo "$unpacked"/plimsoll_planner-*.dist-info/licenses)
 needed=$(ldd "$folder"/built/unpacked/plimsoll/_native*.so | awk '$2 == "=>" {print $1, $3}')
-for library in "$unpacked"/plimsoll.libs/*; do
+for library in "$unpacked"/plimsoll_planner.libs/*; do
   name=$(basename "$library")
   stem=${name%-*}  # auditwheel puts a hash behind the name
   path=$(awk -v stem="$stem." 'index($1, stem) == 1 {print $2; exit}' <<<"$needed")
@@ -34,7 +34,7 @@ done
 
 # A clean environment, without the build's libraries: it imports, plans, and runs the command.
 "$python" -m venv "$folder/clean"
-"$folder/clean/bin/python" -m pip install --quiet --disable-pip-version-check "$folder"/plimsoll-*.whl
+"$folder/clean/bin/python" -m pip install --quiet --disable-pip-version-check "$folder"/plimsoll_planner-*.whl
 cd "$folder/clean"
 bin/python - <<'END'
 import plimsoll
@@ -43,7 +43,7 @@ plan = plimsoll.shard("mlperf-dlrm-dcnv2", on="dgx-h100:2", batch_size=4096)
 assert plan.tables and plimsoll.check("mlperf-dlrm-dcnv2", plan, on="dgx-h100:2", batch_size=4096).is_right
 here = [line.split()[-1] for line in open("/proc/self/maps") if ".so" in line]
 outside = {path for path in here if any(name in path for name in ("Cbc", "fmt", "sodium", "libzip", "protobuf"))}
-assert outside and all("plimsoll.libs" in path for path in outside), outside
+assert outside and all("plimsoll_planner.libs" in path for path in outside), outside
 print(plan)
 END
 bin/plimsoll --version

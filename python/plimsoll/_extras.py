@@ -12,5 +12,5 @@ def need(module: str, extra: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(
-            f"plimsoll needs {module.split('.')[0]} here ({error}); pip install 'plimsoll[{extra}]'"
+            f"plimsoll needs {module.split('.')[0]} here ({error}); pip install 'plimsoll-planner[{extra}]'"
         ) from error

@@ -1,4 +1,7 @@
-"""docs_test.py PLIMSOLL SOURCE [CLASS...]: README.md and docs against the program and the sources."""
+"""docs_test.py PLIMSOLL SOURCE [CLASS...]: README.md and docs against the program and the sources.
+
+docs_test.py PLIMSOLL SOURCE --write-outputs records what the commands of the pages print, in the pages.
+"""
 
 import io
 import json
@@ -20,9 +23,73 @@ TIMEOUT_S = 300
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+# What a command prints: its text follows.
+OUTPUT = re.compile(r"^<!-- output of: ([^\n]*) -->\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# How long something took is another number each time.
+SECONDS = re.compile(r"(?<=found in )[\d .]+ \w+|\d+(\.\d+)? s\b", re.IGNORECASE)
+
+
 def blocks(page):
     """(language, text) of the fenced blocks."""
     return FENCE.findall(page.read_text(encoding="utf-8"))
+
+
+def timeless(text):
+    """A text without the seconds that a run took, and with single blanks."""
+    return [" ".join(SECONDS.sub("# s", line).split()) for line in text.strip().splitlines()]
+
+
+class Folder:
+    """A folder that holds the examples, in which a page's commands run in order."""
+
+    def __enter__(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        folder = pathlib.Path(self.temporary.name)
+        (folder / "bin").mkdir()
+        (folder / "bin" / "plimsoll").symlink_to(PROGRAM)
+        self.work = folder / "work"
+        shutil.copytree(ROOT / "examples", self.work)
+        self.environment = os.environ | {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "COLUMNS": "100"}
+        return self
+
+    def __exit__(self, *_):
+        self.temporary.cleanup()
+
+    def run(self, *command):
+        return subprocess.run(
+            command,
+            cwd=self.work,
+            env=self.environment,
+            text=True,
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+
+    def bash(self, text):
+        return self.run("bash", "-euo", "pipefail", "-c", text)
+
+    def output_of(self, command):
+        """What a command prints. A plan that does not exist is an answer, too: exit codes are not looked at."""
+        return self.run("bash", "-c", command).stdout.rstrip("\n") + "\n"
+
+
+def write_outputs():
+    """Writes what the commands of the pages print now into the pages."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        if not OUTPUT.search(text):
+            continue
+        with Folder() as folder:
+            for language, block in blocks(page):
+                if language == "sh":
+                    folder.bash(block)
+            written = OUTPUT.sub(
+                lambda match: f"<!-- output of: {match[1]} -->\n\n```text\n{folder.output_of(match[1])}```", text
+            )
+        if written != text:
+            page.write_text(written, encoding="utf-8")
+            print("wrote", name_of(page))
 
 
 def name_of(page):
@@ -32,33 +99,21 @@ def name_of(page):
 class Blocks(unittest.TestCase):
     def test_every_command_and_python_program_runs(self):
         """All blocks of a page in order, in one folder that holds the examples."""
-        commands = {"sh": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-c"]}
         num_blocks = 0
         for page in PAGES:
-            with self.subTest(name_of(page)), tempfile.TemporaryDirectory() as name:
-                folder = pathlib.Path(name)
-                (folder / "bin").mkdir()
-                (folder / "bin" / "plimsoll").symlink_to(PROGRAM)
-                work = folder / "work"
-                shutil.copytree(ROOT / "examples", work)
-                environment = os.environ | {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
+            with self.subTest(name_of(page)), Folder() as folder:
                 for language, text in blocks(page):
-                    if language not in commands:
+                    if language not in ("sh", "python"):
                         continue
                     if re.search(r"^(import|from) plimsoll", text, re.MULTILINE):
                         continue  # tests/python/test_docs.py has the package
                     num_blocks += 1
-                    done = subprocess.run(
-                        [*commands[language], text],
-                        cwd=work,
-                        env=environment,
-                        text=True,
-                        capture_output=True,
-                        timeout=TIMEOUT_S,
-                        check=False,
-                    )
+                    done = folder.bash(text) if language == "sh" else folder.run(sys.executable, "-c", text)
                     self.assertEqual(done.returncode, 0, f"{text}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
                     self.assertNotIn("violation(s)", done.stdout.replace("right: 0 violation(s)", ""))
+                for command, text in OUTPUT.findall(page.read_text(encoding="utf-8")):
+                    with self.subTest(command):
+                        self.assertEqual(timeless(folder.output_of(command)), timeless(text), "see make docs-outputs")
         self.assertGreaterEqual(num_blocks, 3)
 
     def test_documents_shown_are_the_examples(self):
@@ -68,6 +123,119 @@ class Blocks(unittest.TestCase):
         self.assertEqual(sorted(shown), sorted(examples.values()))
         for name in examples:
             self.assertIn(f"[examples/{name}](../examples/{name}):", page.read_text(encoding="utf-8"))
+
+
+class Claims(unittest.TestCase):
+    """The figures that README.md claims are those of the commands beside them."""
+
+    @staticmethod
+    def figures_of(answer):
+        """The numbers of an answer that a claim may state, in the units of a claim: ms, GiB and percent."""
+        figures = []
+        for key in ("times", "reference", "predicted"):
+            for name, value in answer.get(key, {}).items():
+                if isinstance(value, (int, float)):
+                    figures += [value / 2**30] if name.endswith("_bytes") else [value]
+        figures.append(answer["certificate"]["objective"])
+        figures.append(100 * answer["certificate"]["gap"])
+        return figures
+
+    def test_every_command_finds_the_figures_beside_it(self):
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        rows = re.findall(r"^\| `(plimsoll [^`]+)` \|.*\| ([^|]+) \|$", readme, re.MULTILINE)
+        self.assertGreaterEqual(len(rows), 5)
+        with Folder() as folder:
+            for command, claim in rows:
+                with self.subTest(command):
+                    done = folder.bash(f"{command} --json")
+                    answer = json.loads(done.stdout)
+                    figures = self.figures_of(answer)
+                    if "checkpoint" in command:
+                        stats = json.loads(folder.output_of(f"plimsoll models {command.split()[2]}"))
+                        root = stats["mod_stats"][0]
+                        figures.append(root["fw_runtime_per_module"] + root["bw_runtime_per_module"])
+                    stated = re.findall(r"(\d+(?:\.(\d+))?) (?:ms|GiB|%)", claim)
+                    self.assertGreaterEqual(len(stated), 1)
+                    for number, digits in stated:
+                        rounded = [f"{figure:.{len(digits)}f}" for figure in figures]
+                        self.assertIn(number, rounded)
+                    self.assertEqual("proved optimal" in claim, answer["status"] == "optimal")
+
+
+class Words(unittest.TestCase):
+    """Pages are written in plain technical English, and lines wrap."""
+
+    PAGES = (*(page for page in ROOT.glob("*.md") if page.name != "CHANGELOG.md"), *PAGES[1:])
+    # What the field says otherwise: "is not a", "minimizes", "ships", "default", "except", "again", "checks".
+    PHRASES = re.compile(
+        r"(?<!there )\b(?:is|are|was) no "
+        r"(?!more\b|less\b|worse\b|(?:long|larg|small|great|high|low|fast|slow|lat|earli|few|soon|bett)er\b)"
+        r"|\bmakes? small\b|\b(?:comes?|came|brought) along\b|\b(?:hears?|looks? at) the clock\b"
+        r"|\bunless (?:\w+ )?given\b|\bunless said\b|\bbut for\b|\bfor want of\b|\blikewise\b|\banew\b"
+        r"|\bwhat is asked where nothing is\b|\bleaves \d+ bits\b|\bwithout a word\b|\band its brothers\b"
+        r"|\brooms of the house\b|\bjudged from outside\b|\bthe judge\b",
+        re.IGNORECASE,
+    )
+
+    @classmethod
+    def phrases_of(cls, text):
+        return [match[0] for match in cls.PHRASES.finditer(" ".join(text.split()))]
+
+    def test_the_phrases_do_not_come_back_in_pages(self):
+        for page in self.PAGES:
+            with self.subTest(name_of(page)):
+                self.assertEqual(self.phrases_of(FENCE.sub("", page.read_text(encoding="utf-8"))), [])
+
+    def test_the_pattern_knows_the_phrases(self):
+        for text in (
+            "The limit is no proof.",
+            "It makes small what a step waits for.",
+            "the models that come\nalong",
+            "A search hears the clock.",
+            "512 unless given",
+            "Likewise for tables.",
+        ):
+            with self.subTest(text):
+                self.assertEqual(len(self.phrases_of(text)), 1)
+        for text in ("There is no plan.", "Its cost is no larger than before.", "It is no longer used."):
+            with self.subTest(text):
+                self.assertEqual(self.phrases_of(text), [])
+
+    def test_lines_wrap(self):
+        for page in self.PAGES:
+            with self.subTest(name_of(page)):
+                done = subprocess.run(
+                    [sys.executable, "-B", ROOT / "scripts" / "wrap_markdown.py", "--check", page],
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                text = FENCE.sub("", page.read_text(encoding="utf-8"))
+                for line in text.splitlines():
+                    # Tables, code and comments are not wrapped, and addresses not broken.
+                    if len(line) > 100 and not re.match(r"\||    |<!--", line):
+                        self.assertRegex(line, r"^ *\S*https?://\S*$")
+
+    def test_every_term_of_the_glossary_is_linked_from_a_page(self):
+        glossary = ROOT / "docs" / "glossary.md"
+        terms = re.findall(r"^### (.*)$", glossary.read_text(encoding="utf-8"), re.MULTILINE)
+        self.assertGreater(len(terms), 30)
+        others = "".join(page.read_text(encoding="utf-8") for page in self.PAGES if page != glossary)
+        for term in terms:
+            with self.subTest(term):
+                self.assertIn(f"glossary.md#{term.lower().replace(' ', '-')})", others)
+
+
+class Help(unittest.TestCase):
+    def test_the_phrases_do_not_come_back_in_help(self):
+        with Folder() as folder:
+            overview = folder.output_of("plimsoll --help")
+            commands = re.findall(r"^  (\w+)  +\w", overview.partition("ommands:")[2], re.MULTILINE)
+            self.assertIn("shard", commands)
+            for text in [overview, *(folder.output_of(f"plimsoll {command} --help") for command in commands)]:
+                with self.subTest(text.splitlines()[0]):
+                    self.assertEqual(Words.phrases_of(text), [])
 
 
 class Links(unittest.TestCase):
@@ -295,4 +463,7 @@ class Names(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    if sys.argv[3:] == ["--write-outputs"]:
+        write_outputs()
+        sys.exit()
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

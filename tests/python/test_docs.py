@@ -13,6 +13,7 @@ pytest.importorskip("torchrec", reason="torchrec is not installed")
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+OUTPUT = re.compile(r"^<!-- output of the program -->\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = {
     page: [
         text for text in FENCE.findall(page.read_text()) if re.search(r"^(import|from) plimsoll", text, re.MULTILINE)
@@ -23,6 +24,7 @@ PAGES = {
 
 @pytest.mark.parametrize("page", [page for page, texts in PAGES.items() if texts], ids=lambda page: page.name)
 def test_the_programs_of_a_page(page, tmp_path):
+    printed = []
     for text in PAGES[page]:
         with socket.socket() as free:
             free.bind(("localhost", 0))
@@ -36,7 +38,10 @@ def test_the_programs_of_a_page(page, tmp_path):
             timeout=120,
         )
         assert done.returncode == 0, f"{text}\n{done.stderr[-3000:]}"
+        printed.append(done.stdout)
+    for output in OUTPUT.findall(page.read_text()):
+        assert output in printed
 
 
 def test_there_are_such_programs():
-    assert len(PAGES[ROOT / "README.md"]) == 1 and len(PAGES[ROOT / "docs" / "torchrec.md"]) == 2
+    assert len(PAGES[ROOT / "README.md"]) == 2 and len(PAGES[ROOT / "docs" / "torchrec.md"]) == 2

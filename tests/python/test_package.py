@@ -86,7 +86,7 @@ def test_import_leaves_torch_out():
 def test_a_missing_extra_is_one_import_error_that_names_it(module, use, extra):
     done = run_python(f"import sys; sys.modules['{module}'] = None\n{use}")
     assert done.returncode == 1
-    assert f"pip install 'plimsoll[{extra}]'" in done.stderr.splitlines()[-1]
+    assert f"pip install 'plimsoll-planner[{extra}]'" in done.stderr.splitlines()[-1]
     assert done.stderr.splitlines()[-1].startswith("ImportError")
 
 
