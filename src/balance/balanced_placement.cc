@@ -251,18 +251,20 @@ class Balancer {
     const PlacementGroups units = without_causes(
         make_placement_groups(problem_, {.drop_dominated = true, .merge_units = false}),
         part.forbidden);
-    if (!is_for_choice_tree(units)) return {};
+    if (max_choice_nodes() == 0 || !is_for_choice_tree(units)) return {};
     ChoiceTreeOptions options;
     options.target = best_.objective - part.constant;
     options.max_nodes = std::max<std::int64_t>(max_choice_nodes() / kGuidesATree, 1);
     return choice_guides(units, options, clock_.context());
   }
 
-  // A node visits all choices a few times; a tree takes a twentieth of all effort at most.
+  // A node visits all choices a few times; a tree takes a twentieth of all effort at most, and is
+  // not worth its begin where that is few nodes.
   std::int64_t max_choice_nodes() const {
-    constexpr std::int64_t kShareOfVisit = 60;
+    constexpr std::int64_t kShareOfVisit = 60, kLeast = 10, kMost = 300;
     const auto num_choices = std::max<std::int64_t>(std::ssize(groups_.choices), 1);
-    return std::clamp<std::int64_t>(all_effort_ / kShareOfVisit / num_choices, 10, 300);
+    const std::int64_t num_nodes = all_effort_ / kShareOfVisit / num_choices;
+    return num_nodes < kLeast ? 0 : std::min(num_nodes, kMost);
   }
 
   // Memory decides, and what was found until now is far from the bound.

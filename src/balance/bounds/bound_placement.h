@@ -50,7 +50,7 @@ struct BoundOptions {
   int apart_cells = 2000;                  // >= 1, instead of `cells`
   std::int64_t max_apart_pricings = 5000;  // >= 1, of all these bounds together
   int max_cases = 256;                     // >= 1
-  std::int64_t max_choice_nodes = 300;     // >= 1, of all trees of choices together
+  std::int64_t max_choice_nodes = 300;     // >= 0, of all trees of choices together
   // No case is split after so many choices were priced (evaluations times the problem's choices).
   std::int64_t max_priced = std::numeric_limits<std::int64_t>::max();
   GroupRules groups;
