@@ -137,7 +137,8 @@ class Completion {
   void fill_rank(int rank, double enough, bool tries_triples) {
     double room = room_ - lightest_.height(rank);
     bool is_first = true;
-    while (!alive_.empty() && room > enough) {
+    int num_refused = 0;
+    while (!alive_.empty() && room > enough && num_refused < kMaxRefused) {
       std::vector<std::size_t> best;
       double most = 0;
       const std::size_t single = first_within(room);
@@ -158,18 +159,17 @@ class Completion {
       }
       is_first = false;
       std::sort(best.begin(), best.end(), std::greater<>());
-      bool has_put = false;
       for (const std::size_t at : best) {
         Piece& piece = pieces_[alive_[at]];
+        ++num_refused;
         if (state_.can_put(piece.unit, chosen_[piece.unit], piece.number, rank)) {
           lightest_.put(piece.unit, piece.number, rank);
           room -= piece.load;
           piece.unit = -1;
-          has_put = true;
+          --num_refused;
         }
         alive_.erase(alive_.begin() + static_cast<std::ptrdiff_t>(at));
       }
-      if (!has_put && room <= enough) return;
     }
   }
 
@@ -204,6 +204,7 @@ class Completion {
   }
 
   static constexpr double kMaxTripleWork = 3e5;
+  static constexpr int kMaxRefused = 50;  // pieces that lack memory before a rank counts as full
 
   const PlacementItems& items_;
   const CompletionOptions& options_;

@@ -6,7 +6,8 @@
 // Method. Every unit's cheapest choice at the bound's prices whose pieces fit beside the uniform
 // load, which again follows from the choices; blocks, largest first, on the lightest host; then for
 // each rank the largest piece that fits, and the best one, two or (of few pieces) three for the
-// rest of its room, until no more than 30 % of the mean slack is left. What remains goes to the
+// rest of its room, until no more than 30 % of the mean slack is left, or fifty pieces lacked
+// memory. What remains goes to the
 // lightest rank that can hold it.
 // Cost. O(pieces) a rank. Promises. A function of its arguments; what it places is allowed.
 // Source: docs/mathematics/balanced-sharding.md#bin-completion.
