@@ -104,10 +104,8 @@ constexpr double kMsPerSecond = 1000;
 io::PlacedStage stage_of(const io::FxInput& input, const partition::Partition& partition) {
   io::PlacedStage stage;
   stage.id = partition.id;
-  for (const int id : partition.logical_device_ids) {
-    auto& devices = stage.devices;
-    if (std::find(devices.begin(), devices.end(), id) != devices.end()) continue;
-    devices.push_back(id);
+  io::put_logical_devices(partition.logical_device_ids, stage);
+  for (const int id : stage.devices) {
     // Of several devices with this id torch means the last.
     std::optional<Bytes> memory;
     for (const partition::Device& device : input.config.devices) {

@@ -28,6 +28,8 @@ namespace plimsoll::io {
 struct PlacedStage {
   std::optional<int> id;     // of torch.fx's partition
   std::vector<int> devices;  // distinct
+  // torch.fx's list where it names a device twice, which devices cannot; else empty.
+  std::vector<int> logical_device_ids;
   std::string device_class;  // empty where devices have no classes
   std::optional<double> compute_ms, transfer_ms, load_ms;
   std::optional<double> sync_ms;  // of a pipeline: until its replicas agree; part of load_ms
@@ -66,12 +68,16 @@ struct PlacementAnswer {
   bool operator==(const PlacementAnswer&) const = default;
 };
 
+// Sets both lists of the stage's devices from torch.fx's.
+void put_logical_devices(const std::vector<int>& ids, PlacedStage& stage);
+
 // Is this such a document, by its "schema" or, where it has none, by a list "stages"?
 bool is_placement(std::string_view text);
 
-// Besides the shape: stages or a status; a stage has distinct devices; a node is in one stage, but
-// for torch.fx's, whose sources are copied. Whether the placement suits a graph is the checker's
-// question. Errors: kSyntax, kSchema, kValue, kOverflow, kConflict.
+// Besides the shape: stages or a status; a stage has distinct devices, and torch.fx's list holds
+// the same in the same order; a node is in one stage, but for torch.fx's, whose sources are copied.
+// Whether the placement suits a graph is the checker's question. Errors: kSyntax, kSchema, kValue,
+// kOverflow, kConflict.
 Result<PlacementAnswer> read_placement(std::string_view text, std::string_view file);
 std::string write_placement(const PlacementAnswer& answer);
 
