@@ -153,7 +153,9 @@ def main() -> None:
     config = PartitionerConfig(unequal, PartitionMode.certified, rate, by_name)
     dag, module = partitioner.partition_graph(program, network, config)
     assert torch.equal(module(x), network(x))
-    print(f"exported: {len(dag.nodes)} submodules, {partitioner.certificate.objective * 1e3:.3f} us, {partitioner.status}")
+    print(
+        f"exported: {len(dag.nodes)} submodules, {partitioner.certificate.objective * 1e3:.3f} us, {partitioner.status}"
+    )
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ class Partitioner(accelerator_partitioner.Partitioner):
         partitions: torch's Partition objects, after `partition_graph`.
         node_to_partition: What the graph is split by.
         placement: The engine's answer, as `plimsoll.partition` gives it.
-        document: What the engine was given (plimsoll.fx_graph/1); `plimsoll.check(document, placement)` judges the plan.
+        document: What the engine was given (plimsoll.fx_graph/1).
     """
 
     def __init__(
@@ -102,14 +102,16 @@ class Partitioner(accelerator_partitioner.Partitioner):
             The DAG of partitions, and the module with a submodule for each of them.
 
         Raises:
-            RuntimeError, KeyError, IndexError, TypeError, ZeroDivisionError, AssertionError: As torch does, in its words;
-                in mode certified a RuntimeError where no plan was found.
+            RuntimeError, KeyError, IndexError, TypeError, ZeroDivisionError, AssertionError: As torch does, in its
+                words; in mode certified a RuntimeError where no plan was found.
             Error: What the engine cannot work with, such as a latency below 0.
         """
         config = partitioner_config
         mode = mode_name(config.mode)
         if mode == CERTIFIED and config.saturate_host:
-            raise Error("value", "saturate_host", "mode certified makes no copies", "leave it out, or use torch's modes")
+            raise Error(
+                "value", "saturate_host", "mode certified makes no copies", "leave it out, or use torch's modes"
+            )
         self.graph_module: GraphModule = graph_module_of(fx_module, mode)
         self._is_certified, self._is_exported = mode == CERTIFIED, self.graph_module is not fx_module
         self.torch_module = torch_module

@@ -347,5 +347,3 @@ def tagged(seed):
     """For messages."""
     case = make_case(seed)
     return f"seed {seed}: {case.mode}\n{case.traced.graph}"
-
-

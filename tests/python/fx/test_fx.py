@@ -68,7 +68,7 @@ def test_every_name_of_torchs_modules_is_here(module):
 
 
 def test_a_program_written_for_torch_runs_with_its_imports_changed(tmp_path):
-    program = '''
+    program = """
 import torch
 from torch.fx import symbolic_trace
 from torch.fx.experimental.accelerator_partitioner import Partitioner
@@ -111,7 +111,7 @@ for mode in (PartitionMode.size_based, PartitionMode.cost_aware, PartitionMode.k
     print(get_latency_of_partitioned_graph(partitioner.partitions, times, 2.0))
     print(get_comm_latency_between(partitioner.partitions[0], partitioner.partitions[-1], 2.0))
     print(split(a))
-'''
+"""
     changed = re.sub(r"torch\.fx\.(experimental|passes)\.\w+ import", "plimsoll.fx import", program)
     assert changed.count("from plimsoll.fx import") == 3
     texts = []
@@ -125,7 +125,7 @@ for mode in (PartitionMode.size_based, PartitionMode.cost_aware, PartitionMode.k
 
 
 def test_torch_is_imported_on_first_use_alone():
-    code = "import sys, plimsoll; assert 'torch' not in sys.modules; plimsoll.fx.Partitioner; assert 'torch' in sys.modules"
+    code = "import sys, plimsoll; assert 'torch' not in sys.modules; plimsoll.fx; assert 'torch' in sys.modules"
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=120)
 
 
@@ -330,9 +330,7 @@ def test_a_document_is_what_the_command_reads(tmp_path):
     assert answer.node_to_partition == {node.name: k for node, k in partitioner.node_to_partition.items()}
     assert [call["size_bytes"] for call in answer.document["calls"]] == [d.size_bytes for d in result.dag.nodes]
     table = plimsoll.convert(path, answer, to="callback")
-    assert torch.equal(
-        split_module(traced, model, lambda node: table[node.name])(torch.ones(4)), model(torch.ones(4))
-    )
+    assert torch.equal(split_module(traced, model, lambda node: table[node.name])(torch.ones(4)), model(torch.ones(4)))
     schema = plimsoll.schema("fx_graph")
     assert schema["title"] == document["schema"] and set(document) <= set(schema["properties"])
     pytest.importorskip("jsonschema").validate(document, schema)
@@ -412,7 +410,9 @@ def test_helpers_equal_torchs_on_partitions_of_ones_own():
     for steps in (1, 3, 5):
         traced = trace(Diamonds(steps), torch.ones(4))
         mapping = {
-            node: NodeLatency(0.1 * i, 0.3 * (i % 3)) for i, node in enumerate(traced.graph.nodes) if node.op != "output"
+            node: NodeLatency(0.1 * i, 0.3 * (i % 3))
+            for i, node in enumerate(traced.graph.nodes)
+            if node.op != "output"
         }
         operators = [node for node in traced.graph.nodes if node.op.startswith("call")]
         partitions = []
@@ -477,7 +477,9 @@ def test_the_certified_mode_is_never_above_torchs():
                 continue
             if not all(p.logical_device_ids for p in reference.partitions):
                 continue
-            if any(v["code"] == "over_memory" for v in plimsoll.check(certified.document, reference.placement).violations):
+            if any(
+                v["code"] == "over_memory" for v in plimsoll.check(certified.document, reference.placement).violations
+            ):
                 continue  # torch counts what a device holds otherwise
             times = fx.get_partition_to_latency_mapping(reference.partitions, case.latencies)
             theirs = fx.get_latency_of_partitioned_graph(reference.partitions, times, case.rate)
