@@ -153,6 +153,18 @@ Result<PlacementAnswer> run_torch(const io::FxInput& input, PartitionMode mode,
   return make_fx_answer(input, result);
 }
 
+// The search counts seconds, as torch does; who watches it reads ms, as in the answer.
+RunContext in_ms(const RunContext& context) {
+  RunContext telling = context;
+  if (!context.progress) return telling;
+  telling.progress = [&context](Progress progress) {
+    if (progress.incumbent) *progress.incumbent *= kMsPerSecond;
+    if (progress.lower_bound) *progress.lower_bound *= kMsPerSecond;
+    context.progress(progress);
+  };
+  return telling;
+}
+
 Result<PlacementAnswer> run_critical_path(const PartitionCase& made,
                                           const PartitionSearchOptions& options,
                                           const RunContext& context) {
@@ -161,7 +173,7 @@ Result<PlacementAnswer> run_critical_path(const PartitionCase& made,
   fx.search = options.search;
   PLIMSOLL_ASSIGN(const partition::FxPlacement result,
                   partition::partition_for_critical_path(made.fx->graph, made.fx->config, fx,
-                                                         dialect, context));
+                                                         dialect, in_ms(context)));
   PlacementAnswer answer = make_fx_answer(*made.fx, result);
   note_stop(result.num_evaluations, answer);
   return answer;

@@ -28,8 +28,6 @@ namespace plimsoll::io {
 struct PlacedStage {
   std::optional<int> id;     // of torch.fx's partition
   std::vector<int> devices;  // distinct
-  // torch.fx's list where it names a device twice, which devices cannot; else empty.
-  std::vector<int> logical_device_ids;
   std::string device_class;  // empty where devices have no classes
   std::optional<double> compute_ms, transfer_ms, load_ms;
   std::optional<double> sync_ms;  // of a pipeline: until its replicas agree; part of load_ms
@@ -37,6 +35,8 @@ struct PlacedStage {
   Bytes memory = 0;
   std::optional<Bytes> memory_cap;  // of each of its devices; absent: no limit
   std::vector<std::string> nodes;
+  // torch.fx's list where it names a device twice, which devices cannot; else empty.
+  std::vector<int> logical_device_ids = {};
   bool operator==(const PlacedStage&) const = default;
 };
 

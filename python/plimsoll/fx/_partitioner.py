@@ -114,7 +114,7 @@ class Partitioner(accelerator_partitioner.Partitioner):
             )
         self.graph_module: GraphModule = graph_module_of(fx_module, mode)
         self._is_certified, self._is_exported = mode == CERTIFIED, self.graph_module is not fx_module
-        self.torch_module = torch_module
+        self.torch_module = torch_module  # type: ignore[assignment]
         self.devices = config.devices
         self.partitions, self.node_to_partition, self.placement = [], {}, None
         if not self.devices:

@@ -4,6 +4,7 @@ import json
 import math
 import operator
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -508,17 +509,33 @@ def test_without_a_plan_the_certified_mode_says_so():
         plan(traced, PartitionerConfig(devices_of(100, 100), PartitionMode.certified, 16.0, latencies_of(traced)))
 
 
-def test_a_search_is_cut_by_effort_and_tells_its_progress():
-    traced = trace(Diamonds(60), torch.ones(400))
-    calls = []
-    partitioner = Partitioner(effort=5000, seed=3, tolerance=0.0, progress=lambda *call: calls.append(call))
+class Web(nn.Module):
+    """Sums of sums, too many to place at once."""
+
+    def forward(self, x):
+        draw = random.Random(1)
+        values = [torch.relu(x) for _ in range(4)]
+        for _ in range(40):
+            values.append(draw.choice(values[-8:]) + draw.choice(values[-8:]))
+        return sum(values[-6:])
+
+
+def test_a_search_is_cut_by_effort_and_tells_its_progress_in_ms():
+    traced = trace(Web(), torch.ones(400))
     mapping = {node: NodeLatency(1.0 + i % 7, 0.0) for i, node in enumerate(latencies_of(traced))}
-    config = PartitionerConfig(devices_of(60_000, 60_000, 60_000), PartitionMode.certified, 1e3, mapping)
-    plan(traced, config, partitioner)
-    assert partitioner.status in ("feasible", "optimal") and calls
-    first = partitioner.placement.document["stages"]
-    plan(traced, config, partitioner)
-    assert partitioner.placement.document["stages"] == first
+    config = PartitionerConfig(devices_of(*[30_000] * 4), PartitionMode.certified, 200.0, mapping)
+    calls, stages = [], []
+    for effort in (20_000, 20_000, 40_000):
+        partitioner = Partitioner(
+            effort=effort, seed=3, tolerance=0.0, progress=lambda *call: calls.append((*call, effort))
+        )
+        plan(traced, config, partitioner)
+        assert partitioner.status == "feasible" and partitioner.placement.stop == "effort"
+        stages.append(partitioner.placement.document["stages"])
+    assert stages[0] == stages[1]
+    certificate = partitioner.certificate
+    assert 0 < certificate.gap < 0.5
+    assert all(done <= most and ms >= certificate.lower_bound == bound for done, ms, bound, most in calls) and calls
 
 
 class Exported(nn.Module):
