@@ -1,7 +1,7 @@
 # The commands of the house; cmake and ninja do the work. `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install-deps build python wheel demo test test-long asan coverage fuzz bench bench-peers bench-python compare-builds format format-check ruff lint lint-all docs docs-outputs clean
+.PHONY: help install-deps build python wheel demo test test-long test-long-python asan coverage fuzz bench bench-peers bench-python compare-builds format format-check ruff lint lint-all docs docs-outputs clean
 
 JOBS ?= $(shell nproc)
 # SECONDS is a variable of bash, too, which may stand in the environment: only the command line counts.
@@ -21,7 +21,7 @@ DEMO_TOPOLOGY := dgx-h100:2
 DEMO_PLAN := build/demo/plan.json
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install-deps:  ## install missing Debian packages (as root, or by sudo)
 	@scripts/install_deps.sh
@@ -50,7 +50,10 @@ test: build python  ## run every test but the long ones
 	ctest --test-dir build -LE long --output-on-failure --no-tests=error --parallel $(JOBS)
 	PYTHONPATH=build/python $(PYTHON) -m pytest -q -n $(JOBS)
 
-test-long: build asan fuzz  ## run the long tests, all else under the sanitizers, the fuzz targets, and every benchmark briefly
+test-long-python: python  ## run the long tests of the Python package
+	PYTHONPATH=build/python $(PYTHON) -m pytest -q -m long -n $(JOBS)
+
+test-long: build asan fuzz test-long-python  ## run the long tests, all else under the sanitizers, the fuzz targets, and every benchmark briefly
 	ctest --test-dir build -L long --output-on-failure --parallel $(JOBS)
 	$(MAKE) bench bench-peers bench-python QUICK=1
 

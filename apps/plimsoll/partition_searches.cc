@@ -104,10 +104,8 @@ constexpr double kMsPerSecond = 1000;
 io::PlacedStage stage_of(const io::FxInput& input, const partition::Partition& partition) {
   io::PlacedStage stage;
   stage.id = partition.id;
-  for (const int id : partition.logical_device_ids) {
-    auto& devices = stage.devices;
-    if (std::find(devices.begin(), devices.end(), id) != devices.end()) continue;
-    devices.push_back(id);
+  io::put_logical_devices(partition.logical_device_ids, stage);
+  for (const int id : stage.devices) {
     // Of several devices with this id torch means the last.
     std::optional<Bytes> memory;
     for (const partition::Device& device : input.config.devices) {
@@ -155,6 +153,18 @@ Result<PlacementAnswer> run_torch(const io::FxInput& input, PartitionMode mode,
   return make_fx_answer(input, result);
 }
 
+// The search counts seconds, as torch does; who watches it reads ms, as in the answer.
+RunContext in_ms(const RunContext& context) {
+  RunContext telling = context;
+  if (!context.progress) return telling;
+  telling.progress = [&context](Progress progress) {
+    if (progress.incumbent) *progress.incumbent *= kMsPerSecond;
+    if (progress.lower_bound) *progress.lower_bound *= kMsPerSecond;
+    context.progress(progress);
+  };
+  return telling;
+}
+
 Result<PlacementAnswer> run_critical_path(const PartitionCase& made,
                                           const PartitionSearchOptions& options,
                                           const RunContext& context) {
@@ -163,7 +173,7 @@ Result<PlacementAnswer> run_critical_path(const PartitionCase& made,
   fx.search = options.search;
   PLIMSOLL_ASSIGN(const partition::FxPlacement result,
                   partition::partition_for_critical_path(made.fx->graph, made.fx->config, fx,
-                                                         dialect, context));
+                                                         dialect, in_ms(context)));
   PlacementAnswer answer = make_fx_answer(*made.fx, result);
   note_stop(result.num_evaluations, answer);
   return answer;

@@ -9,8 +9,8 @@ of what comes along, flags as keywords with underscores. The first Ctrl-C or SIG
 far, the second raises. `progress(effort, incumbent, lower_bound)` is called while a search runs; what it raises ends
 the search.
 
-`plimsoll.torchrec` has the planner for TorchRec, `plimsoll.options` plans what it dumps; neither torch nor torchrec is
-imported here.
+`plimsoll.torchrec` has the planner for TorchRec, `plimsoll.options` plans what it dumps, `plimsoll.fx` is torch.fx's
+accelerator partitioner; neither torch nor torchrec is imported here.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from plimsoll.plans import (
 )
 
 if TYPE_CHECKING:
+    from plimsoll import fx as fx
     from plimsoll import options as options
     from plimsoll import torchrec as torchrec
 
@@ -62,7 +63,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("options", "torchrec"):  # on first use: torchrec imports torch
+    if name in ("fx", "options", "torchrec"):  # on first use: fx and torchrec import torch
         return import_module(f"plimsoll.{name}")
     raise AttributeError(f"module 'plimsoll' has no attribute '{name}'")
 

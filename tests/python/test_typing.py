@@ -67,6 +67,38 @@ def main(module: torch.nn.Module) -> float:
 """
 
 
+FX_PROGRAM = """
+from __future__ import annotations
+
+import torch
+from torch.fx.experimental import partitioner_utils
+
+import plimsoll.fx
+
+
+def tell(effort: int, incumbent: float | None, bound: float | None) -> None:
+    print(effort, incumbent, bound)
+
+
+def main(traced: torch.fx.GraphModule, program: torch.export.ExportedProgram) -> float:
+    devices = [plimsoll.fx.Device("dev_0", 1 << 20, 0)]
+    latencies = {node: plimsoll.fx.NodeLatency(1e-6, 2e-6) for node in traced.graph.nodes}
+    config = plimsoll.fx.PartitionerConfig(devices, plimsoll.fx.PartitionMode.certified, 1e9, latencies)
+    plimsoll.fx.Partitioner().partition_graph(
+        traced, traced, partitioner_utils.PartitionerConfig(devices, partitioner_utils.PartitionMode.kl_based)
+    )
+    partitioner = plimsoll.fx.Partitioner(time_limit="5s", effort=1000, tolerance=1e-3, seed=1, progress=tell)
+    dag, module = partitioner.partition_graph(program, None, config)
+    plimsoll.fx.get_size_of_all_nodes(traced, [torch.ones(4)])
+    document: dict[str, object] = plimsoll.fx.to_document(traced, config, [torch.ones(4)])
+    times = plimsoll.fx.get_partition_to_latency_mapping(partitioner.partitions, latencies)
+    path: float = plimsoll.fx.get_latency_of_partitioned_graph(partitioner.partitions, times, 1e9)
+    gap: float | None = partitioner.certificate.gap
+    print(document, path, gap, module, [node.size_bytes for node in dag.nodes])
+    return partitioner.certificate.objective
+"""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("typing")  # with one cache
@@ -102,6 +134,19 @@ def test_a_right_torchrec_program_passes(folder):
     assert done.returncode == 0, done.stdout + done.stderr
     done = check(TORCHREC_PROGRAM.replace("return planner.times", "return planner.warnings"), folder)
     assert done.returncode == 1 and "No overload variant" in done.stdout, done.stdout
+
+
+def test_a_right_fx_program_passes(folder):
+    pytest.importorskip("torch", reason="torch is not installed")
+    done = check(FX_PROGRAM, folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for right, wrong in (
+        ("effort=1000", 'effort="1000"'),
+        ("path: float", "path: str"),
+        ("return partitioner.certificate.objective", "return partitioner.status"),
+    ):
+        done = check(FX_PROGRAM.replace(right, wrong), folder)
+        assert done.returncode == 1 and "ncompatible" in done.stdout, done.stdout
 
 
 def test_a_wrong_program_does_not(folder):

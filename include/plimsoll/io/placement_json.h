@@ -35,6 +35,8 @@ struct PlacedStage {
   Bytes memory = 0;
   std::optional<Bytes> memory_cap;  // of each of its devices; absent: no limit
   std::vector<std::string> nodes;
+  // torch.fx's list where it names a device twice, which devices cannot; else empty.
+  std::vector<int> logical_device_ids = {};
   bool operator==(const PlacedStage&) const = default;
 };
 
@@ -66,12 +68,16 @@ struct PlacementAnswer {
   bool operator==(const PlacementAnswer&) const = default;
 };
 
+// Sets both lists of the stage's devices from torch.fx's.
+void put_logical_devices(const std::vector<int>& ids, PlacedStage& stage);
+
 // Is this such a document, by its "schema" or, where it has none, by a list "stages"?
 bool is_placement(std::string_view text);
 
-// Besides the shape: stages or a status; a stage has distinct devices; a node is in one stage, but
-// for torch.fx's, whose sources are copied. Whether the placement suits a graph is the checker's
-// question. Errors: kSyntax, kSchema, kValue, kOverflow, kConflict.
+// Besides the shape: stages or a status; a stage has distinct devices, and torch.fx's list holds
+// the same in the same order; a node is in one stage, but for torch.fx's, whose sources are copied.
+// Whether the placement suits a graph is the checker's question. Errors: kSyntax, kSchema, kValue,
+// kOverflow, kConflict.
 Result<PlacementAnswer> read_placement(std::string_view text, std::string_view file);
 std::string write_placement(const PlacementAnswer& answer);
 

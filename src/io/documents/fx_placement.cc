@@ -57,16 +57,15 @@ Result<PlacedStage> read_partition(const JsonValue& value, const std::string& pl
         if (name != nullptr) stage.nodes.push_back(*name);
         return name != nullptr;
       }));
-  PLIMSOLL_RETURN_IF_ERROR(read_list(
-      value.find("logical_device_ids"), place + "/logical_device_ids", [&](const JsonValue& entry) {
-        if (!take_integer(&entry, -kMaxInt, kMaxInt, number)) return false;
-        const int id = static_cast<int>(number);
-        // size_based may name a device twice.
-        if (std::find(stage.devices.begin(), stage.devices.end(), id) == stage.devices.end()) {
-          stage.devices.push_back(id);
-        }
-        return true;
-      }));
+  std::vector<int> ids;
+  const auto take_id = [&](const JsonValue& entry) {
+    if (!take_integer(&entry, -kMaxInt, kMaxInt, number)) return false;
+    ids.push_back(static_cast<int>(number));
+    return true;
+  };
+  PLIMSOLL_RETURN_IF_ERROR(
+      read_list(value.find("logical_device_ids"), place + "/logical_device_ids", take_id));
+  put_logical_devices(ids, stage);
   if (value.find("used_mem_bytes") != nullptr &&
       !take_integer(value.find("used_mem_bytes"), 0, INT64_MAX, stage.memory)) {
     return fail(ErrorCode::kSchema, place + "/used_mem_bytes", "is no number of bytes",
@@ -158,7 +157,8 @@ Result<partition::Placement> take_fx_placement(const PlacementAnswer& answer,
     partition::Partition& partition = placement.partitions.emplace_back();
     partition.id = stage.id.value_or(static_cast<int>(s));
     partition.used_mem_bytes = stage.memory;
-    partition.logical_device_ids = stage.devices;
+    partition.logical_device_ids =
+        stage.logical_device_ids.empty() ? stage.devices : stage.logical_device_ids;
     for (const std::string& name : stage.nodes) {
       PLIMSOLL_ASSIGN(const int node, find_node(name, fmt::format("/stages/{}/nodes", s)));
       partition.nodes.push_back(node);

@@ -48,6 +48,7 @@ template <class Fields, SameAs<PlacedStage> T>
 void describe(Fields& fields, T& stage) {
   fields.optional("id", stage.id);
   fields.required("devices", stage.devices);
+  fields.optional("logical_device_ids", stage.logical_device_ids);
   fields.optional("class", stage.device_class);
   fields.optional("compute_ms", stage.compute_ms, kNonNegative);
   fields.optional("transfer_ms", stage.transfer_ms, kNonNegative);

@@ -22,6 +22,14 @@ using partition::Stage;
 
 namespace {
 
+std::vector<int> distinct_devices(const std::vector<int>& ids) {
+  std::vector<int> devices;
+  for (const int id : ids) {
+    if (std::find(devices.begin(), devices.end(), id) == devices.end()) devices.push_back(id);
+  }
+  return devices;
+}
+
 Result<void> check_stages(const PlacementAnswer& answer, std::string_view file) {
   std::set<std::string_view> seen;
   for (std::size_t s = 0; s < answer.stages->size(); ++s) {
@@ -34,6 +42,13 @@ Result<void> check_stages(const PlacementAnswer& answer, std::string_view file) 
       if (std::find(stage.devices.begin(), end, stage.devices[i]) == end) continue;
       return fail(ErrorCode::kConflict, place("devices", i),
                   fmt::format("device {} stands twice", stage.devices[i]), "name each device once");
+    }
+    if (!stage.logical_device_ids.empty() &&
+        distinct_devices(stage.logical_device_ids) != stage.devices) {
+      return fail(ErrorCode::kConflict,
+                  document_place(file, fmt::format("/stages/{}/logical_device_ids", s)),
+                  "names other devices than 'devices', or in another order",
+                  "leave it out, or list the same devices, each as often as torch does");
     }
     if (answer.objective == partition::Objective::kFx) continue;
     for (std::size_t i = 0; i < stage.nodes.size(); ++i) {
@@ -101,6 +116,11 @@ Result<PlacementAnswer> read_placement(std::string_view text, std::string_view f
     answer.certificate = std::move(document.certificate->certificate);
   }
   return answer;
+}
+
+void put_logical_devices(const std::vector<int>& ids, PlacedStage& stage) {
+  stage.devices = distinct_devices(ids);
+  stage.logical_device_ids = stage.devices == ids ? std::vector<int>{} : ids;
 }
 
 std::string write_placement(const PlacementAnswer& answer) {

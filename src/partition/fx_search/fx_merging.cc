@@ -28,6 +28,7 @@ class Merger {
   }
 
   void merge(double value) {
+    merge_devices(value);
     std::int64_t size = 0;
     for (const auto& edges : problem_.inputs) size += 1 + static_cast<std::int64_t>(edges.size());
     std::int64_t attempts_left = kMaxWork / size;
@@ -37,9 +38,9 @@ class Merger {
         const int from = part_[op];
         if (into == from || device_[edge.from] != device_[op]) continue;
         if (--attempts_left < 0) return;
-        std::vector<int> before = part_;
-        std::replace(part_.begin(), part_.end(), from, into);
-        if (!(critical_path(make_partitions()) <= value)) part_ = std::move(before);
+        std::vector<int> joined = part_;
+        std::replace(joined.begin(), joined.end(), from, into);
+        keep_if_no_longer(std::move(joined), value);
       }
     }
   }
@@ -87,6 +88,26 @@ class Merger {
   }
 
  private:
+  // All that a device runs as one partition: where branches part and join, each merge of two
+  // partitions alone may lengthen the path, and that of all of them not.
+  void merge_devices(double value) {
+    for (std::size_t d = 0; d < config_.devices.size(); ++d) {
+      std::vector<int> joined = part_;
+      int first = -1;
+      for (std::size_t op = 0; op < part_.size(); ++op) {
+        if (device_[op] != static_cast<int>(d)) continue;
+        if (first < 0) first = part_[op];
+        joined[op] = first;
+      }
+      if (first >= 0) keep_if_no_longer(std::move(joined), value);
+    }
+  }
+
+  void keep_if_no_longer(std::vector<int> joined, double value) {
+    std::swap(part_, joined);
+    if (!(critical_path(make_partitions()) <= value)) std::swap(part_, joined);
+  }
+
   // Infinite where partitions wait for each other.
   double critical_path(const std::vector<Partition>& partitions) {
     std::vector<int> ready;

@@ -1,9 +1,10 @@
 // Partitions from operators' devices.
 //
-// Method. Every operator begins as a partition. In graph order, each is merged with the partition
-// of an operator that it reads, if they share the device, no partitions then wait for each other
-// and the critical path is no longer. Cost. O(nodes + edges) for each attempt; attempts end after
-// so many that a large graph keeps more partitions. Promises. The critical path stays what it was.
+// Method. Every operator begins as a partition. All operators of a device are merged if no
+// partitions then wait for each other and the critical path is no longer; else, in graph order,
+// each with the partition of an operator that it reads on its device, under the same condition.
+// Cost. O(nodes + edges) for each attempt; attempts end after so many that a large graph keeps more
+// partitions. Promises. The critical path stays what it was. On one device all is one partition.
 #pragma once
 
 #include <vector>

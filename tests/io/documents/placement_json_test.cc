@@ -124,6 +124,12 @@ TEST(PlacementJson, PlacesErrors) {
                "p.json#/stages/1/nodes/0", "'a' is in a stage already");
   expect_error(read(R"("stages": [{"devices": [3, 3], "memory_bytes": 0, "nodes": []}])"),
                ErrorCode::kConflict, "p.json#/stages/0/devices/1", "device 3 stands twice");
+  for (const char* ids : {"[3, 4, 4]", "[4]", "[5, 3, 4]", "[4, 3, 5, 4]"}) {
+    expect_error(read(R"("stages": [{"devices": [4, 3], "memory_bytes": 0, "nodes": [],)"
+                      R"("logical_device_ids": )" +
+                      std::string(ids) + "}]"),
+                 ErrorCode::kConflict, "p.json#/stages/0/logical_device_ids", "in another order");
+  }
   expect_error(read(R"("stages": [{"devices": [], "memory_bytes": -1, "nodes": []}])"),
                ErrorCode::kValue, "p.json#/stages/0/memory_bytes");
   expect_error(read(R"("stages": [], "classes": [{"name": "x", "count": 1, "link_rate": 0}])"),
@@ -132,6 +138,20 @@ TEST(PlacementJson, PlacesErrors) {
                ErrorCode::kConflict, "p.json#/certificate/gap");
   EXPECT_FALSE(is_placement("{"));
   EXPECT_FALSE(is_placement(R"({"schema": "plimsoll.plan/1", "stages": []})"));
+}
+
+TEST(PlacementJson, KeepsHowOftenTorchNamesADevice) {
+  PlacementAnswer answer;
+  answer.objective = partition::Objective::kFx;
+  answer.stages.emplace(2);
+  put_logical_devices({1, 0, 2, 2, 0}, answer.stages->front());
+  put_logical_devices({1, 0}, answer.stages->back());
+  EXPECT_EQ(answer.stages->front().devices, (std::vector<int>{1, 0, 2}));
+  EXPECT_TRUE(answer.stages->back().logical_device_ids.empty());
+  const auto again = read_placement(write_placement(answer), "p.json");
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(*again, answer);
+  EXPECT_EQ(again->stages->front().logical_device_ids, (std::vector<int>{1, 0, 2, 2, 0}));
 }
 
 }  // namespace

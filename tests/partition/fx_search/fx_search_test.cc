@@ -137,6 +137,31 @@ TEST(FxSearch, KeepsWhatFitsOnOneDevice) {
   EXPECT_EQ(result.outcome.plan->partitions[0].used_mem_bytes, 60);
 }
 
+//     ┌─→ a ─→ b ─┐
+//   x             c ─→ d    c merged with b alone makes the other branch wait for b: merges one by
+//     └─→ e ─→ f ─┘         one end with several partitions
+TEST(FxSearch, MakesOnePartitionOfBranchesThatJoinOnOneDevice) {
+  Problem problem;
+  problem.graph = GraphBuilder()
+                      .input("x", 10)
+                      .call("a", {"x"}, 10)
+                      .call("b", {"a"}, 10)
+                      .call("e", {"x"}, 10)
+                      .call("f", {"e"}, 10)
+                      .call("c", {"b", "f"}, 10)
+                      .call("d", {"c"}, 10)
+                      .output({"d"})
+                      .build();
+  problem.config.devices = devices({1000, 1000});
+  problem.config.transfer_rate_bytes_per_sec = 1;
+  problem.config.node_to_latency_mapping = equal_latencies(problem.graph, 1, 1);
+  const ReferencePartition result = search(problem);
+  EXPECT_EQ(result.outcome.certificate.objective, 4);
+  ASSERT_EQ(result.outcome.plan->partitions.size(), 1u);
+  EXPECT_EQ(result.outcome.plan->partitions[0].nodes.size(), 7u);
+  expect_right(problem, result);
+}
+
 // One byte less on the device: x and a fill 40, so b or c goes elsewhere, which costs 10 s; b alone
 // would cost 20.
 TEST(FxSearch, CutsAChainOnceWhereItMust) {
