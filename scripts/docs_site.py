@@ -98,8 +98,9 @@ def schemas_page(names: list[str], schemas: dict[str, dict[str, Any]]) -> str:
 
 PYTHON_PAGE = """# Python API
 
-The functions and classes of the package, from their docstrings. [Plan from Python](../python.md) and
-[Plan in a TorchRec program](../torchrec.md) show how they are used.
+The functions and classes of the package, from their docstrings. [Plan from Python](../python.md),
+[Checkpointing in PyTorch programs](../checkpointing-python.md) and [Plan in a TorchRec program](../torchrec.md) show
+how they are used.
 
 ## plimsoll
 
@@ -112,6 +113,13 @@ The functions and classes of the package, from their docstrings. [Plan from Pyth
 ## plimsoll.options
 
 ::: plimsoll.options
+    options:
+      show_root_heading: false
+      show_root_toc_entry: false
+
+## plimsoll.checkpointing
+
+::: plimsoll.checkpointing
     options:
       show_root_heading: false
       show_root_toc_entry: false

@@ -19,6 +19,8 @@ pip=("$folder/bin/python" -m pip --quiet --disable-pip-version-check)
 "${pip[@]}" install --no-deps torchrec==1.8.0 fbgemm-gpu-cpu==1.8.0
 "${pip[@]}" install tensordict torchmetrics==1.0.3 tqdm pyre-extensions psutil pandas scipy
 
+"${pip[@]}" install pulp==3.3.2 pwlf==2.7.0 tabulate==0.10.0  # with what torch plans and prints checkpointing
+
 for release in 1.2.0 1.4.0 1.5.0 1.7.0 1.9.2; do
   "${pip[@]}" download --no-deps --dest "$folder/downloads" "torchrec==$release"
   rm -rf "$folder/torchrec-$release"

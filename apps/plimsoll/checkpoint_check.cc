@@ -43,7 +43,7 @@ Options canonical_options(const checkpoint::CheckpointProblem& problem,
                           const CheckpointFlags& flags, const Options& recorded) {
   Options options = provenance_options(problem.model);
   if (flags.in_flight != 1) options["in_flight"] = fmt::format("{}", flags.in_flight);
-  for (const char* name : {"search", "variant"}) {
+  for (const char* name : {"search", "variant", "effort"}) {
     if (const auto found = recorded.find(name); found != recorded.end()) {
       options.insert(*found);
     }
@@ -137,12 +137,13 @@ Result<CheckpointReport> judge(const CheckpointCheckRun& run, std::string_view t
   if (answer.provenance) recorded = answer.provenance->options;
   CheckpointFlags filled = run.checkpoint;
   PLIMSOLL_RETURN_IF_ERROR(fill_from_provenance(recorded, filled));
-  PLIMSOLL_ASSIGN(const checkpoint::CheckpointProblem problem, make_problem(filled, stats));
+  const bool is_of_upstream = recorded.contains("search") && recorded.at("search") == "torch";
+  const checkpoint::ModuleStats priced = priced_stats(stats, filled, is_of_upstream ? "torch" : "");
+  PLIMSOLL_ASSIGN(const checkpoint::CheckpointProblem problem, make_problem(filled, priced));
   CheckpointFlags own;
   PLIMSOLL_RETURN_IF_ERROR(fill_from_provenance(recorded, own));
-  PLIMSOLL_ASSIGN(const checkpoint::CheckpointProblem made_by, make_problem(own, stats));
+  PLIMSOLL_ASSIGN(const checkpoint::CheckpointProblem made_by, make_problem(own, priced));
 
-  const bool is_of_upstream = recorded.contains("search") && recorded.at("search") == "torch";
   check::CheckpointCheckOptions options =
       make_check_options(problem, is_of_upstream ? "torch" : "", filled.in_flight);
   options.strict = run.strict;
@@ -165,8 +166,8 @@ Result<CheckpointReport> judge(const CheckpointCheckRun& run, std::string_view t
     options.predicted_peak = answer.predicted->peak_bytes;
     options.recompute_ms = answer.predicted->recompute_ms;
   }
-  return answer.policy ? check::check_checkpointing(stats, *answer.policy, options)
-                       : check::check_checkpoint_claims(stats, options);
+  return answer.policy ? check::check_checkpointing(priced, *answer.policy, options)
+                       : check::check_checkpoint_claims(priced, options);
 }
 
 }  // namespace

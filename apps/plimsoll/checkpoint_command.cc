@@ -12,6 +12,7 @@
 #include "plimsoll/checkpoint_flags.h"
 #include "plimsoll/checkpoint_planning.h"
 #include "plimsoll/checkpoint_text.h"
+#include "plimsoll/checkpoint_tradeoff.h"
 #include "plimsoll/common.h"
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/io/checkpoint_policy_json.h"
@@ -32,6 +33,8 @@ struct Flags {
   CheckpointQuestion question;
   std::string stats;
   bool is_frontier = false;
+  bool is_tradeoff = false;
+  int fit_segments = 2;
   bool prints_profile = false;
   std::string output;
   std::string time_limit;
@@ -64,7 +67,7 @@ InputRules rules_of(CheckpointInput input) {
     case CheckpointInput::kSACStats:
       return {"an operator table",
               {"exact", "torch"},
-              {"budget", "frontier", "search", "profile", "output"}};
+              {"budget", "frontier", "tradeoff", "fit-segments", "search", "profile", "output"}};
     case CheckpointInput::kAotPartition:
       return {"a log of torch's partitioner",
               {"exact", "greedy", "ilp", "dp", "dp_knapsack_sliding_hirschberg", "fixed_hirschberg",
@@ -116,12 +119,20 @@ Result<void> check_questions(const Flags& flags, CheckpointInput input) {
   const bool knee_is_question = question.is_knee && input != CheckpointInput::kAotPartition;
   const int num_questions = (question.budget.empty() ? 0 : 1) +
                             (question.overhead.empty() ? 0 : 1) + (knee_is_question ? 1 : 0) +
-                            (flags.is_frontier ? 1 : 0);
+                            (flags.is_frontier ? 1 : 0) + (flags.is_tradeoff ? 1 : 0);
   if (num_questions > 1) {
     return fail(ErrorCode::kUsage, "--budget", "more than one question is asked",
-                "give one of --budget, --overhead, --knee and --frontier");
+                "give one of --budget, --overhead, --knee, --frontier and --tradeoff");
+  }
+  if (flags.is_tradeoff && question.search == "torch") {
+    return fail(ErrorCode::kUsage, "--search", "trade-off curves are not searched for",
+                "leave --search out");
   }
   if (input != CheckpointInput::kModuleStats) return {};
+  if (question.effort >= 0 && question.search != "milp") {
+    return fail(ErrorCode::kUsage, "--effort", "it limits the nodes of --search milp",
+                "give --search milp, or leave --effort out");
+  }
   if (question.search == "torch" && question.budget.empty()) {
     return fail(ErrorCode::kUsage, "--search", "torch's search answers one budget",
                 "give --budget, or leave --search out");
@@ -131,6 +142,22 @@ Result<void> check_questions(const Flags& flags, CheckpointInput input) {
                 "give --budget, and not torch's search");
   }
   return {};
+}
+
+// Curves are not searched for, so that there is nothing to prove or to stop.
+Answered answer_tradeoffs(const io::TradeoffAnswer& answer,
+                          const std::vector<const checkpoint::SACStats*>& tables,
+                          const TradeoffFlags& asked) {
+  return {io::write_tradeoffs(answer),
+          tradeoff_text(answer, tables, asked),
+          SolveStatus::kFeasible,
+          StopReason::kFinished,
+          {},
+          {}};
+}
+
+TradeoffFlags tradeoff_flags(const Flags& flags) {
+  return {flags.stats, flags.fit_segments, flags.question.model.ac_units, flags.global.seed};
 }
 
 // Where the budget is too small: what is needed, and what to type.
@@ -144,11 +171,18 @@ std::string no_plan_text(const io::CheckpointAnswer& answer) {
 }
 
 Result<Answered> plan_model(ModuleStats stats, const Flags& flags, const RunContext& context) {
-  PLIMSOLL_ASSIGN(const CheckpointCase made,
-                  make_checkpoint_case(std::move(stats), flags.question.model));
+  if (flags.is_tradeoff) {
+    const TradeoffFlags asked = tradeoff_flags(flags);
+    PLIMSOLL_ASSIGN(const io::TradeoffAnswer answer, describe_model_tradeoffs(stats, asked));
+    return answer_tradeoffs(answer, tables_of(answer, stats), asked);
+  }
+  PLIMSOLL_ASSIGN(
+      const CheckpointCase made,
+      make_checkpoint_case(std::move(stats), flags.question.model, flags.question.search));
   const auto begin = std::chrono::steady_clock::now();
   math::MilpOptions milp_limits;
   milp_limits.context = {context.deadline, context.cancel, {}};
+  milp_limits.max_nodes = flags.question.effort >= 0 ? flags.question.effort : kMilpNodes;
   CheckpointQuestion question = flags.question;
   question.seed = flags.global.seed;
   const auto answer = plan_checkpointing(made, question, milp_limits, context);
@@ -171,6 +205,11 @@ Result<Answered> plan_model(ModuleStats stats, const Flags& flags, const RunCont
 
 Result<Answered> plan_values(CheckpointInput input, const std::string& text, const Flags& flags,
                              const SearchOptions& limits, const RunContext& context) {
+  if (flags.is_tradeoff) {
+    PLIMSOLL_ASSIGN(const checkpoint::SACStats table, io::read_sac_stats(text, flags.stats));
+    const TradeoffFlags asked = tradeoff_flags(flags);
+    return answer_tradeoffs(describe_table_tradeoff(table, asked), {&table}, asked);
+  }
   const SavePolicyFlags asked{flags.stats,           flags.question.budget, flags.question.is_knee,
                               flags.question.search, flags.prints_profile,  flags.global.seed};
   const auto begin = std::chrono::steady_clock::now();
@@ -229,7 +268,8 @@ void add_checkpoint_command(CLI::App& app, Run& run) {
                             "plimsoll checkpoint stats.json --overhead 5% --json",
                             "plimsoll checkpoint stats.json --budget 60% --search torch",
                             "plimsoll checkpoint min_cut_information.json --budget 0.5 --search dp",
-                            "plimsoll checkpoint operator_table.json --budget 0.5"}));
+                            "plimsoll checkpoint operator_table.json --budget 0.5",
+                            "plimsoll checkpoint operator_table.json --tradeoff"}));
   command
       ->add_option(
           "STATS", flags->stats,
@@ -250,6 +290,14 @@ void add_checkpoint_command(CLI::App& app, Run& run) {
                     "Instead: the plan at the frontier's knee; of a log the knee up to --budget");
   command->add_flag("--frontier", flags->is_frontier,
                     "Instead: every budget's least time (what is asked where nothing is)");
+  command->add_flag("--tradeoff", flags->is_tradeoff,
+                    "Instead: the order in which torch's greedy rule gives up the operators of "
+                    "each module, and the trade-off curve with its fit");
+  command
+      ->add_option("--fit-segments", flags->fit_segments,
+                   "Straight pieces of the fit of --tradeoff, at most")
+      ->check(CLI::Range(1, 4))
+      ->capture_default_str();
   command
       ->add_option("--search", flags->question.search,
                    "exact, milp (the same optimum through COIN-OR's Cbc), or torch (upstream's "
@@ -269,6 +317,12 @@ void add_checkpoint_command(CLI::App& app, Run& run) {
   command->add_option("-o,--output", flags->output,
                       "Write the answer as JSON to this file (-: to stdout, as --json)");
   command->add_option("--time-limit", flags->time_limit, "Stop the search after this time (5s)");
+  command
+      ->add_option("--effort", flags->question.effort,
+                   fmt::format("Stop each program of --search milp after this many nodes "
+                               "({} unless given)",
+                               kMilpNodes))
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
   add_global_flags(*command, flags->global);
   command->callback([flags, command, &run] {
     run = [flags, command] { return run_checkpoint(*command, *flags); };

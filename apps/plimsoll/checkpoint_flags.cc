@@ -8,6 +8,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "checkpoint/trace/missing_fits.h"
 #include "plimsoll/common.h"
 #include "plimsoll/core/suggest.h"
 #include "plimsoll/core/units.h"
@@ -63,6 +64,12 @@ std::vector<std::string> split(const std::string& text) {
     begin = end + 1;
   }
   return names;
+}
+
+DiscardModel costs_of(const CheckpointFlags& flags, const checkpoint::ModuleStats& stats) {
+  const bool is_by_operators =
+      flags.costs == "operators" || (flags.costs.empty() && !stats.sac_stats_of.empty());
+  return is_by_operators ? DiscardModel::kOperators : DiscardModel::kFit;
 }
 
 bool has_totals(const checkpoint::ModuleStats& stats) {
@@ -153,6 +160,14 @@ Result<checkpoint::ModuleStats> load_module_stats(const std::string& name) {
   return io::read_module_stats(text, name);
 }
 
+checkpoint::ModuleStats priced_stats(checkpoint::ModuleStats stats, const CheckpointFlags& flags,
+                                     std::string_view search) {
+  if (search == "torch" || costs_of(flags, stats) == DiscardModel::kFit) {
+    checkpoint::fit_missing_curves(stats);
+  }
+  return stats;
+}
+
 Result<MemoryModel> make_memory_model(const CheckpointFlags& flags,
                                       const checkpoint::ModuleStats& stats) {
   MemoryModel model;
@@ -164,9 +179,7 @@ Result<MemoryModel> make_memory_model(const CheckpointFlags& flags,
   model.peak = flags.peak == "step" || (flags.peak.empty() && has_totals(stats))
                    ? PeakModel::kStep
                    : PeakModel::kTorch;
-  model.costs = flags.costs == "operators" || (flags.costs.empty() && !stats.sac_stats_of.empty())
-                    ? DiscardModel::kOperators
-                    : DiscardModel::kFit;
+  model.costs = costs_of(flags, stats);
   model.world_size = flags.world_size;
   model.ac_units = flags.ac_units;
   model.fsdp_units = flags.fsdp_units;

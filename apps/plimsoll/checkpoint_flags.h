@@ -39,6 +39,11 @@ void add_checkpoint_flags(CLI::App& command, CheckpointFlags& flags);
 // A file ("-": standard input) or the name of shipped statistics.
 Result<checkpoint::ModuleStats> load_module_stats(const std::string& name);
 
+// The statistics as the search of that name prices them: where it reads fits, modules recorded
+// without one have that of their operator table or curve (missing_fits.h).
+checkpoint::ModuleStats priced_stats(checkpoint::ModuleStats stats, const CheckpointFlags& flags,
+                                     std::string_view search);
+
 // Defaults that depend on the statistics are filled in. Errors carry the flag as their place.
 Result<checkpoint::MemoryModel> make_memory_model(const CheckpointFlags& flags,
                                                   const checkpoint::ModuleStats& stats);

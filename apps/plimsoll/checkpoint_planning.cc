@@ -32,7 +32,7 @@ using math::MilpOptions;
 
 CheckpointAnswer start_answer(const CheckpointCase& made, const CheckpointQuestion& question) {
   CheckpointAnswer answer;
-  answer.input_hash = sha256_hex(io::write_module_stats(made.stats));
+  answer.input_hash = made.input_hash;
   answer.torch = made.stats.torch;
   answer.world_size = made.problem.model.world_size;
   Provenance& provenance = answer.provenance.emplace();
@@ -40,6 +40,7 @@ CheckpointAnswer start_answer(const CheckpointCase& made, const CheckpointQuesti
   provenance.options = provenance_options(made.problem.model);
   provenance.options["search"] = question.search;
   if (question.search == "torch") provenance.options["variant"] = question.variant;
+  if (question.effort >= 0) provenance.options["effort"] = fmt::format("{}", question.effort);
   if (question.model.in_flight != 1)
     provenance.options["in_flight"] = fmt::format("{}", question.model.in_flight);
   provenance.inputs["module_stats"] = answer.input_hash;
@@ -113,6 +114,44 @@ Result<void> explain_infeasible(const CheckpointProblem& problem, const MilpOpti
   return {};
 }
 
+// Upstream's problem as our own search sees it. Upstream knows no notes, no module without a
+// backward, and no flags but these three.
+Result<CheckpointProblem> make_upstreams_problem(const ModuleStats& stats,
+                                                 const CheckpointFlags& flags) {
+  ModuleStats plain = stats;
+  plain.repeated.clear();
+  for (checkpoint::ModuleInfo& module : plain.mod_stats) module.requires_grad = true;
+  CheckpointFlags upstream;
+  upstream.peak = "torch";
+  upstream.costs = "fit";
+  upstream.world_size = flags.world_size;
+  upstream.ac_units = flags.ac_units;
+  upstream.fsdp_units = flags.fsdp_units;
+  return make_problem(upstream, plain);
+}
+
+// No plan of upstream's program takes less: our problem leaves out rows of it (the big-M, that
+// activations are not negative) and has no others where both see the same tree.
+Result<std::optional<double>> bound_of_upstream(const ModuleStats& stats,
+                                                const CheckpointProblem& problem, Bytes budget,
+                                                const RunContext& context) {
+  if (!problem.tree.is_nested) return std::nullopt;
+  PLIMSOLL_ASSIGN(const checkpoint::ModuleTree upstream,
+                  checkpoint::make_module_tree(stats, checkpoint::Ancestry::kSubstring));
+  if (upstream.descendants != problem.tree.descendants) return std::nullopt;
+  PLIMSOLL_ASSIGN(const auto outcome, plan_for_budget(problem, budget, {}, context));
+  if (!outcome.plan) return std::nullopt;
+  return outcome.certificate.lower_bound;
+}
+
+// The larger of two bounds; rows that hold to a tolerance may let the plan cost less than either.
+void raise_bound(const std::optional<double>& bound, const char* proof, Certificate& certificate) {
+  if (!bound || *bound <= certificate.lower_bound.value_or(-1)) return;
+  certificate.lower_bound =
+      std::isnan(certificate.objective) ? *bound : std::min(certificate.objective, double{*bound});
+  certificate.proof = proof;
+}
+
 Result<CheckpointAnswer> plan_like_torch(const CheckpointCase& made, Bytes budget,
                                          const CheckpointQuestion& question,
                                          const MilpOptions& limits) {
@@ -123,11 +162,17 @@ Result<CheckpointAnswer> plan_like_torch(const CheckpointCase& made, Bytes budge
   options.ac_units = made.problem.model.ac_units;
   options.fsdp_units = made.problem.model.fsdp_units;
   options.context = limits.context;
+  PLIMSOLL_ASSIGN(const CheckpointProblem problem,
+                  make_upstreams_problem(made.stats, question.model));
+  // First, for the program may use up all the time.
+  PLIMSOLL_ASSIGN(const std::optional<double> bound,
+                  bound_of_upstream(made.stats, problem, budget, limits.context));
   PLIMSOLL_ASSIGN(checkpoint::SACMilpResult result,
                   checkpoint::plan_like_sac_milp(made.stats, options));
   CheckpointAnswer answer = start_answer(made, question);
   answer.budget_bytes = budget;
   take_outcome(result.outcome, answer);
+  raise_bound(bound, "exact dynamic program over slack", *answer.certificate);
   // CBC calls optimal what is within its gap of 5 %.
   if (const auto gap = answer.certificate->gap();
       answer.status == SolveStatus::kOptimal && !(gap && *gap <= check::kCertificateTolerance)) {
@@ -148,10 +193,6 @@ Result<CheckpointAnswer> plan_like_torch(const CheckpointCase& made, Bytes budge
                                                 {}};
     take_profile(made, judged.profile, answer);
   }
-  CheckpointFlags upstream = question.model;
-  upstream.peak = "torch";
-  upstream.costs = "fit";
-  PLIMSOLL_ASSIGN(const CheckpointProblem problem, make_problem(upstream, made.stats));
   PLIMSOLL_RETURN_IF_ERROR(explain_infeasible(problem, limits, answer));
   return answer;
 }
@@ -262,9 +303,11 @@ Result<CheckpointAnswer> plan_on_frontier(const CheckpointCase& made,
 
 }  // namespace
 
-Result<CheckpointCase> make_checkpoint_case(ModuleStats stats, const CheckpointFlags& flags) {
+Result<CheckpointCase> make_checkpoint_case(ModuleStats stats, const CheckpointFlags& flags,
+                                            std::string_view search) {
   CheckpointCase made;
-  made.stats = std::move(stats);
+  made.input_hash = sha256_hex(io::write_module_stats(stats));
+  made.stats = priced_stats(std::move(stats), flags, search);
   PLIMSOLL_ASSIGN(made.problem, make_problem(flags, made.stats));
   made.baseline = replay(made.problem, {}).peak;
   made.compute_ms = make_baseline(made.stats).compute_ms;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "plimsoll/checkpoint/checkpoint_problem.h"
 #include "plimsoll/checkpoint/sac_milp.h"
@@ -23,18 +24,23 @@ struct CheckpointQuestion {
   std::string search = "exact";
   std::string variant = std::string(checkpoint::default_variant().name);
   std::uint64_t seed = 0;
+  std::int64_t effort = -1;  // nodes of each program of --search milp; < 0: kMilpNodes
 };
+
+// Where a program of --search milp ends unless told otherwise (docs/checkpoint.md).
+inline constexpr std::int64_t kMilpNodes = 2000;
 
 // What is known before anything is searched.
 struct CheckpointCase {
-  checkpoint::ModuleStats stats;
+  checkpoint::ModuleStats stats;  // with fits where they are asked for (priced_stats)
+  std::string input_hash;         // of the statistics as given, hexadecimal
   checkpoint::CheckpointProblem problem;
   Bytes baseline = 0;     // bytes at the peak without checkpointing, by the memory model
   double compute_ms = 0;  // forward and backward
 };
 
 Result<CheckpointCase> make_checkpoint_case(checkpoint::ModuleStats stats,
-                                            const CheckpointFlags& flags);
+                                            const CheckpointFlags& flags, std::string_view search);
 
 Result<io::CheckpointAnswer> plan_checkpointing(const CheckpointCase& made,
                                                 const CheckpointQuestion& question,

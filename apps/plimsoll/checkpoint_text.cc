@@ -97,7 +97,12 @@ std::string describe_checkpoint(const CheckpointAnswer& answer, const Checkpoint
           fmt::format(", {:.2f} % of the step", 100 * predicted.recompute_ms / subject.compute_ms);
     }
     const auto gap = answer.certificate->gap();
-    if (gap && *gap > 1e-9) text += fmt::format(", at most {:.3g} % above the best", *gap * 100);
+    constexpr double kUsefulGap = 1;  // a bound below half of the time tells nobody anything
+    if (gap && *gap > kUsefulGap) {
+      text += ", no bound near it was proved";
+    } else if (gap && *gap > 1e-9) {
+      text += fmt::format(", at most {:.3g} % above the best", *gap * 100);
+    }
     if (predicted.price_ms_per_gib) {
       text +=
           fmt::format("; one more GiB would save {:.4g} ms at first", *predicted.price_ms_per_gib);

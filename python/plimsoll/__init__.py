@@ -10,7 +10,8 @@ far, the second raises. `progress(effort, incumbent, lower_bound)` is called whi
 the search.
 
 `plimsoll.torchrec` has the planner for TorchRec, `plimsoll.options` plans what it dumps, `plimsoll.fx` is torch.fx's
-accelerator partitioner; neither torch nor torchrec is imported here.
+accelerator partitioner, `plimsoll.checkpointing` has torch's planner of activation checkpointing; neither torch nor
+torchrec is imported here.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from plimsoll._command import Document, Progress, call, call_text
 from plimsoll._errors import Error, OutOfMemory
 from plimsoll._native import __version__
+from plimsoll._records import Records, as_argument
 from plimsoll.plans import (
     Answer,
     Certificate,
@@ -31,9 +33,11 @@ from plimsoll.plans import (
     Placement,
     SavePolicy,
     ShardingPlan,
+    TradeOffCurves,
 )
 
 if TYPE_CHECKING:
+    from plimsoll import checkpointing as checkpointing
     from plimsoll import fx as fx
     from plimsoll import options as options
     from plimsoll import torchrec as torchrec
@@ -49,6 +53,7 @@ __all__ = [
     "Placement",
     "SavePolicy",
     "ShardingPlan",
+    "TradeOffCurves",
     "__version__",
     "check",
     "checkpoint",
@@ -63,7 +68,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("fx", "options", "torchrec"):  # on first use: fx and torchrec import torch
+    if name in ("checkpointing", "fx", "options", "torchrec"):  # on first use: fx and torchrec import torch
         return import_module(f"plimsoll.{name}")
     raise AttributeError(f"module 'plimsoll' has no attribute '{name}'")
 
@@ -84,27 +89,29 @@ def shard(
 
 
 def checkpoint(
-    stats: Document, budget: object = None, *, progress: Progress | None = None, **flags: object
+    stats: Document | Records, budget: object = None, *, progress: Progress | None = None, **flags: object
 ) -> CheckpointPolicy:
     """Plans which activations are recomputed under a budget ("40 GiB", "70%").
 
     Args:
-        stats: Module statistics (plimsoll.module_stats/1), or the name of some that come along; or an operator table
-            or a partitioner's log, of which single values are chosen (`SavePolicy`).
+        stats: Module statistics (plimsoll.module_stats/1), or the name of some that come along; torch's own, as a
+            `ModuleInfo` or a `Graph`; or an operator table (torch's `SACStats`, too) or a partitioner's log, of which
+            single values are chosen (`SavePolicy`).
         budget: Peak memory; of a table or log the share or the amount that may be kept. None where overhead="5%" or
-            knee=True asks; where nothing does, the answer is the `Frontier`.
+            knee=True asks; where nothing does, the answer is the `Frontier`; with tradeoff=True the `TradeOffCurves`.
         progress: Called with (effort, ms or None, bound or None).
         flags: Those of `plimsoll checkpoint`: peak, costs, world_size, search ("torch" is `sac_milp`), ...
     """
-    answer = call("checkpoint", {"stats": stats}, {"budget": budget, **flags}, progress)
+    answer = call("checkpoint", {"stats": as_argument(stats)}, {"budget": budget, **flags}, progress)
     if "frontier" in answer:
         return Frontier(answer)
-    return (SavePolicy if answer.get("schema") in SavePolicy.SCHEMAS else CheckpointPolicy)(answer)
+    kinds = {schema: kind for kind in (SavePolicy, TradeOffCurves) for schema in kind.SCHEMAS}
+    return kinds.get(answer.get("schema", ""), CheckpointPolicy)(answer)
 
 
-def frontier(stats: Document, *, progress: Progress | None = None, **flags: object) -> Frontier:
+def frontier(stats: Document | Records, *, progress: Progress | None = None, **flags: object) -> Frontier:
     """The least time of recomputing for every peak, exactly; arguments as of `checkpoint`."""
-    return Frontier(call("checkpoint", {"stats": stats}, {"frontier": True, **flags}, progress))
+    return Frontier(call("checkpoint", {"stats": as_argument(stats)}, {"frontier": True, **flags}, progress))
 
 
 def partition(graph: Document, *, progress: Progress | None = None, **flags: object) -> Placement:
@@ -137,7 +144,7 @@ def convert(model: Document, plan: Document | Answer, to: str, **flags: object) 
     return text if to == "dot" else json.loads(text)
 
 
-def check(model: Document, plan: Document | Answer, **flags: object) -> CheckReport:
+def check(model: Document | Records, plan: Document | Answer, **flags: object) -> CheckReport:
     """Judges a plan without any of the code that searches.
 
     Args:
@@ -145,7 +152,7 @@ def check(model: Document, plan: Document | Answer, **flags: object) -> CheckRep
         plan: A plan of any of the planners, TorchRec's own as JSON too.
         flags: Those of `plimsoll check`: on, batch_size, strict, ...
     """
-    return CheckReport(call("check", {"model": model, "plan": plan}, flags))  # type: ignore[dict-item]
+    return CheckReport(call("check", {"model": as_argument(model), "plan": plan}, flags))  # type: ignore[dict-item]
 
 
 def models(name: str | None = None) -> dict[str, Any]:

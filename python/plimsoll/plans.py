@@ -22,6 +22,7 @@ __all__ = [
     "Placement",
     "SavePolicy",
     "ShardingPlan",
+    "TradeOffCurves",
 ]
 
 
@@ -191,6 +192,35 @@ class SavePolicy(CheckpointPolicy):
             panel.bar([i for i, _ in bars], [memory for _, memory in bars], label=label)
         panel.legend(frameon=False)
         panel.set(xlabel="value, in the input's order", ylabel="memory", title=self._summary())
+        return panel
+
+
+class TradeOffCurves(CheckpointPolicy):
+    """In which order torch's greedy rule gives up operators, and the curves that follow; no policy is chosen."""
+
+    SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.tradeoff_curves/1",)
+
+    @property
+    def modules(self) -> list[dict[str, Any]]:
+        """Every module that has an operator table: its order, curve and fit."""
+        return self.document["modules"]
+
+    def _summary(self) -> str:
+        return f"trade-off curves of {len(self.modules)} modules"
+
+    def _rows(self) -> tuple[list[str], list[list[object]]]:
+        rows: list[list[object]] = [
+            [module.get("fqn", ""), len(module["order"]), module["sac_memory"], f"{module['sac_runtime']:.6g}"]
+            for module in self.modules
+        ]
+        return ["module", "steps", "bytes", "ms"], rows
+
+    def plot(self, axes: Any = None) -> Any:
+        """Every module's curve; returns matplotlib's axes."""
+        panel = _plot.make_axes(axes)[0]
+        for module in self.modules:
+            panel.plot(*zip(*module.get("tradeoff_curve", [(0, 0)])), label=module.get("fqn"))
+        panel.set(xlabel="memory discarded", ylabel="time recomputed", title=self._summary())
         return panel
 
 

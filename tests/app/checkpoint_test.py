@@ -57,6 +57,15 @@ def tiny(**changes):
     return stats | changes
 
 
+def squares(curve, fit):
+    """Sum of squared distances of a fit from the curve whose every y moved to the x before it."""
+    total = 0
+    for (x, _), (_, y) in zip(curve, curve[1:]):
+        piece = next(i for i, end in enumerate(fit["breakpoints"][1:]) if x <= end + 1e-9)
+        total += (fit["slopes"][piece] * x + fit["intercepts"][piece] - y) ** 2
+    return total
+
+
 class Checkpoint(Plimsoll):
     def __init__(self, path, folder):
         super().__init__(path, folder)
@@ -439,6 +448,132 @@ class TestCheckpoint:
             plimsoll.write("p.json", plan)
             error = plimsoll.run("check", "tiny.json", "p.json", "--json", code=1).error
             assert error["place"] == "provenance/options/in_flight"
+
+    def test_records_that_torchs_parser_has_written_into(self, plimsoll):
+        stats = tiny()
+        order = stats["mod_order"]
+        for index, module in enumerate(stats["mod_stats"]):
+            module |= {"index": index, "pos_fw_post_order": order["fw_post_order"].index(module["fqn"])}
+        stats["mod_stats"].sort(key=lambda module: -module["index"])
+        plimsoll.write("parsed.json", stats)
+        assert plimsoll.plan("parsed.json", "--frontier") == plimsoll.plan("tiny.json", "--frontier")
+        stats["mod_stats"][0]["index"] = 9
+        plimsoll.write("parsed.json", stats)
+        assert plimsoll.run("checkpoint", "parsed.json", "--json", code=1).error["place"].endswith("/mod_stats/0/index")
+
+    def test_modules_without_slopes_are_fitted_or_refused(self, plimsoll):
+        stats = tiny()
+        for module in stats["mod_stats"]:
+            module |= {"n_segments": 0, "slopes": [], "intercepts": []}
+        plimsoll.write("bare.json", stats)
+        for search in ("exact", "milp", "torch"):
+            refused = plimsoll.run("checkpoint", "bare.json", "--budget", "2GiB", "--search", search, "--json", code=1)
+            assert (refused.error["code"], refused.error["place"]) == ("value", "R")
+        # The same by the curve of a table, which is in the statistics: at 1.6 GiB all of R.a and R.b would go.
+        table = {"func_names": ["mm"] * 4, "runtimes": [1, 1, 1, 0], "memory": [512 << 20, 256 << 20, 256 << 20, 0]}
+        table |= {"view_like_ops": [], "rand_ops": [], "inplace_ops": [], "force_store_random": False}
+        stats |= {"sac_stats": [table], "sac_stats_of": {"R": 0, "R.a": 0, "R.b": 0}}
+        plimsoll.write("tables.json", stats)
+        fit = plimsoll.plan("tables.json", "--tradeoff")["modules"][1]["fit"]
+        for module in stats["mod_stats"]:
+            if module["fqn"] in stats["sac_stats_of"]:
+                module |= {"n_segments": len(fit["slopes"]), "slopes": fit["slopes"], "intercepts": fit["intercepts"]}
+        plimsoll.write("fitted.json", stats)
+        for search in ("exact", "torch"):
+            asked = ("--budget", "2.2GiB", "--costs", "fit", "--search", search)
+            found = plimsoll.run("checkpoint", "tables.json", *asked, "-o", "p.json", "--json").document
+            assert found["units"] == plimsoll.plan("fitted.json", *asked)["units"]
+            assert found["predicted"]["recompute_ms"] > 0.1
+            assert plimsoll.run("check", "tables.json", "p.json", "--json").document["violations"] == []
+
+    def test_many_warnings_of_one_kind_are_one(self, plimsoll):
+        stats = tiny()
+        for module in stats["mod_stats"][:4]:
+            module["sac_memory"] = module["act_fw_per_module"] - 1
+        plimsoll.write("less.json", stats)
+        errors = plimsoll.run("checkpoint", "less.json", "--budget", "2.6GiB", "--search", "torch").err
+        assert errors.count("warning: ") == 1 and "in 2 other module(s)" in errors
+
+    def test_plans_of_torchs_search_have_the_bound_of_the_exact_one(self, plimsoll):
+        model = stats_path("gpt-native-12l")
+        asked = (model, "--budget", "60%", "--costs", "fit", "--peak", "torch")
+        exact = plimsoll.plan(*asked)["predicted"]["recompute_ms"]
+        torch = plimsoll.plan(*asked, "--search", "torch")["certificate"]
+        assert torch["lower_bound"] == pytest.approx(min(exact, torch["objective"]), rel=1e-9)
+        # Cut before it has a bound of its own, its plan has that one all the same.
+        model = stats_path("qwen3-moe")
+        asked = ("checkpoint", model, "--budget", "80%", "--search", "torch", "--time-limit", "1s")
+        cut = plimsoll.run(*asked, "--json", code=None).document
+        exact = plimsoll.plan(model, "--budget", "80%", "--costs", "fit", "--peak", "torch")["predicted"][
+            "recompute_ms"
+        ]
+        assert (cut["stop"], cut["certificate"]["lower_bound"]) == ("deadline", pytest.approx(exact, rel=1e-6))
+
+    def test_the_mixed_integer_program_ends_after_its_nodes(self, plimsoll):
+        model = stats_path("gpt2-small")
+        asked = ("checkpoint", model, "--budget", "80%", "--costs", "fit", "--search", "milp", "--effort", "20")
+        answer = plimsoll.run(*asked, "-o", "p.json", "--json").document
+        assert (answer["status"], answer["stop"]) in (("feasible", "effort"), ("limit", "effort"))
+        assert answer["provenance"]["options"]["effort"] == "20"
+        again = plimsoll.run(*asked, "--json").document
+        assert again == answer
+        if answer["status"] == "feasible":
+            assert plimsoll.run("check", model, "p.json", "--json").document["violations"] == []
+        for arguments in (("--effort", "20"), ("--effort", "20", "--search", "torch")):
+            refused = plimsoll.run("checkpoint", model, "--budget", "80%", *arguments, "--json", code=1)
+            assert refused.error["place"] == "--effort"
+
+    def test_trade_off_curves(self, plimsoll):
+        table = {
+            "func_names": ["copy_", "add", "div", "mm", "native_dropout", "linear", "t", "relu_"],
+            "runtimes": [5, 5, 8, 15, 15, 9, 1, 5],
+            "memory": [0, 100, 100, 120, 0, 100, 0, 0],
+            "view_like_ops": [6],
+            "rand_ops": [4],
+            "inplace_ops": [[0, 0], [7, 5]],
+            "force_store_random": False,
+        }
+        plimsoll.write("table.json", table)
+        (module,) = plimsoll.plan("table.json", "--tradeoff")["modules"]
+        assert [step["ops"] for step in module["order"]] == [[1], [2], [3], [5, 7], [4]]
+        assert (module["stored_ops"], module["recomputed_ops"], module["rand_ops"]) == ([0], [6], [4])
+        # After each step: discarded of 420 bytes, recomputed of 63 ms. What takes no memory moves the point before it.
+        bytes_ms = [(0, 1), (100, 6), (200, 14), (320, 29), (420, 63)]
+        expected = [[b / 420 + 0.01, pytest.approx(ms / 63)] for b, ms in bytes_ms]
+        assert module["tradeoff_curve"] == expected
+        assert len(module["fit"]["slopes"]) == 2
+        one = plimsoll.plan("table.json", "--tradeoff", "--fit-segments", "1")["modules"][0]["fit"]
+        assert len(one["slopes"]) == 1
+        text = plimsoll.run("checkpoint", "table.json", "--tradeoff").out
+        for part in ("8 operators", "5 linear, 7 relu_", "(always recomputed)", "(always kept)", "100.00 %", "fit: "):
+            assert part in text
+        plimsoll.write("still.json", table | {"runtimes": [0] * 8})
+        (still,) = plimsoll.plan("still.json", "--tradeoff")["modules"]
+        assert still["failure"]["kind"] == "zero_division" and "fit" not in still
+        assert "no curve: no operator takes time" in plimsoll.run("checkpoint", "still.json", "--tradeoff").out
+
+    def test_trade_off_curves_of_every_module(self, plimsoll):
+        path = stats_path("gpt-native-12l")
+        stats = json.loads(pathlib.Path(path).read_text())
+        modules = {module["fqn"]: module for module in plimsoll.plan(path, "--tradeoff")["modules"]}
+        assert set(modules) == set(stats["sac_stats_of"])
+        for record in stats["mod_stats"]:
+            if record["fqn"] in modules and not record["is_leaf"]:
+                found = modules[record["fqn"]]
+                assert found["sac_memory"] == record["sac_memory"]
+                assert found["sac_runtime"] == pytest.approx(record["sac_runtime"])
+                # The recorded fit is pwlf's, whose search is random; none is nearer than ours.
+                ours, pwlfs = (squares(found["tradeoff_curve"], fit) for fit in (found["fit"], record))
+                assert ours <= pwlfs + 1e-9
+        asked = plimsoll.plan(path, "--tradeoff", "--ac-unit", next(iter(modules)))["modules"]
+        assert [module["fqn"] for module in asked] == [next(iter(modules))]
+        for arguments, place in (
+            (("tiny.json", "--tradeoff"), "--tradeoff"),
+            ((path, "--tradeoff", "--ac-unit", "nobody"), "--ac-unit"),
+            ((path, "--tradeoff", "--budget", "1GiB"), "--budget"),
+            ((path, "--tradeoff", "--search", "torch"), "--search"),
+        ):
+            assert plimsoll.run("checkpoint", *arguments, "--json", code=1).error["place"] == place
 
     def test_bad_statistics(self, plimsoll):
         stats = tiny()

@@ -80,6 +80,7 @@ SCHEMAS = (
     "step_model",
     "topology",
     "torchrec_options",
+    "tradeoff_curves",
 )
 PUBLISHED = {f"plimsoll.{name}/1": name for name in SCHEMAS}
 

@@ -14,7 +14,19 @@ PROGRAM = """
 from __future__ import annotations
 
 import plimsoll
-from plimsoll import options
+from plimsoll import checkpointing, options
+
+
+def layers(info: checkpointing.ModuleInfo, table: checkpointing.SACStats) -> dict[str, float]:
+    graph = checkpointing.parse_module_info(info)
+    decisions, ms, peak = checkpointing.sac_milp(graph, 1.6, world_size=4, ac_units=["R.a"], fsdp_units=None)
+    bits: list[int] = checkpointing.get_optimal_checkpointing_policy_per_module(table, 0.5)
+    curve: checkpointing.SACTradeOffStats = checkpointing.fit_tradeoff_curve(table, n_segments=2)
+    shown = checkpointing.TradeOffs({"R": table})
+    shown.display_modulewise_sac_stats(depth=2, print_tabular=False)
+    policy = plimsoll.checkpoint(graph, "70%")
+    print(ms + peak, bits, curve.slopes, checkpointing.greedy_order(table).msps_meta[0].msps, policy.units)
+    return decisions
 
 
 def tell(effort: int, incumbent: float | None, bound: float | None) -> None:
@@ -152,3 +164,5 @@ def test_a_right_fx_program_passes(folder):
 def test_a_wrong_program_does_not(folder):
     done = check(PROGRAM.replace("return plan.rating", "return plan.tables"), folder)
     assert done.returncode == 1 and "Incompatible return value type" in done.stdout
+    done = check(PROGRAM.replace("world_size=4", "world=4"), folder)
+    assert done.returncode == 1 and 'Unexpected keyword argument "world"' in done.stdout

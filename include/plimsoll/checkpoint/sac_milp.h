@@ -9,7 +9,8 @@
 // solver picks one by accident.
 // Departures. The peak is the decision's own, where upstream returns any number between that and
 // the budget. The statistics stay as they are, where upstream overwrites a sac_memory that is too
-// small. Units that name no module, which upstream passes over, are reported as warnings.
+// small. Units that name no module, which upstream passes over, are reported as warnings. Modules
+// that could be units and have no fit are refused, where upstream recomputes them for nothing.
 // Source: docs/mathematics/torch-checkpointing.md#sac_milp.
 #pragma once
 
@@ -49,7 +50,7 @@ struct SACMilpResult {
 };
 
 // Errors: those of validate() and make_module_tree(), kValue for an option out of range,
-// kZeroDivision for a module that is no leaf and keeps nothing.
+// kZeroDivision for a module that is no leaf and keeps nothing, kValue for one without a fit.
 Result<SACMilpResult> plan_like_sac_milp(const ModuleStats& stats, const SACMilpOptions& options);
 
 }  // namespace plimsoll::checkpoint

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "checkpoint/model/missing_fit.h"
 #include "plimsoll/core/suggest.h"
 
 namespace plimsoll::checkpoint {
@@ -198,8 +199,7 @@ class Builder {
 
   bool has_fit(int node) const {
     const ModuleInfo& module = info(node);
-    return fit_failed_[node] == 0 && !module.slopes.empty() &&
-           module.slopes.size() == module.intercepts.size();
+    return !module.slopes.empty() && module.slopes.size() == module.intercepts.size();
   }
 
   // None where the module has no operator table.
@@ -262,7 +262,8 @@ class Builder {
     PLIMSOLL_ASSIGN(unit.own_need, own_need(unit.nodes));
     set_positions(unit);
     if (model_.costs == DiscardModel::kFit) {
-      if (module.is_leaf || !has_fit(node)) return {};
+      if (module.is_leaf || fit_failed_[node] != 0) return {};
+      if (!has_fit(node)) return refuse_without_fit(module);
       const double inside = static_cast<double>(unit.kept_inside);
       const double memory = static_cast<double>(unit.sac_memory);
       std::vector<math::Line> lines;

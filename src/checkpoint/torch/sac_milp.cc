@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "checkpoint/milp/milp_options.h"
+#include "checkpoint/model/missing_fit.h"
 #include "plimsoll/checkpoint/module_tree.h"
 #include "plimsoll/core/python_text.h"
 #include "plimsoll/core/suggest.h"
@@ -37,18 +38,29 @@ struct Columns {
   int max_m = 0;
 };
 
+// One warning for all modules; upstream logs five lines for each of them.
+void warn_of_overridden(const std::vector<const ModuleInfo*>& modules,
+                        std::vector<Warning>& warnings) {
+  if (modules.empty()) return;
+  const ModuleInfo& first = *modules.front();
+  const std::string others =
+      modules.size() > 1 ? fmt::format(", and so in {} other module(s)", modules.size() - 1) : "";
+  warnings.push_back(
+      {"sac_memory_overridden", first.fqn,
+       fmt::format("the memory tracker saw {} bytes of activations, the operators {}{}; the "
+                   "tracker's figures are taken",
+                   first.act_fw_per_module, first.sac_memory, others)});
+}
+
 std::vector<Node> make_nodes(const ModuleStats& stats, int world_size,
                              std::vector<Warning>& warnings) {
   std::vector<Node> nodes;
+  std::vector<const ModuleInfo*> overridden;
   const double parameters = to_gib(stats.mod_stats.front().param_per_module);
   for (const ModuleInfo& module : stats.mod_stats) {
     Bytes sac_memory = module.sac_memory;
     if (!module.is_leaf && sac_memory < module.act_fw_per_module) {
-      warnings.push_back(
-          {"sac_memory_overridden", module.fqn,
-           fmt::format("the memory tracker saw {} bytes of activations, the operators {}; the "
-                       "tracker's figure is taken",
-                       module.act_fw_per_module, module.sac_memory)});
+      overridden.push_back(&module);
       sac_memory = module.act_fw_per_module;
     }
     Node node;
@@ -58,6 +70,7 @@ std::vector<Node> make_nodes(const ModuleStats& stats, int world_size,
     node.base = node.activations + (parameters + to_gib(module.grad_total)) / world_size;
     nodes.push_back(node);
   }
+  warn_of_overridden(overridden, warnings);
   return nodes;
 }
 
@@ -74,9 +87,10 @@ void warn_of_strangers(const std::vector<std::string>& units, const char* list,
   }
 }
 
-// Modules that may be units at all.
-std::vector<bool> find_candidates(const ModuleStats& stats, const SACMilpOptions& options) {
+// Modules that may be units at all. Error kValue for one whose recomputation has no price.
+Result<std::vector<bool>> find_candidates(const ModuleStats& stats, const SACMilpOptions& options) {
   const std::unordered_set<std::string> chosen(options.ac_units.begin(), options.ac_units.end());
+  const std::unordered_set<std::string> failed(stats.fit_failed.begin(), stats.fit_failed.end());
   std::vector<bool> is_candidate;
   for (const ModuleInfo& module : stats.mod_stats) {
     // Quirk, kept: a module contains whatever holds its name and a dot anywhere in its own.
@@ -84,8 +98,13 @@ std::vector<bool> find_candidates(const ModuleStats& stats, const SACMilpOptions
     const bool holds_fsdp_unit =
         std::any_of(options.fsdp_units.begin(), options.fsdp_units.end(),
                     [&](const std::string& unit) { return unit.find(above) != std::string::npos; });
-    is_candidate.push_back(!module.is_leaf && !holds_fsdp_unit &&
-                           (chosen.empty() || chosen.contains(module.fqn)));
+    const bool has_failed = module.slopes.empty() && failed.contains(module.fqn);
+    const bool may_be_unit = !module.is_leaf && !holds_fsdp_unit && !has_failed &&
+                             (chosen.empty() || chosen.contains(module.fqn));
+    if (may_be_unit && module.slopes.empty() && module.act_fw_per_module > 0) {
+      return refuse_without_fit(module);
+    }
+    is_candidate.push_back(may_be_unit);
   }
   return is_candidate;
 }
@@ -222,8 +241,8 @@ Result<SACMilpResult> plan_like_sac_milp(const ModuleStats& stats, const SACMilp
   const std::vector<Node> nodes = make_nodes(stats, options.world_size, warnings);
 
   MilpProblem problem;
-  const Columns columns =
-      add_columns(find_candidates(stats, options), options.memory_budget, problem);
+  PLIMSOLL_ASSIGN(const std::vector<bool> candidates, find_candidates(stats, options));
+  const Columns columns = add_columns(candidates, options.memory_budget, problem);
   add_nesting_rows(tree, columns, problem);
   PLIMSOLL_RETURN_IF_ERROR(add_discard_rows(stats, nodes, columns, problem));
   add_memory_rows(nodes, tree, columns, problem);

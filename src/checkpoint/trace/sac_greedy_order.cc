@@ -4,8 +4,8 @@
 #include <functional>
 #include <limits>
 #include <map>
-#include <set>
 
+#include "core/python_set.h"
 #include "plimsoll/core/python_text.h"
 
 namespace plimsoll::checkpoint {
@@ -13,24 +13,33 @@ namespace {
 
 constexpr double kShift = 1e-2;  // upstream's margin on the discarded fraction
 
-using Ops = std::set<int>;
+// Operators that go together, in sets that are filled as upstream fills its own: it walks them.
+struct Groups {
+  std::vector<std::pair<int, PythonIntSet>> inplace;  // by head, as they first occur
+  PythonIntSet random;
+};
 
-std::vector<InplaceGroup> group_inplace_ops(const SACStats& stats) {
-  std::map<int, Ops> ops_of;  // by head
-  for (const auto& [op, head] : stats.inplace_ops) ops_of[head].insert({op, head});
-  std::vector<InplaceGroup> groups;
-  for (const auto& [head, ops] : ops_of) groups.push_back({head, {ops.begin(), ops.end()}});
+Groups make_groups(const SACStats& stats) {
+  Groups groups;
+  std::map<int, std::size_t> place_of;  // by head
+  for (const auto& [op, head] : stats.inplace_ops) {
+    const auto [place, is_new] = place_of.emplace(head, groups.inplace.size());
+    if (is_new) groups.inplace.emplace_back(head, PythonIntSet()).second.add(head);
+    groups.inplace[place->second].second.add(op);
+  }
+  groups.random = PythonIntSet(stats.rand_ops);
   return groups;
 }
 
-// `op`, its in-place group if it heads one, and all random operators if it heads those.
-void add_with_followers(int op, const SACGreedyOrder& order, Ops& ops) {
-  ops.insert(op);
-  for (const InplaceGroup& group : order.inplace_groups) {
-    if (group.head == op) ops.insert(group.ops.begin(), group.ops.end());
-  }
-  if (!order.random_ops.empty() && order.random_ops.front() == op) {
-    ops.insert(order.random_ops.begin(), order.random_ops.end());
+int head_of_random(const SACStats& stats) {
+  return stats.rand_ops.empty() ? -1 : *std::ranges::min_element(stats.rand_ops);
+}
+
+// `op`, and its in-place group if it heads one.
+void add_with_inplace(int op, const Groups& groups, PythonIntSet& ops) {
+  ops.add(op);
+  for (const auto& [head, group] : groups.inplace) {
+    if (head == op) ops.update(group);
   }
 }
 
@@ -39,64 +48,94 @@ struct Sums {
   double runtime = 0;
 };
 
-Sums sum_of(const Ops& ops, const SACStats& stats) {
+Sums sum_of(const PythonIntSet& ops, const SACStats& stats) {
   Sums sums;
-  for (const int op : ops) {
+  for (const int op : ops.keys()) {
     sums.memory += stats.memory[op];
     sums.runtime += stats.runtimes[op];
   }
   return sums;
 }
 
-Ops find_stored_ops(const SACStats& stats, const SACGreedyOrder& order, const Ops& inplace) {
-  Ops stored;
-  if (!order.random_ops.empty() && stats.force_store_random) {
-    stored.insert(order.random_ops.front());
+// All that goes with these heads.
+Sums sum_of_heads(const PythonIntSet& heads, const Groups& groups, const SACStats& stats) {
+  PythonIntSet ops;
+  for (const int head : heads.keys()) {
+    add_with_inplace(head, groups, ops);
+    if (head == head_of_random(stats)) ops.update(groups.random);
   }
-  for (const InplaceGroup& group : order.inplace_groups) {
-    if (inplace.contains(group.head)) stored.insert(group.head);
+  return sum_of(ops, stats);
+}
+
+PythonIntSet find_stored_ops(const SACStats& stats, const Groups& groups,
+                             const PythonIntSet& inplace) {
+  PythonIntSet stored;
+  if (!stats.rand_ops.empty() && stats.force_store_random) stored.add(head_of_random(stats));
+  for (const auto& [head, group] : groups.inplace) {
+    if (inplace.contains(head)) stored.add(head);
     // Quirk, kept: a group with random operators is stored under force_store_random only where
     // their number is odd; upstream's test is a bitwise `and` of flag and count.
-    const auto num_random = std::count_if(group.ops.begin(), group.ops.end(), [&](int op) {
-      return std::binary_search(order.random_ops.begin(), order.random_ops.end(), op);
-    });
-    if (stats.force_store_random && num_random % 2 == 1) stored.insert(group.head);
+    const std::vector<int> ops = group.keys();
+    const auto num_random = std::ranges::count_if(
+        ops, [&groups = groups](int op) { return groups.random.contains(op); });
+    if (stats.force_store_random && num_random % 2 == 1) stored.add(head);
   }
   return stored;
 }
 
+struct Fates {
+  PythonIntSet inplace, recomputed, stored;
+};
+
+Fates make_fates(const SACStats& stats, const Groups& groups) {
+  Fates fates;
+  for (const auto& [op, head] : stats.inplace_ops) fates.inplace.add(op);
+  fates.recomputed.update(PythonIntSet(stats.view_like_ops));
+  fates.stored = find_stored_ops(stats, groups, fates.inplace);
+  return fates;
+}
+
 // Quirk, kept: an operator of an in-place group that is random, too, is counted in both places, and
 // so is an in-place group whose head is a view.
-Ops find_candidates(const SACStats& stats, const SACGreedyOrder& order, const Ops& inplace,
-                    const Ops& stored, const Ops& recomputed) {
-  Ops candidates;
-  for (int op = 0; op < static_cast<int>(stats.memory.size()); ++op) {
-    const bool is_random = std::binary_search(order.random_ops.begin(), order.random_ops.end(), op);
-    if (!recomputed.contains(op) && !inplace.contains(op) && !is_random) candidates.insert(op);
+PythonIntSet find_candidates(const SACStats& stats, const Groups& groups, const Fates& fates) {
+  const auto& [inplace, recomputed, stored] = fates;
+  PythonIntSet candidates;
+  if (const int head = head_of_random(stats); head >= 0 && !stored.contains(head)) {
+    candidates.add(head);
   }
-  for (const InplaceGroup& group : order.inplace_groups) candidates.insert(group.head);
-  if (!order.random_ops.empty()) candidates.insert(order.random_ops.front());
-  for (const int op : stored) candidates.erase(op);
+  PythonIntSet heads, all;
+  for (const auto& [head, group] : groups.inplace) heads.add(head);
+  candidates.update(heads.without(stored));
+  for (int op = 0; op < static_cast<int>(stats.memory.size()); ++op) all.add(op);
+  candidates.update(
+      all.without(recomputed).without(stored).without(inplace).without(groups.random));
   return candidates;
+}
+
+std::vector<int> sorted(std::vector<int> ops) {
+  std::ranges::sort(ops);
+  return ops;
 }
 
 }  // namespace
 
 SACGreedyOrder make_greedy_order(const SACStats& stats) {
+  const Groups groups = make_groups(stats);
+  const Fates fates = make_fates(stats, groups);
   SACGreedyOrder order;
-  order.inplace_groups = group_inplace_ops(stats);
-  const Ops random(stats.rand_ops.begin(), stats.rand_ops.end());
-  order.random_ops.assign(random.begin(), random.end());
-  Ops inplace;
-  for (const auto& [op, head] : stats.inplace_ops) inplace.insert(op);
-
-  const Ops stored = find_stored_ops(stats, order, inplace);
-  const Ops recomputed(stats.view_like_ops.begin(), stats.view_like_ops.end());
-  order.stored_ops.assign(stored.begin(), stored.end());
-  order.recomputed_ops.assign(recomputed.begin(), recomputed.end());
-  for (const int op : find_candidates(stats, order, inplace, stored, recomputed)) {
-    Ops ops;
-    add_with_followers(op, order, ops);
+  for (const auto& [head, group] : groups.inplace) {
+    order.inplace_groups.push_back({head, sorted(group.keys())});
+  }
+  std::ranges::sort(order.inplace_groups, {}, &InplaceGroup::head);
+  order.random_ops = sorted(groups.random.keys());
+  order.stored_ops = sorted(fates.stored.keys());
+  order.recomputed_ops = sorted(fates.recomputed.keys());
+  for (const int op : find_candidates(stats, groups, fates).keys()) {
+    PythonIntSet ops;
+    add_with_inplace(op, groups, ops);
+    if (op == head_of_random(stats)) {
+      for (const int random : stats.rand_ops) ops.add(random);
+    }
     const Sums sums = sum_of(ops, stats);
     const double msps = sums.runtime > 0 ? static_cast<double>(sums.memory) / sums.runtime
                                          : std::numeric_limits<double>::max();
@@ -140,15 +179,13 @@ Result<TradeoffCurve> make_tradeoff_curve(const SACStats& stats, const SACGreedy
       curve.points.emplace_back(x, y);
     }
   };
-  Ops recomputed;
-  for (const int op : order.recomputed_ops) add_with_followers(op, order, recomputed);
-  discard(sum_of(recomputed, stats));
+  const Groups groups = make_groups(stats);
+  const Fates fates = make_fates(stats, groups);
+  discard(sum_of_heads(fates.recomputed, groups, stats));
   for (const RecomputeCandidate& candidate : order.order) {
     discard({candidate.memory, candidate.runtime});
   }
-  Ops stored;
-  for (const int op : order.stored_ops) add_with_followers(op, order, stored);
-  discard(sum_of(stored, stats));
+  discard(sum_of_heads(fates.stored, groups, stats));
   return curve;
 }
 

@@ -3,12 +3,11 @@
 //
 // Method. Operators that go together are gathered behind a head: in-place operators behind the one
 // whose output they change, random ones behind the first of them. What may be recomputed is sorted
-// by bytes per millisecond, the most first; the curve has a point after each step. O(n log n) for n
-// operators, but for the memberships, which are looked up in sorted lists.
+// by bytes per millisecond, the most first; the curve has a point after each step. O(n (log n +
+// g)) for n operators and g in-place groups.
 // Promises. Sets, order and curve are upstream's, its quirks included; each is named where it is
-// kept. Equal ratios stay in order of their heads.
-// Departures. Sums of times run over ascending operators; upstream's run over hash sets, whose
-// order is the same for all but sparse sets of large numbers.
+// kept. Equal ratios, and times that are summed, come in the order in which CPython walks the sets
+// that upstream keeps (python_set.h): ascending, but for sparse sets.
 // Source: docs/mathematics/torch-checkpointing.md#greedy-order-and-trade-off-curve.
 #pragma once
 

@@ -10,6 +10,7 @@
 #include "io/documents/frontier_description.h"
 #include "io/documents/names.h"
 #include "io/documents/save_policy_json.h"
+#include "io/documents/tradeoff_json.h"
 #include "io/json/json_reader.h"
 #include "io/json/json_writer.h"
 #include "plimsoll/checkpoint/module_stats.h"
@@ -21,6 +22,7 @@ inline constexpr std::string_view kModuleStatsSchema = "plimsoll.module_stats/1"
 inline constexpr std::string_view kSACStatsSchema = "plimsoll.sac_stats/1";
 inline constexpr std::string_view kCheckpointPolicySchema = "plimsoll.checkpoint_policy/1";
 inline constexpr std::string_view kSavePolicySchema = "plimsoll.save_policy/1";
+inline constexpr std::string_view kTradeoffSchema = "plimsoll.tradeoff_curves/1";
 
 inline constexpr Rule kSignedBytes{.min = -static_cast<double>(kMaxModuleBytes),
                                    .max = static_cast<double>(kMaxModuleBytes)};
@@ -42,6 +44,9 @@ struct ModuleRecord {
   std::optional<Bytes> grad_per_module;  // default: param_per_module
   std::optional<bool> requires_grad;     // default: true
   TradeoffCurve tradeoff_curve;
+  // What torch's parse_module_info writes into each record, derived.
+  std::optional<std::int64_t> index;
+  std::optional<std::int64_t> pos_fw_post_order;
 };
 
 struct StatsNotes {
@@ -111,6 +116,8 @@ void describe(Fields& fields, T& record) {
   fields.optional("total_post_fw", module.total_post_fw, kModuleBytes);
   fields.optional("total_pre_bw", module.total_pre_bw, kModuleBytes);
   fields.optional("total_peak_bw", module.total_peak_bw, kModuleBytes);
+  fields.optional("index", record.index, kNonNegative);
+  fields.optional("pos_fw_post_order", record.pos_fw_post_order, kNonNegative);
 }
 
 template <class Fields, SameAs<checkpoint::SACStats> T>
@@ -286,6 +293,59 @@ void describe(Fields& fields, T& document) {
   fields.required("provenance", answer.provenance);
   fields.optional("warnings", answer.warnings);
   fields.optional("explanation", answer.explanation);
+}
+
+// ---------------------------------------------------------------- trade-off curves
+
+struct TradeoffDocument {
+  std::string schema{kTradeoffSchema};
+  TradeoffAnswer answer;
+};
+
+template <class Fields, SameAs<TradeoffGroup> T>
+void describe(Fields& fields, T& group) {
+  fields.required("head", group.head);
+  fields.required("ops", group.ops);
+}
+
+template <class Fields, SameAs<TradeoffStep> T>
+void describe(Fields& fields, T& step) {
+  fields.required("op", step.op);
+  fields.required("ops", step.ops);
+  fields.required("memory", step.memory);
+  fields.required("runtime", step.runtime);
+  fields.required("msps", step.msps);
+}
+
+template <class Fields, SameAs<TradeoffFit> T>
+void describe(Fields& fields, T& fit) {
+  fields.required("slopes", fit.slopes);
+  fields.required("intercepts", fit.intercepts);
+  fields.required("breakpoints", fit.breakpoints);
+}
+
+template <class Fields, SameAs<ModuleTradeoff> T>
+void describe(Fields& fields, T& module) {
+  fields.optional("fqn", module.fqn);
+  fields.required("sac_memory", module.sac_memory);
+  fields.required("sac_runtime", module.sac_runtime);
+  fields.stated("stored_ops", module.stored_ops);
+  fields.stated("recomputed_ops", module.recomputed_ops);
+  fields.stated("inplace_op_groups", module.inplace_op_groups);
+  fields.stated("rand_ops", module.rand_ops);
+  fields.stated("order", module.order);
+  fields.optional("tradeoff_curve", module.curve);
+  fields.optional("fit", module.fit);
+  fields.optional("failure", module.failure);
+}
+
+template <class Fields, SameAs<TradeoffDocument> T>
+void describe(Fields& fields, T& document) {
+  auto& answer = document.answer;
+  fields.stated("schema", document.schema);
+  fields.required("input_hash", answer.input_hash);
+  fields.required("modules", answer.modules);
+  fields.required("provenance", answer.provenance);
 }
 
 }  // namespace plimsoll::io

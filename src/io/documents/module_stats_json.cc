@@ -44,15 +44,16 @@ JsonValue to_json(const TradeoffCurve& curve, const Rule& rule) {
 namespace {
 
 // Where in the document the place of a checkpoint::validate error stands: a module's fqn, a list's
-// name, or "sac_stats 3: ...".
-std::string pointer_of_place(const std::string& place, const ModuleStats& stats) {
+// name, or "sac_stats 3: ...". `fqns` are those of the document's mod_stats, in its order.
+std::string pointer_of_place(const std::string& place, const std::vector<std::string>& fqns,
+                             const ModuleStats& stats) {
   constexpr std::string_view kTable = "sac_stats ";
   if (place.starts_with(kTable)) {
     return fmt::format("/sac_stats/{}",
                        place.substr(kTable.size(), place.find(':') - kTable.size()));
   }
-  for (std::size_t i = 0; i < stats.mod_stats.size(); ++i) {
-    if (stats.mod_stats[i].fqn == place) return fmt::format("/mod_stats/{}", i);
+  for (std::size_t i = 0; i < fqns.size(); ++i) {
+    if (fqns[i] == place) return fmt::format("/mod_stats/{}", i);
   }
   const checkpoint::ModuleOrder& order = stats.mod_order;
   const std::pair<std::string_view, const std::vector<std::string>*> lists[] = {
@@ -95,6 +96,16 @@ Result<void> apply_notes(const StatsNotes& notes, ModuleStats& stats, std::strin
   return {};
 }
 
+// Of each name's first occurrence, as Python's list.index finds it.
+using Positions = std::unordered_map<std::string_view, std::int64_t>;
+Positions positions_in(const std::vector<std::string>& order) {
+  Positions positions;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    positions.emplace(order[i], static_cast<std::int64_t>(i));
+  }
+  return positions;
+}
+
 Result<void> check_derived(const ModuleStatsDocument& document, const ModuleStats& stats,
                            std::string_view file) {
   const std::size_t n = stats.mod_stats.size();
@@ -104,19 +115,56 @@ Result<void> check_derived(const ModuleStatsDocument& document, const ModuleStat
                 "leave the key out");
   }
   if (document.pos_fw_post_order.empty()) return {};
-  std::unordered_map<std::string_view, std::size_t> position;
-  for (std::size_t i = 0; i < stats.mod_order.fw_post_order.size(); ++i) {
-    position.emplace(stats.mod_order.fw_post_order[i], i);
-  }
+  const Positions position = positions_in(stats.mod_order.fw_post_order);
   bool agrees = document.pos_fw_post_order.size() == n;
   for (std::size_t i = 0; agrees && i < n; ++i) {
     const auto found = position.find(stats.mod_stats[i].fqn);
-    agrees = found != position.end() &&
-             found->second == static_cast<std::size_t>(document.pos_fw_post_order[i]);
+    agrees = found != position.end() && found->second == document.pos_fw_post_order[i];
   }
   if (agrees) return {};
   return fail(ErrorCode::kConflict, document_place(file, "/pos_fw_post_order"),
               "fw_post_order gives other positions", "leave the key out");
+}
+
+// torch's parse_module_info numbers the records by registration, writes where each module returns,
+// and sorts them by the order of their forwards. The numbers restore the order of registration.
+Result<void> apply_indices(ModuleStatsDocument& document, std::string_view file) {
+  std::vector<ModuleRecord>& records = document.mod_stats;
+  const Positions position = positions_in(document.stats.mod_order.fw_post_order);
+  std::vector<char> is_taken(records.size(), 0);
+  std::size_t num_indices = 0;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const ModuleRecord& record = records[i];
+    const auto place = [&](const char* key) {
+      return document_place(file, fmt::format("/mod_stats/{}/{}", i, std::string_view(key)));
+    };
+    if (record.pos_fw_post_order) {
+      const auto found = position.find(record.module.fqn);
+      if (found == position.end() || found->second != *record.pos_fw_post_order) {
+        return fail(ErrorCode::kConflict, place("pos_fw_post_order"),
+                    "fw_post_order gives another position", "leave the key out");
+      }
+    }
+    if (!record.index) continue;
+    const auto index = static_cast<std::size_t>(*record.index);
+    if (index >= records.size() || is_taken[index] != 0) {
+      return fail(ErrorCode::kConflict, place("index"),
+                  index >= records.size() ? fmt::format("{} of {} modules", index, records.size())
+                                          : fmt::format("two modules have the index {}", index),
+                  "leave the key out of all modules, or number them from 0");
+    }
+    is_taken[index] = 1;
+    ++num_indices;
+  }
+  if (num_indices == 0) return {};
+  if (num_indices != records.size()) {
+    return fail(ErrorCode::kConflict, document_place(file, "/mod_stats"),
+                fmt::format("{} of {} modules have an index", num_indices, records.size()),
+                "give each module its index, or none");
+  }
+  std::sort(records.begin(), records.end(),
+            [](const ModuleRecord& a, const ModuleRecord& b) { return *a.index < *b.index; });
+  return {};
 }
 
 // Whoever adds up figures of a document stays within 63 bits.
@@ -146,6 +194,9 @@ Result<void> check_sums(const ModuleStats& stats, std::string_view file) {
 Result<ModuleStats> read_module_stats(std::string_view text, std::string_view file) {
   PLIMSOLL_ASSIGN(ModuleStatsDocument document,
                   read_document<ModuleStatsDocument>(text, file, kModuleStatsSchema));
+  std::vector<std::string> fqns;
+  for (const ModuleRecord& record : document.mod_stats) fqns.push_back(record.module.fqn);
+  PLIMSOLL_RETURN_IF_ERROR(apply_indices(document, file));
   ModuleStats stats = std::move(document.stats);
   for (ModuleRecord& record : document.mod_stats) {
     ModuleInfo& module = stats.mod_stats.emplace_back(std::move(record.module));
@@ -155,7 +206,7 @@ Result<ModuleStats> read_module_stats(std::string_view text, std::string_view fi
   }
   if (document.notes) PLIMSOLL_RETURN_IF_ERROR(apply_notes(*document.notes, stats, file));
   if (Result<void> valid = checkpoint::validate(stats); !valid) {
-    const std::string pointer = pointer_of_place(valid.error().place, stats);
+    const std::string pointer = pointer_of_place(valid.error().place, fqns, stats);
     PLIMSOLL_RETURN_IF_ERROR(place_error(std::move(valid), file, pointer));
   }
   PLIMSOLL_RETURN_IF_ERROR(check_derived(document, stats, file));

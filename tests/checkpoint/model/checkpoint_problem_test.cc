@@ -302,5 +302,23 @@ TEST(CheckpointProblem, CountsAllDiscardsAtTheEnd) {
   EXPECT_EQ(gone, 400 * kMiB);
 }
 
+TEST(CheckpointProblem, RefusesFittedCostsOfAModuleWithoutAFit) {
+  ModuleStats stats = tiny6();
+  stats.mod_stats[1].n_segments = 0;
+  stats.mod_stats[1].slopes = stats.mod_stats[1].intercepts = {};
+  const ModuleTree tree = *make_module_tree(stats);
+  MemoryModel model;
+  model.costs = DiscardModel::kFit;
+  const auto refused = make_checkpoint_problem(stats, tree, model);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kValue);
+  EXPECT_EQ(refused.error().place, "R.a");
+  model.ac_units = {"R.b"};
+  EXPECT_TRUE(make_checkpoint_problem(stats, tree, model));
+  model.ac_units = {};
+  stats.fit_failed = {"R.a"};
+  EXPECT_EQ(make_checkpoint_problem(stats, tree, model)->units.size(), 2u);  // R and R.b
+}
+
 }  // namespace
 }  // namespace plimsoll::checkpoint

@@ -18,6 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::Pair;
 
 SACMilpOptions options_for(double budget, int world_size = 1) {
@@ -245,6 +246,39 @@ TEST(Variant, IsFoundByName) {
   EXPECT_EQ(find_variant("reference")->big_m_per_sac_runtime, 0);
   EXPECT_THAT(format_error(find_variant("torch-2.12").error()),
               HasSubstr("did you mean 'torch-2.13'"));
+}
+
+TEST(SACMilp, WarnsOnceOfAllModulesWhoseOperatorsMakeTooLittle) {
+  ModuleStats stats = tiny6();
+  for (const int node : {0, 1, 3}) stats.mod_stats[node].sac_memory = 600 << 20;
+  const std::vector<Warning> warnings = plan(stats, options_for(2.6)).outcome.warnings;
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0].place, "R");
+  EXPECT_THAT(warnings[0].message, HasSubstr("in 2 other module(s)"));
+  stats = tiny6();
+  stats.mod_stats[3].sac_memory = 600 << 20;
+  const std::vector<Warning> one = plan(stats, options_for(2.6)).outcome.warnings;
+  ASSERT_EQ(one.size(), 1u);
+  EXPECT_EQ(one[0].place, "R.b");
+  EXPECT_THAT(one[0].message, Not(HasSubstr("other")));
+}
+
+TEST(SACMilp, RefusesUnitsWhoseRecomputationHasNoPrice) {
+  ModuleStats stats = tiny6();
+  ModuleInfo& module = stats.mod_stats[3];
+  module.n_segments = 0;
+  module.slopes = module.intercepts = {};
+  const auto refused = plan_like_sac_milp(stats, options_for(2.6));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kValue);
+  EXPECT_EQ(refused.error().place, "R.b");
+  // It need not be a unit,
+  SACMilpOptions options = options_for(2.6);
+  options.ac_units = {"R.a"};
+  EXPECT_EQ(plan(stats, options).decisions.size(), 1u);
+  // and one whose fit failed is none.
+  stats.fit_failed = {"R.b"};
+  EXPECT_THAT(plan(stats, options_for(2)).decisions, Not(Contains(Pair("R.b", ::testing::_))));
 }
 
 }  // namespace

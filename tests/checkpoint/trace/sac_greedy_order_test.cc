@@ -126,5 +126,14 @@ TEST(TradeoffCurve, FailsWhereUpstreamDividesByZero) {
   EXPECT_EQ(fails(stats_of({most, 0}, {1, 2})), "drawn");
 }
 
+// Upstream sorts a set of ints, which CPython walks as 8, 2: of equal ratios 8 goes first.
+TEST(SACGreedyOrder, BreaksTiesAsPythonWalksItsSets) {
+  SACStats stats = stats_of(std::vector<Bytes>(9, 8), std::vector<double>(9, 1));
+  for (const int op : {0, 1, 3, 4, 5, 6, 7}) stats.view_like_ops.push_back(op);
+  EXPECT_THAT(heads(make_greedy_order(stats)), ElementsAre(8, 2));
+  stats.view_like_ops = {1, 3};
+  EXPECT_THAT(heads(make_greedy_order(stats)), ElementsAre(0, 2, 4, 5, 6, 7, 8));
+}
+
 }  // namespace
 }  // namespace plimsoll::checkpoint

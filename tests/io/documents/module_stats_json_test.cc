@@ -113,6 +113,45 @@ TEST(ModuleStatsJson, ReadsWhatPythonMakesOfTorchsRecords) {
   EXPECT_EQ(write_module_stats(*listed), write_module_stats(*stats));
 }
 
+// torch's parse_module_info writes `index` and `pos_fw_post_order` into the records and sorts them
+// by the order of their forwards.
+std::string indexed(int of_root, int of_child, int returns = 0) {
+  std::string text =
+      document(R"("fqn": "R",)", R"("fqn": "R", "index": )" + std::to_string(of_root) +
+                                     R"(, "pos_fw_post_order": 1,)");
+  const std::string from = R"("fqn": "R.a",)";
+  return text.replace(text.find(from), from.size(),
+                      from + R"( "index": )" + std::to_string(of_child) +
+                          R"(, "pos_fw_post_order": )" + std::to_string(returns) + ",");
+}
+
+TEST(ModuleStatsJson, ReadsWhatTorchsParserLeavesBehind) {
+  const auto plain = read_module_stats(document(), "m.json");
+  const auto parsed = read_module_stats(indexed(0, 1), "m.json");
+  ASSERT_TRUE(plain.has_value() && parsed.has_value());
+  EXPECT_EQ(*parsed, *plain);
+  // The numbers tell the order of registration, wherever the records stand.
+  const auto sorted = read_module_stats(indexed(1, 0), "m.json");
+  ASSERT_TRUE(sorted.has_value()) << format_error(sorted.error());
+  EXPECT_EQ(sorted->mod_stats[0].fqn, "R.a");
+  EXPECT_EQ(sorted->mod_stats[1], plain->mod_stats[0]);
+}
+
+TEST(ModuleStatsJson, RefusesNumbersThatContradict) {
+  const auto refused = [](const std::string& text, const char* place) {
+    expect_error(read_module_stats(text, "m.json"), ErrorCode::kConflict, place, "");
+  };
+  refused(indexed(0, 0), "m.json#/mod_stats/1/index");
+  refused(indexed(0, 2), "m.json#/mod_stats/1/index");
+  refused(indexed(0, 1, 1), "m.json#/mod_stats/1/pos_fw_post_order");
+  refused(document(R"("fqn": "R",)", R"("fqn": "R", "index": 0,)"), "m.json#/mod_stats");
+  // A mistake is placed where it stands in the document, not where the numbers put the record.
+  std::string text = indexed(1, 0);
+  const std::string from = R"("act_total": 9)";
+  text.replace(text.find(from), from.size(), R"("act_total": 2)");
+  refused(text, "m.json#/mod_stats/0");
+}
+
 TEST(ModuleStatsJson, TakesModulesWithoutBackwardFromTheNotesOrTheRecord) {
   const auto noted =
       read_module_stats(document("{\n", R"({"notes": {"no_backward": ["R.a"]},)"), "m.json");

@@ -127,10 +127,10 @@ TEST(Schemas, AreFoundByName) {
   for (const char* name :
        {"checkpoint_policy", "constraints", "cost_graph", "fx_graph", "model", "module_stats",
         "pipeline_plan", "placement", "placement_rules", "plan", "sac_stats", "save_policy",
-        "step_model", "topology", "torchrec_options"}) {
+        "step_model", "topology", "torchrec_options", "tradeoff_curves"}) {
     EXPECT_TRUE(find_schema(name).has_value()) << name;
   }
-  EXPECT_EQ(schemas().size(), 15u);
+  EXPECT_EQ(schemas().size(), 16u);
   expect_error(find_schema("modell"), ErrorCode::kNotFound, "modell", "did you mean 'model'");
 }
 
