@@ -450,6 +450,10 @@ inline PlacementAnswer random_placement(Random& random) {
       PlacedStage& stage = answer.stages->emplace_back();
       stage.id = random.maybe(device);
       for (int d = device(); d < 9; d += 1 + device()) stage.devices.push_back(d);
+      if (!stage.devices.empty() && random.coin()) {  // torch.fx may name a device twice
+        stage.logical_device_ids = stage.devices;
+        stage.logical_device_ids.push_back(stage.devices.front());
+      }
       stage.device_class = random.coin() ? random.name() : "";
       stage.compute_ms = random.maybe([&] { return random.number(); });
       stage.transfer_ms = random.maybe([&] { return random.number(); });
