@@ -36,6 +36,7 @@ Result<Enum> parse_enum(std::string_view text, std::string_view place) {
 // A field of the topology as the user wrote it: by a flag, in the preset's name or in the file.
 std::string topology_place(const PlanningFlags& flags, std::string field) {
   if (field.empty()) return "--on";
+  if (field == "ddr_cap" && !flags.host_memory.empty()) return "--host-memory";
   const bool is_flag = (field == "local_world_size" && flags.local_world_size) ||
                        (field == "pod_size" && flags.pod_size) ||
                        (field == "hbm_cap" && !flags.hbm_cap.empty()) ||
@@ -86,6 +87,10 @@ Result<topology::TopologySpec> load_topology(const PlanningFlags& flags) {
   };
   PLIMSOLL_RETURN_IF_ERROR(set_cap(flags.hbm_cap, "--hbm-cap", spec.hbm_cap, spec.hbm_caps));
   PLIMSOLL_RETURN_IF_ERROR(set_cap(flags.ddr_cap, "--ddr-cap", spec.ddr_cap, spec.ddr_caps));
+  if (!flags.host_memory.empty()) {
+    PLIMSOLL_ASSIGN(const Bytes host, parse_bytes_of(flags.host_memory, "--host-memory"));
+    topology::share_host_memory(host, spec);
+  }
   const auto set_bandwidth = [](const std::string& text, std::string_view place,
                                 std::optional<double>& field) -> Result<void> {
     if (text.empty()) return {};
@@ -240,7 +245,11 @@ void add_planning_flags(CLI::App& command, PlanningFlags& flags) {
   command.add_option("--local-world-size", flags.local_world_size, "Ranks per host");
   command.add_option("--pod-size", flags.pod_size, "Hosts per fast domain; 0: no pods");
   command.add_option("--hbm-cap", flags.hbm_cap, "HBM per rank, such as 80GiB");
-  command.add_option("--ddr-cap", flags.ddr_cap, "DDR per rank");
+  CLI::Option* const ddr_cap = command.add_option("--ddr-cap", flags.ddr_cap, "DDR per rank");
+  command
+      .add_option("--host-memory", flags.host_memory,
+                  "DDR per host, such as 2TiB, of which every rank has an equal share")
+      ->excludes(ddr_cap);
   command.add_option("--intra-host-bw", flags.intra_host_bw, "Within a host, such as 600GiB/s");
   command.add_option("--inter-host-bw", flags.inter_host_bw, "Between hosts");
   command.add_option("--pipeline-type", flags.pipeline_type,

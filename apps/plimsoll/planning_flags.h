@@ -25,7 +25,7 @@ struct PlanningFlags {
   std::optional<std::int64_t> batch_size;
   std::optional<int> local_world_size;
   std::optional<int> pod_size;
-  std::string hbm_cap, ddr_cap, intra_host_bw, inter_host_bw;
+  std::string hbm_cap, ddr_cap, host_memory, intra_host_bw, inter_host_bw;
   std::string dense_tensor_estimate;
   bool inference = false;
   bool run_embedding_at_peak_memory = false;

@@ -75,9 +75,9 @@ Result<embedding::ReferenceOptions> make_reference(const ShardFlags& flags,
     PLIMSOLL_ASSIGN(const auto easyrec, embedding::read_easyrec_environment(environment));
     options.proposers = "easyrec";
     options.easyrec_dynamic_programming = easyrec.dynamic_programming;
-    options.easyrec_dynamic_programming.has_cuda =
-        problem.topology.compute_device == topology::ComputeDevice::kCuda;
   }
+  options.easyrec_dynamic_programming.has_cuda =
+      problem.topology.compute_device == topology::ComputeDevice::kCuda;
   if (!flags.proposer.empty()) options.proposers = flags.proposer;
   if (!flags.partitioner.empty()) options.partitioner = flags.partitioner;
   options.balance_modules = flags.balance_modules;

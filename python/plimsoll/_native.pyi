@@ -64,6 +64,15 @@ class OptionSpace:
         ranks: Sequence[Sequence[int]],
         step_model: Sequence[float] | None,
     ) -> dict[str, Any]: ...
+    def easyrec_proposals(
+        self,
+        room: npt.NDArray[np.int64],
+        form: str,
+        hbm_bins_per_device: int,
+        ddr_bins_per_device: int,
+        by_hbm: bool,
+        cancel: Cancel,
+    ) -> list[list[int]]: ...
     def place(
         self, room: npt.NDArray[np.int64], options: npt.NDArray[np.int32], effort: int
     ) -> dict[str, npt.NDArray[Any]] | None: ...

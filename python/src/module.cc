@@ -434,6 +434,31 @@ nb::dict judge(const OptionSpace& space, const IndexArray& options,
   return result;
 }
 
+// [[option of every table]]: what a form ("v1", "v2", "v3") of TorchEasyRec's dynamic program
+// proposes. `by_hbm`: the memory that the first two count; else DDR.
+std::vector<embedding::Proposal> easyrec_proposals(const OptionSpace& space, const RoomArray& room,
+                                                   const std::string& form,
+                                                   std::int64_t hbm_bins_per_device,
+                                                   std::int64_t ddr_bins_per_device, bool by_hbm,
+                                                   Cancel& cancel) {
+  const std::vector<Storage> left = to_room(space, room);
+  embedding::EasyRecDynamicProgrammingOptions options;
+  options.form = form == "v1"   ? embedding::EasyRecForm::kV1
+                 : form == "v2" ? embedding::EasyRecForm::kV2
+                                : embedding::EasyRecForm::kV3;
+  options.hbm_bins_per_device = hbm_bins_per_device;
+  options.ddr_bins_per_device = ddr_bins_per_device;
+  options.has_cuda = by_hbm;
+  RunContext context;
+  context.cancel = &cancel.flag;
+  std::optional<Result<std::vector<embedding::Proposal>>> proposed;
+  {
+    const nb::gil_scoped_release unlocked;
+    proposed.emplace(propose_easyrec(space, left, options, context));
+  }
+  return take(*std::move(proposed));
+}
+
 // Ranks of one option a table, as `to_dict`; None where there is no room.
 nb::object place(const OptionSpace& space, const RoomArray& room, const IndexArray& options,
                  std::int64_t effort) {
@@ -480,6 +505,9 @@ NB_MODULE(_native, module) {
            nb::arg("effort"), nb::arg("time_limit_s").none(), nb::arg("seed"), nb::arg("tolerance"),
            nb::arg("cancel"), nb::arg("progress").none())
       .def("judge", judge, nb::arg("options"), nb::arg("ranks"), nb::arg("step_model").none())
+      .def("easyrec_proposals", easyrec_proposals, nb::arg("room"), nb::arg("form"),
+           nb::arg("hbm_bins_per_device"), nb::arg("ddr_bins_per_device"), nb::arg("by_hbm"),
+           nb::arg("cancel"))
       .def("place", place, nb::arg("room"), nb::arg("options"), nb::arg("effort"));
   module.def("make_space", make_space, nb::arg("world_size"), nb::arg("local_world_size"),
              nb::arg("group_size"), nb::arg("compute_device"), nb::arg("model"),

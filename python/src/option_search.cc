@@ -97,6 +97,22 @@ Result<std::optional<PlacedProposal>> place_options(const OptionSpace& space,
   return greedy && rating(*greedy) <= rating(mended) ? greedy : std::optional(std::move(mended));
 }
 
+Result<std::vector<embedding::Proposal>> propose_easyrec(
+    const OptionSpace& space, const std::vector<topology::Storage>& room,
+    const embedding::EasyRecDynamicProgrammingOptions& options, const RunContext& context) {
+  const topology::Topology left = with_room(space.topology, room);
+  embedding::OptionSet set = space.options;
+  const auto proposer = embedding::make_easyrec_dynamic_programming_proposer(options);
+  PLIMSOLL_RETURN_IF_ERROR(proposer->load({&set, nullptr, {}, &context}));
+  std::vector<embedding::Proposal> proposals;
+  for (const auto* next = proposer->propose(); next != nullptr && !next->empty();
+       next = proposer->propose()) {
+    proposals.push_back(*next);
+    PLIMSOLL_RETURN_IF_ERROR(proposer->feedback({true, nullptr, std::nullopt, &left}));
+  }
+  return proposals;
+}
+
 PlanJudgement judge_plan(const OptionSpace& space, const embedding::StepModel& step_model,
                          const PlacedProposal& plan) {
   const embedding::OptionSet& set = space.options;

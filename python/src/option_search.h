@@ -13,6 +13,7 @@
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/embedding/balanced_search.h"
 #include "plimsoll/embedding/enumerator.h"
+#include "plimsoll/embedding/proposer.h"
 #include "plimsoll/topology/topology.h"
 
 namespace plimsoll::python {
@@ -38,6 +39,13 @@ Result<embedding::BalancedResult> search_options(const OptionSpace& space,
 Result<std::optional<embedding::PlacedProposal>> place_options(
     const OptionSpace& space, const std::vector<topology::Storage>& room,
     const embedding::Proposal& options, const SearchOptions& search);
+
+// All that TorchEasyRec's dynamic program proposes, in its order: the options of least memory, then
+// one option a table for every amount of memory. `room`: what is left of every rank; `options` are
+// all of the space's. Errors: those of the proposer.
+Result<std::vector<embedding::Proposal>> propose_easyrec(
+    const OptionSpace& space, const std::vector<topology::Storage>& room,
+    const embedding::EasyRecDynamicProgrammingOptions& options, const RunContext& context);
 
 // What is true of a plan that anybody made of these options.
 struct PlanJudgement {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <vector>
 
+#include "plimsoll/core/checked.h"
 #include "plimsoll/core/suggest.h"
 #include "plimsoll/core/units.h"
 
@@ -274,6 +275,14 @@ Result<TopologySpec> find_preset(std::string_view on, const PresetOverrides& ove
   if (overrides.local_world_size) spec.local_world_size = overrides.local_world_size;
   if (overrides.pod_size) spec.pod_size = overrides.pod_size;
   return spec;
+}
+
+void share_host_memory(Bytes bytes, TopologySpec& spec) {
+  const int ranks =
+      spec.local_world_size.value_or(0) > 0 ? *spec.local_world_size : spec.world_size;
+  if (ranks < 1) return;                                              // make_topology refuses it
+  spec.ddr_cap = saturated_cast(static_cast<double>(bytes) / ranks);  // as Python divides
+  spec.ddr_caps.clear();
 }
 
 Result<void> apply_easyrec_overrides(

@@ -68,6 +68,8 @@ FLAGS = [
     ("--hbm-cap", "-1", "80GiB"),
     ("--hbm-cap", "16EiB", "2^63"),
     ("--ddr-cap", "1.5 B", ""),
+    ("--host-memory", "much", "80GiB"),
+    ("--host-memory", "-8", "80GiB"),
     ("--intra-host-bw", "5 parsec", "parsec"),
     ("--intra-host-bw", "0", ""),
     ("--inter-host-bw", "inf", ""),

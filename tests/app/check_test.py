@@ -82,6 +82,15 @@ class TestRightPlans:
         again = plimsoll.run("convert", "model.json", "converted.json", *HARDWARE, "--to", "plimsoll")
         assert again.document["tables"] == plimsoll.answer["plan"]["tables"]
 
+    @pytest.mark.parametrize("form", ["torchrec", "easyrec"])
+    def test_kernels_by_the_names_of_early_releases(self, plimsoll, form):
+        text = plimsoll.convert(form).out
+        early = text.replace('"fused"', '"batched_fused"').replace('"dense"', '"batched_dense"')
+        assert early.count("batched_") >= 2
+        plimsoll.write("early.json", early)
+        again = plimsoll.run("convert", "model.json", "early.json", *HARDWARE, "--to", "plimsoll")
+        assert again.document["tables"] == plimsoll.answer["plan"]["tables"]
+
     def test_torchrec_has_every_shard_and_easyrec_none(self, plimsoll):
         modules = program.parse(plimsoll.convert("torchrec").out)
         assert modules["sparse.ebc"]["rw"]["shards"][3] == {

@@ -35,6 +35,19 @@ class TestEnvironment:
         assert fine["provenance"]["options"]["easyrec_bins_per_device"] == "100,25"
         assert coarse["provenance"]["inputs"]["context"] != fine["provenance"]["inputs"]["context"]
 
+    @pytest.mark.parametrize("name", ["easyrec", "easyrec_v1", "easyrec_v2"])
+    def test_the_lists_of_every_revision(self, plimsoll, name):
+        long = f"easyrec_dynamic_programming_{name.partition('_')[2] or 'v3'}+uniform"
+        short, spelled = (plimsoll.plan("--proposer", proposers) for proposers in (name, long))
+        assert short["plan"] == spelled["plan"] and short["rating"] == spelled["rating"]
+
+    def test_the_first_revision_counts_ddr_without_cuda(self, plimsoll):
+        plimsoll.write("cpu.json", {"world_size": 2, "compute_device": "cpu"})
+        answer = plimsoll.plan("--proposer", "easyrec_v1", on=("--on", "cpu.json"))  # no HBM to be divided into bins
+        assert answer["status"] == "feasible"
+        assert answer["provenance"]["options"]["easyrec_has_cuda"] == "false"
+        assert "easyrec_has_cuda" not in plimsoll.plan("--proposer", "easyrec_v1")["provenance"]["options"]
+
     @pytest.mark.parametrize("variable", ["TZREC_DP_HBM_BINS_PER_DEVICE", "TZREC_DP_DDR_BINS_PER_DEVICE"])
     def test_broken_bins_are_named(self, plimsoll, variable):
         answer = plimsoll.run(

@@ -303,6 +303,8 @@ class TestChoices:
         [
             "default",
             "easyrec",
+            "easyrec_v1",
+            "easyrec_v2",
             "grid_search",
             "greedy_depth",
             "greedy_sum",

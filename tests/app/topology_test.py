@@ -97,6 +97,18 @@ def test_rules_of_bandwidth_win_in_order(plimsoll):
     assert forward_comms(slow | {"max_world_size": 4}) == forward_comms(slow)
 
 
+def test_the_ranks_of_a_host_share_its_memory(plimsoll):
+    def ddr(*arguments, on="4x40GiB"):
+        return plimsoll.plan(on, *arguments)["bill"]["bytes"]["capacity_ddr"]
+
+    host = ("--host-memory", "1000003 B")
+    assert ddr(*host, "--local-world-size", "2") == [500001] * 4
+    assert ddr(*host) == [250000] * 4  # one host
+    caps = {"world_size": 3, "local_world_size": 3, "ddr_caps": [1, 2, 3]}
+    assert ddr(*host, on=caps) == [333334] * 3
+    plimsoll.run("shard", "model.json", "--on", "4x40GiB", *host, "--ddr-cap", "1GiB", code=1)
+
+
 def test_bandwidth_flags(plimsoll):
     plimsoll.write("one.json", {"tables": [constrained("t", "table_wise")]})
     slow = plimsoll.plan("4x40GiB", "--intra-host-bw", "1GB/s", model="one.json")

@@ -44,4 +44,4 @@ def test_the_programs_of_a_page(page, tmp_path):
 
 
 def test_there_are_such_programs():
-    assert len(PAGES[ROOT / "README.md"]) == 2 and len(PAGES[ROOT / "docs" / "torchrec.md"]) == 2
+    assert len(PAGES[ROOT / "README.md"]) == 2 and len(PAGES[ROOT / "docs" / "torchrec.md"]) == 4

@@ -61,6 +61,7 @@ import torch
 from torchrec.distributed.planner import Topology
 
 import plimsoll.torchrec
+from plimsoll.torchrec.easyrec import DynamicProgrammingProposer, create_planner, get_default_sharders
 
 
 def main(module: torch.nn.Module) -> float:
@@ -75,6 +76,11 @@ def main(module: torch.nn.Module) -> float:
     gap: float | None = planner.certificate.gap
     report = plimsoll.torchrec.check(plan, module, planner._topology, strict=False)
     print(gap, report.is_right, planner.reference, planner.warnings)
+    document = plimsoll.torchrec.model_document(module, planner._topology, path="model.json")
+    answer = plimsoll.shard(document, on=plimsoll.torchrec.topology_document(planner._topology))
+    print(plimsoll.torchrec.to_sharding_plan(answer, module, planner._topology))
+    other = create_planner(torch.device("cpu"), 512, model=module, search="balanced", objective="rating")
+    print(other.collective_plan(module, get_default_sharders()), DynamicProgrammingProposer(form="v1"))
     return planner.times["rating"]
 """
 

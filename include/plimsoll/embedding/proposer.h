@@ -104,10 +104,10 @@ std::unique_ptr<Proposer> make_embedding_offload_scaleup_proposer(Score score = 
 // By name: "grid_search", "greedy_depth", "greedy_sum", "uniform", "dynamic_programming",
 // "easyrec_dynamic_programming_v1" (_v2, _v3), "embedding_offload_scaleup"; several joined by '+',
 // "default" for the planner's own list (grid_search+greedy_depth+greedy_sum+uniform), and "easyrec"
-// for TorchEasyRec's (easyrec_dynamic_programming_v3+uniform). "name:N" sets greedy's threshold,
-// grid search's number of proposals, or a dynamic program's HBM bins a device. `easyrec` holds for
-// TorchEasyRec's programs, but for the form, which the name says. Errors: kNotFound with a
-// suggestion, kValue.
+// for TorchEasyRec's (easyrec_dynamic_programming_v3+uniform; "easyrec_v1" and "easyrec_v2" for
+// those of its earlier revisions). "name:N" sets greedy's threshold, grid search's number of
+// proposals, or a dynamic program's HBM bins a device. `easyrec` holds for TorchEasyRec's programs,
+// but for the form, which the name says. Errors: kNotFound with a suggestion, kValue.
 Result<std::vector<std::unique_ptr<Proposer>>> make_proposers(
     std::string_view names, const EasyRecDynamicProgrammingOptions& easyrec = {});
 std::span<const std::string> proposer_names();

@@ -108,6 +108,10 @@ struct PresetOverrides {
 // unknown or ambiguous name; kUsage, naming the form, for a bad count, memory or override.
 Result<TopologySpec> find_preset(std::string_view on, const PresetOverrides& overrides = {});
 
+// The ranks of a host share its DDR equally, as TorchEasyRec counts it: sets ddr_cap, in place of
+// ddr_caps, to `bytes` / local_world_size in double precision, rounded down.
+void share_host_memory(Bytes bytes, TopologySpec& spec);
+
 // TorchEasyRec's environment variables INTRA_NODE_BANDWIDTH and CROSS_NODE_BANDWIDTH: plain
 // numbers, bytes per millisecond, in place of intra_host_bw and inter_host_bw. `environment` looks
 // a variable up. Error kValue, the variable as its place, where one is not a positive finite

@@ -17,7 +17,20 @@ need("torchrec", "torchrec")
 from plimsoll.torchrec._check import check  # noqa: E402
 from plimsoll.torchrec._enumerator import Enumerator  # noqa: E402
 from plimsoll.torchrec._file import PlanFile, dump  # noqa: E402
+from plimsoll.torchrec._model import topology_document  # noqa: E402
+from plimsoll.torchrec._offline import model_document, to_sharding_plan  # noqa: E402
 from plimsoll.torchrec._planner import Planner  # noqa: E402
 from plimsoll.torchrec._plugins import Partitioner, Proposer  # noqa: E402
 
-__all__ = ["Enumerator", "Partitioner", "PlanFile", "Planner", "Proposer", "check", "dump"]
+__all__ = [
+    "Enumerator",
+    "Partitioner",
+    "PlanFile",
+    "Planner",
+    "Proposer",
+    "check",
+    "dump",
+    "model_document",
+    "to_sharding_plan",
+    "topology_document",
+]

@@ -13,9 +13,10 @@ from torchrec.distributed.types import ModuleSharder, ShardingPlan
 from plimsoll._command import call
 from plimsoll.plans import CheckReport
 from plimsoll.torchrec._model import (
-    Unknown,
-    cost_model,
-    model_document,
+    drop_other_devices,
+    is_own,
+    known_cost_model,
+    sharded_document,
     sharded_modules,
     topology_document,
 )
@@ -72,19 +73,8 @@ def check(
             (the installed release's).
     """
     sharders = list(sharders) if sharders is not None else get_default_sharders()
-    model = model_document(module, sharders, constraints)
-    if constraints:
-        elsewhere = {
-            name
-            for name, constraint in constraints.items()
-            if getattr(constraint, "device_group", None) not in (None, "", topology.compute_device)
-        }  # those tables are planned for other devices
-        for entry in model["modules"]:
-            entry["tables"] = [table for table in entry["tables"] if table["name"] not in elsewhere]
-        model["modules"] = [entry for entry in model["modules"] if entry["tables"]]
-        model["constraints"] = {
-            name: constraint for name, constraint in model.get("constraints", {}).items() if name not in elsewhere
-        }
+    model = sharded_document(module, sharders, constraints)
+    model = drop_other_devices(model, constraints, topology)
     report = call(
         "check",
         {"model": model, "plan": plan_document(plan, topology.world_size)},
@@ -92,7 +82,7 @@ def check(
             "on": topology_document(topology),
             "strict": strict,
             "reservation": "fixed_percentage:0",
-            "cost_model": _known_cost_model(),
+            "cost_model": known_cost_model(),
             **flags,
         },
     )
@@ -108,20 +98,13 @@ def check(
     return CheckReport(report)
 
 
-def _known_cost_model() -> str | None:
-    try:
-        return cost_model()
-    except Unknown:
-        return None
-
-
 def _allowed_types(
     module: nn.Module, sharders: Sequence[ModuleSharder[nn.Module]], device: str
 ) -> dict[str, list[str]]:
     """Sharding types of every table by fqn, where a sharder is the caller's own."""
     allowed: dict[str, list[str]] = {}
     for path, child, sharder in sharded_modules(module, sharders):
-        if type(sharder).__module__.startswith("torchrec."):
+        if not is_own(sharder):
             continue
         for name in sharder.shardable_parameters(child):
             allowed[f"{path}.{name}"] = list(sharder.sharding_types(device))

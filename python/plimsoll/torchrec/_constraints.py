@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import Any
 
 import torch
 from torch import nn
 from torchrec.distributed.planner.types import ParameterConstraints
-from torchrec.distributed.types import CacheParams, CommOp, ModuleSharder
+from torchrec.distributed.types import (
+    BoundsCheckMode,
+    CacheAlgorithm,
+    CacheParams,
+    CommOp,
+    KeyValueParams,
+    ModuleSharder,
+)
+from torchrec.modules.embedding_configs import DataType
 
 # Fields that are the same here and there.
 PLAIN_FIELDS = (
@@ -26,6 +35,80 @@ PLAIN_FIELDS = (
     "use_virtual_table",
 )
 NAMED_FIELDS = ("bounds_check_mode", "output_dtype")  # enumerations there
+# Kernels that early releases call "batched_dense", "batched_fused", ...
+ONCE_BATCHED = ("dense", "fused", "fused_uvm", "fused_uvm_caching", "quant", "quant_uvm", "quant_uvm_caching")
+
+
+def current_kernel(name: str) -> str:
+    """A compute kernel's name in releases from 0.2 on."""
+    short = name.removeprefix("batched_")
+    return short if short in ONCE_BATCHED else name
+
+
+def with_current_kernels(constraints: Mapping[str, ParameterConstraints]) -> dict[str, ParameterConstraints]:
+    """The constraints with kernels by the names that TorchRec has now."""
+
+    def current(constraint: ParameterConstraints) -> ParameterConstraints:
+        kernels = constraint.compute_kernels
+        names = [current_kernel(kernel) for kernel in kernels or []]
+        return constraint if names == list(kernels or []) else replace(constraint, compute_kernels=names)
+
+    return {name: current(constraint) for name, constraint in constraints.items()}
+
+
+def passed_on(entry: Mapping[str, Any], constraint: ParameterConstraints | None) -> dict[str, Any]:
+    """What a plan passes on to a table's kernels, as TorchRec's objects.
+
+    Args:
+        entry: The table's in a plan.
+        constraint: The table's; what it has wins, but for the load factor of a cache, which a search may choose.
+    """
+    given: dict[str, Any] = {
+        "enforce_hbm": entry.get("enforce_hbm"),
+        "stochastic_rounding": entry.get("stochastic_rounding"),
+        "bounds_check_mode": _member(BoundsCheckMode, entry.get("bounds_check_mode")),
+        "output_dtype": _member(DataType, entry.get("output_dtype")),
+        "cache_params": _cache_params(entry.get("cache_params")),
+        "key_value_params": _key_value_params(entry.get("key_value_params")),
+    }
+    if constraint is not None:
+        for name in given:
+            value = getattr(constraint, name, None)
+            if value is not None:
+                given[name] = value
+        chosen = (entry.get("cache_params") or {}).get("load_factor")
+        if constraint.cache_params is not None and chosen is not None:
+            given["cache_params"] = replace(constraint.cache_params, load_factor=chosen)
+    return given
+
+
+def _member(kind: Any, name: str | None) -> Any:
+    return None if name is None else kind[name.upper()]
+
+
+def _cache_params(document: Mapping[str, Any] | None) -> CacheParams | None:
+    if document is None:
+        return None
+    params = CacheParams(
+        algorithm=_member(CacheAlgorithm, document.get("algorithm")),
+        load_factor=document.get("load_factor"),
+        reserved_memory=document.get("reserved_memory"),
+        precision=_member(DataType, document.get("precision")),
+        prefetch_pipeline=document.get("prefetch_pipeline"),
+    )
+    passes = document.get("multipass_num_passes")
+    if passes is not None:
+        from torchrec.distributed.types import MultiPassPrefetchConfig
+
+        params.multipass_prefetch_config = MultiPassPrefetchConfig(num_passes=passes)
+    return params
+
+
+def _key_value_params(document: Mapping[str, Any] | None) -> KeyValueParams | None:
+    if document is None:
+        return None
+    known = {field.name for field in fields(KeyValueParams)}
+    return KeyValueParams(**{name: value for name, value in document.items() if name in known})
 
 
 def constraint_document(

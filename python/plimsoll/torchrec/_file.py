@@ -19,10 +19,12 @@ try:
 except ImportError:  # before release 1.4 there is none
     PlanLoader = object  # type: ignore[assignment,misc]
 
-from plimsoll._command import plain
+from plimsoll._answer import Answer
+from plimsoll._command import Document, plain
 from plimsoll._errors import Error
 from plimsoll.options import SCHEMA, Cost, total_of
-from plimsoll.torchrec._model import model_document
+from plimsoll.torchrec._model import sharded_document
+from plimsoll.torchrec._offline import plan_tables, shards_of
 from plimsoll.torchrec._options import cost_of, group_of, group_size, room_of
 
 
@@ -60,7 +62,7 @@ def dump(
     )
     pooling = {
         f"{entry['path']}.{table['name']}": table.get("pooling", "sum")
-        for entry in model_document(module, sharders)["modules"]
+        for entry in sharded_document(module, sharders)["modules"]
         for table in entry["tables"]
     }
     classes: dict[Cost, int] = {}
@@ -113,7 +115,8 @@ class PlanFile(PlanLoader):  # type: ignore[misc]
     """A plan made offline, as TorchRec's `plan_loader=` (release 1.4 on).
 
     Args:
-        answer: What `plimsoll.options.plan` or `plimsoll shard` answered, as a document or a path.
+        answer: What `plimsoll.options.plan` or `plimsoll shard` answered of a `dump`, or `plimsoll shard` of
+            `model_document`; a document or a path.
         planner: Whose search space the answer is of.
         module: What is sharded.
         sharders: Its sharders.
@@ -122,7 +125,7 @@ class PlanFile(PlanLoader):  # type: ignore[misc]
 
     def __init__(
         self,
-        answer: Mapping[str, Any] | str | os.PathLike[str],
+        answer: Document | Answer,
         planner: EmbeddingShardingPlanner,
         module: nn.Module,
         sharders: list[ModuleSharder[nn.Module]],
@@ -130,27 +133,26 @@ class PlanFile(PlanLoader):  # type: ignore[misc]
     ) -> None:
         if PlanLoader is object:
             raise Error("value", "PlanFile", f"torchrec {torchrec.__version__} has no plan loaders", "1.4 or newer has")
-        if isinstance(answer, Mapping):
-            self._id, document = "plimsoll", answer
-        else:
+        if isinstance(answer, (str, os.PathLike)):
             self._id = os.fspath(answer)
             with open(answer, encoding="utf-8") as file:
                 document = json.load(file)
-        entries = document.get("options") or document.get("plan")  # of the shell, of options.plan
-        if not entries:
-            raise Error("value", self._id, "the answer holds no plan", "plan again")
+        else:
+            self._id, document = "plimsoll", getattr(answer, "document", answer)
         context = document.get("context_hash") or document.get("provenance", {}).get("inputs", {}).get("context")
         self._context = context if check_context else None
-        try:
-            taken = [(entry["fqn"], int(entry["option"]), list(map(int, entry["ranks"]))) for entry in entries]
-        except (KeyError, TypeError, ValueError):
-            raise Error("schema", self._id, "no list of fqn, option and ranks", "give what was answered") from None
+        entries = document.get("options") or document.get("plan")  # of a dump: by the shell, by options.plan
         options = _search_space(planner, module, sharders)
+        if "plan" in document and not entries:
+            raise Error("value", self._id, "the answer holds no plan", "plan again")
+        placed = (
+            _of_dump(entries, options)
+            if isinstance(entries, list)
+            else _of_model(document, planner, module, sharders, options)
+        )
         self._options = {}
-        for fqn, index, ranks in taken:
-            if not 0 <= index < len(options) or options[index].fqn != fqn or len(options[index].shards) != len(ranks):
-                raise Error("conflict", fqn, "the answer is of another search space", "dump and plan again")
-            option = copy.copy(options[index])
+        for chosen, ranks in placed:
+            option = copy.copy(chosen)
             option.shards = copy.deepcopy(option.shards)
             for shard, rank in zip(option.shards, ranks):
                 shard.rank = rank
@@ -167,3 +169,46 @@ class PlanFile(PlanLoader):  # type: ignore[misc]
     def get_plan_id(self) -> str:
         """The file."""
         return self._id
+
+
+Placed = list[tuple[ShardingOption, list[int]]]
+
+
+def _of_dump(entries: list[Any], options: list[ShardingOption]) -> Placed:
+    """Entries that name options by their place in the dump."""
+    try:
+        taken = [(entry["fqn"], int(entry["option"]), list(map(int, entry["ranks"]))) for entry in entries]
+    except (KeyError, TypeError, ValueError):
+        raise Error("schema", "answer", "no list of fqn, option and ranks", "give what was answered") from None
+    for fqn, index, ranks in taken:
+        if not 0 <= index < len(options) or options[index].fqn != fqn or len(options[index].shards) != len(ranks):
+            raise Error("conflict", fqn, "the answer is of another search space", "dump and plan again")
+    return [(options[index], ranks) for _, index, ranks in taken]
+
+
+def _of_model(
+    document: Mapping[str, Any],
+    planner: EmbeddingShardingPlanner,
+    module: nn.Module,
+    sharders: list[ModuleSharder[nn.Module]],
+    options: list[ShardingOption],
+) -> Placed:
+    """The planner's options that a plan of a model takes."""
+    found = []
+    for fqn, entry in plan_tables(document, module, planner._topology, sharders, planner._constraints).items():
+        shards = shards_of(entry)
+        cut = [(list(shard.size), list(shard.offset)) for shard in shards]
+        factor = (entry.get("cache_params") or {}).get("load_factor")
+        alike = [
+            option
+            for option in options
+            if (option.fqn, option.sharding_type, option.compute_kernel)
+            == (fqn, entry["sharding_type"], entry["compute_kernel"])
+            and [(list(shard.size), list(shard.offset)) for shard in option.shards] == cut
+            and (factor is None or option.cache_load_factor in (None, factor))
+        ]
+        if not alike:
+            what = f"{entry['sharding_type']} with {entry['compute_kernel']} in {len(shards)} shards"
+            raise Error("conflict", fqn, f"the planner has no option {what}", "plan with the planner's constraints")
+        found.append((alike[0], [shard.rank for shard in shards]))
+    return found

@@ -61,6 +61,14 @@ def cost_model() -> str:
     raise Unknown(f"torchrec {torchrec.__version__}")
 
 
+def known_cost_model() -> str | None:
+    """The same; None of a release whose numbers were not compared."""
+    try:
+        return cost_model()
+    except Unknown:
+        return None
+
+
 def sharded_modules(
     module: nn.Module, sharders: Sequence[ModuleSharder[nn.Module]]
 ) -> Iterator[tuple[str, nn.Module, ModuleSharder[nn.Module]]]:
@@ -177,7 +185,7 @@ def _tables(child: nn.Module, kind: str, sharder: ModuleSharder[nn.Module]) -> l
     return tables
 
 
-def model_document(
+def sharded_document(
     module: nn.Module,
     sharders: Sequence[ModuleSharder[nn.Module]],
     constraints: Mapping[str, ParameterConstraints] | None = None,
@@ -218,6 +226,26 @@ def model_document(
     return document
 
 
+def drop_other_devices(
+    document: dict[str, Any], constraints: Mapping[str, ParameterConstraints] | None, topology: Topology
+) -> dict[str, Any]:
+    """The document without tables whose constraints name the planners of other devices."""
+    elsewhere = {
+        name
+        for name, constraint in (constraints or {}).items()
+        if getattr(constraint, "device_group", None) not in (None, "", topology.compute_device)
+    }
+    if not elsewhere:
+        return document
+    for entry in document["modules"]:
+        entry["tables"] = [table for table in entry["tables"] if table["name"] not in elsewhere]
+    document["modules"] = [entry for entry in document["modules"] if entry["tables"]]
+    document["constraints"] = {
+        name: constraint for name, constraint in document.get("constraints", {}).items() if name not in elsewhere
+    }
+    return document
+
+
 def exact_model_document(
     module: nn.Module,
     sharders: Sequence[ModuleSharder[nn.Module]],
@@ -237,13 +265,18 @@ def exact_model_document(
         wrapped = [value for name, value in vars(sharder).items() if name.endswith("_sharder")]
         if type(sharder).__name__ not in names or not all(map(_is_theirs, (sharder, *wrapped))):
             raise Unknown(f"{path}: {type(sharder).__name__}")
-    document = model_document(module, sharders, constraints)
+    document = sharded_document(module, sharders, constraints)
     counts = Counter(table["name"] for entry in document["modules"] for table in entry["tables"])
     for name, constraint in (constraints or {}).items():
         cache = constraint.cache_params
         if counts[name] > 1 and cache is not None and cache.stats is not None and cache.load_factor is None:
             raise Unknown(f"{name}: tables of one name whose sharders may differ in their cache load factor")
     return document
+
+
+def is_own(sharder: ModuleSharder[nn.Module]) -> bool:
+    """Is the sharder of the caller's own?"""
+    return not type(sharder).__module__.startswith("torchrec.")
 
 
 def _is_theirs(thing: object, also: str = "torchrec.") -> bool:

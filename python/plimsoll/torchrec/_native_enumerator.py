@@ -25,7 +25,7 @@ from plimsoll._errors import Error
 from plimsoll.options import search
 from plimsoll.torchrec._enumerator import Enumerator
 from plimsoll.torchrec._model import Unknown, cost_model, exact_model_document, exact_topology_document
-from plimsoll.torchrec._options import cost_of, room_of
+from plimsoll.torchrec._options import cost_of, room_after, room_of
 from plimsoll.torchrec._plugins import Search
 
 logger: logging.Logger = logging.getLogger("plimsoll")
@@ -85,18 +85,7 @@ class NativeEnumerator(Enumerator):
             raise Unknown("the whole search space is wanted")
         if not type(self._reservation).reserve.__module__.startswith("torchrec."):
             raise Unknown("a reservation of the caller's own")  # what it left is known to its caller alone
-        room = getattr(self._reservation, "last_reserved_topology", None)
-        if callable(room):  # InferenceStorageReservation's is a method up to release 1.4
-            room = room()
-        if room is not None:
-            return room
-        return copy.deepcopy(self._reservation).reserve(  # older releases do not keep it
-            topology=self._topology,
-            batch_size=self._batch_size,
-            module=module,
-            sharders=list(sharders),
-            constraints=self._constraints,
-        )
+        return room_after(self._reservation, self._topology, self._batch_size, module, sharders, self._constraints)
 
     def _enumerate_natively(
         self, module: nn.Module, sharders: Sequence[ModuleSharder[nn.Module]]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,13 @@ from torch import nn
 from torchrec.distributed.embedding_types import EmbeddingComputeKernel
 from torchrec.distributed.planner.enumerators import EmbeddingEnumerator
 from torchrec.distributed.planner.partitioners import GreedyPerfPartitioner
-from torchrec.distributed.planner.types import Shard, ShardingOption, Topology
+from torchrec.distributed.planner.types import (
+    ParameterConstraints,
+    Shard,
+    ShardingOption,
+    StorageReservation,
+    Topology,
+)
 from torchrec.distributed.types import ModuleSharder
 
 from plimsoll import _native
@@ -33,6 +40,25 @@ def room_of(topology: Topology) -> npt.NDArray[np.int64]:
     """[world_size, 3] bytes of every rank: hbm, ddr, ssd."""
     storages = [device.storage for device in topology.devices]
     return np.array([(s.hbm, s.ddr, getattr(s, "ssd", 0)) for s in storages], dtype=np.int64)
+
+
+def room_after(
+    reservation: StorageReservation,
+    topology: Topology,
+    batch_size: int,
+    module: nn.Module,
+    sharders: Sequence[ModuleSharder[nn.Module]],
+    constraints: Mapping[str, ParameterConstraints] | None,
+) -> Topology:
+    """What the reservation leaves of the topology; asks it once more only where it has not kept that."""
+    room = getattr(reservation, "last_reserved_topology", None)
+    if callable(room):  # InferenceStorageReservation's is a method up to release 1.4
+        room = room()
+    if room is not None:
+        return room
+    return copy.deepcopy(reservation).reserve(
+        topology=topology, batch_size=batch_size, module=module, sharders=list(sharders), constraints=constraints
+    )
 
 
 def group_of(option: ShardingOption) -> str:

@@ -26,25 +26,16 @@ from torchrec.distributed.types import ModuleSharder, ShardingPlan, ShardingType
 
 from plimsoll._answer import Certificate
 from plimsoll._command import Progress
+from plimsoll._errors import Error
 from plimsoll.options import Found, Refusal, Settings
+from plimsoll.torchrec._constraints import with_current_kernels
 from plimsoll.torchrec._native_enumerator import NativeEnumerator
-from plimsoll.torchrec._options import device_tier
-from plimsoll.torchrec._plugins import Partitioner, Proposer, Search, taken_of
+from plimsoll.torchrec._options import device_tier, room_after
+from plimsoll.torchrec._plugins import OF_THE_PLAN, Partitioner, Proposer, Search, Watcher, taken_of
 
 logger: logging.Logger = logging.getLogger("plimsoll")
 
 EFFORT = 1_000_000  # moves: 1,000 tables on 128 ranks are searched within two seconds
-
-# Warnings of the plan that the search found, not of its inputs.
-OF_THE_PLAN = frozenset(
-    {
-        "hazard_unavoidable",
-        "optimizer_state_per_block",
-        "rating_cap_dropped",
-        "no_reference_rating",
-        "worse_than_reference",
-    }
-)
 
 _PARENT = inspect.signature(EmbeddingShardingPlanner.__init__)
 
@@ -52,10 +43,12 @@ _PARENT = inspect.signature(EmbeddingShardingPlanner.__init__)
 class Planner(EmbeddingShardingPlanner):
     """`EmbeddingShardingPlanner` whose plans are certified; takes every keyword of it.
 
-    A `proposer` or `partitioner` of the caller's own is used as TorchRec would; then the search is theirs. By a
-    `performance_model` of the caller's own TorchRec's loop runs as without us, and the plan of our search is one more
-    that it rates: never worse by that model, and nothing is proved. A plan that a callback changed has times of its own
-    and no bound.
+    A `proposer` or `partitioner` of the caller's own is used as TorchRec would. Then the search is theirs, and our own
+    search proves how far the rating of its plan is from the best. By a `performance_model` of the caller's own
+    TorchRec's loop runs as without us, and the plan of our search is one more that it rates: never worse by that model,
+    and nothing is proved. A plan of our search that a callback changed has times of its own and no bound.
+
+    Compute kernels in `constraints` may have the names of early releases ("batched_fused").
 
     Args:
         objective: "time" (least time of a step among plans that TorchRec rates no worse than its own), "rating" (what
@@ -95,6 +88,8 @@ class Planner(EmbeddingShardingPlanner):
     ) -> None:
         given = _PARENT.bind(self, *args, **kwargs).arguments
         given.pop("self")
+        if given.get("constraints"):
+            given["constraints"] = with_current_kernels(given["constraints"])
         model = given.get("performance_model")
         by_storage = type(model) is NoopStorageModel
         self._is_model_theirs = model is not None and type(model) not in (NoopPerfModel, NoopStorageModel)
@@ -111,7 +106,7 @@ class Planner(EmbeddingShardingPlanner):
             step_model=step_model,
         )
         self._search = Search(settings, by_storage)
-        is_ours = not given.get("proposer") and not given.get("partitioner")
+        is_ours = self._is_search_ours = not given.get("proposer") and not given.get("partitioner")
         if is_ours and not self._is_model_theirs:
             given["proposer"], given["partitioner"] = Proposer(self._search), Partitioner(self._search)
         elif not is_ours and not given.get("partitioner"):
@@ -120,6 +115,8 @@ class Planner(EmbeddingShardingPlanner):
         if is_ours and self._is_model_theirs:  # last, so that a clock stops TorchRec's no earlier than without us
             self._proposers = [*self._proposers, Proposer(self._search)]
             self._partitioner = Partitioner(self._search, other=self._partitioner)
+        if not is_ours:
+            self._proposers = [*self._proposers, Watcher(self._search)]
         if is_ours and not given.get("enumerator"):
             self._enumerator = NativeEnumerator(
                 self._topology, self._batch_size, self._constraints, self._storage_reservation, self._search
@@ -141,7 +138,10 @@ class Planner(EmbeddingShardingPlanner):
         self._search.module = (module, sharders)
         try:
             plan = super().plan(module, sharders)
-            self._tell_of_other_plans()
+            if self._is_search_ours:
+                self._tell_of_other_plans()
+            else:
+                self._tell_of_their_search(module, sharders)
         except PlannerError as error:
             self._describe(error)
             raise
@@ -171,8 +171,7 @@ class Planner(EmbeddingShardingPlanner):
         warnings += [(code, fqn, message) for code, fqn, message in judged["hazards"]]
         if self._is_model_theirs:
             objective = float(self._perf_model.rate(plan=plan))
-            name = type(self._perf_model).__name__
-            warnings.insert(0, ("objective_not_searched", "", f"{name} rates plans: nothing is proved of its figures"))
+            warnings.insert(0, self._not_searched())
         else:
             objective = judged["times"][search.settings.objective]
             warnings.insert(0, ("plan_changed", "", "a callback changed the plan: its times are told, and no bound"))
@@ -184,6 +183,31 @@ class Planner(EmbeddingShardingPlanner):
             times=judged["times"],
             warnings=warnings,
         )
+
+    def _tell_of_their_search(self, module: nn.Module, sharders: list[ModuleSharder[nn.Module]]) -> None:
+        """Of a plan that the caller's proposers or partitioner found: its times, and a bound of all plans."""
+        search, plan = self._search, self._best_plan
+        if not search.has_space or not plan:
+            return
+        reservation, room = self._storage_reservation, self._topology
+        if type(reservation).reserve.__module__.startswith("torchrec."):
+            room = room_after(reservation, room, self._batch_size, module, sharders, self._constraints)
+        # Of one of the caller's own all memory is taken to be left: what is proved then holds for less, too.
+        try:
+            if not self._is_model_theirs:
+                search.found = search.bound(plan, room)
+                return
+            told = search.told_of(plan, room)
+        except Error as error:  # options that no enumerator of TorchRec's makes; their plan stands
+            warning = ("plan_not_judged", error.place, error.message)
+            search.found = Found("feasible", "", Certificate(math.nan), {}, None, {}, warnings=[warning])
+            return
+        certificate = Certificate(float(self._perf_model.rate(plan=plan)))
+        search.found = replace(told, certificate=certificate, warnings=[self._not_searched(), *told.warnings])
+
+    def _not_searched(self) -> tuple[str, str, str]:
+        name = type(self._perf_model).__name__
+        return "objective_not_searched", "", f"{name} rates plans: nothing is proved of its figures"
 
     def _warn_of_gradients(self) -> None:
         """Says where what no planner counts need not fit: tables that every rank holds train outside of the kernels."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,23 @@ from torchrec.distributed.planner.types import PlannerError, PlannerErrorType, S
 from torchrec.distributed.planner.types import Proposer as TorchRecProposer
 from torchrec.distributed.types import ModuleSharder
 
+from plimsoll._answer import Certificate
 from plimsoll._command import plain
 from plimsoll.options import TIERS, UNIFORM, Found, Refusal, Settings, choice_of, explain, search, step_model_values
-from plimsoll.torchrec._model import model_document
-from plimsoll.torchrec._options import Space, device_tier, in_declared_order, place, room_of
+from plimsoll.torchrec._model import sharded_document
+from plimsoll.torchrec._options import Space, cost_of, device_tier, in_declared_order, place, room_of
 
 NUMERIC_HAZARDS = frozenset({"optimizer_state_per_block"})  # TorchRec trains so, too: strict alone allows them
+# Warnings of the plan that the search found, not of its inputs.
+OF_THE_PLAN = frozenset(
+    {
+        "hazard_unavoidable",
+        "optimizer_state_per_block",
+        "rating_cap_dropped",
+        "no_reference_rating",
+        "worse_than_reference",
+    }
+)
 PLACEMENT_EFFORT = 2000  # moves of a placement alone: a millisecond
 
 
@@ -58,6 +70,11 @@ def taken_of(plan: Sequence[ShardingOption]) -> list[Taken]:
     )
 
 
+def _what_it_costs(option: ShardingOption) -> tuple[object, ...]:
+    shards = tuple((*shard.size, *shard.offset, *cost_of(shard)) for shard in option.shards)
+    return option.fqn, option.sharding_type, option.compute_kernel, shards
+
+
 class Search:
     """What a proposer and a partitioner share: the search space, and what was found in it."""
 
@@ -86,6 +103,7 @@ class Search:
     def forget(self) -> None:
         """What an earlier search left."""
         self.found, self._ready, self.refusal, self.taken = None, None, Refusal(), None
+        self._space, self.probe = [], []
 
     def answer_with(self, found: Found, ready: dict[str, tuple[ShardingOption, list[int]]]) -> None:
         """What a search outside of TorchRec's loop found; the space has the plan's options alone."""
@@ -99,9 +117,7 @@ class Search:
         """
         self.room = topology
         if self._ready is None:
-            model = json.dumps(model_document(*self.module), default=plain) if self.module else ""
-            space = Space(topology, model, self.by_storage)
-            space.add_all(self._space)
+            space = self._native_space(topology, self._space)
             self.found = search(space.native, space.fqns, room_of(topology), self.settings)
             self._ready = {fqn: (space.options[option], ranks) for fqn, (option, ranks) in self.found.choice.items()}
         assert self.found is not None
@@ -113,11 +129,66 @@ class Search:
         self.taken = taken_of(plan)
         return plan
 
+    @property
+    def has_space(self) -> bool:
+        """Has the planner shown its options?"""
+        return bool(self._space)
+
+    def told_of(self, plan: Sequence[ShardingOption], topology: Topology) -> Found:
+        """Times and hazards of a plan that a search of others made.
+
+        The objective is TorchRec's rating, or `step` where that is asked for: "time" is of plans that rate no worse
+        than TorchRec's, which others' need not be.
+        """
+        self.room = topology
+        judged = self.judge(plan, topology)
+        certificate = Certificate(judged["times"][self._objective_of_others])
+        return Found("feasible", "", certificate, judged["times"], None, {}, warnings=list(judged["hazards"]))
+
+    def bound(self, plan: Sequence[ShardingOption], topology: Topology) -> Found:
+        """The same, and a bound of all plans of the search space; none is ruled out for its hazards."""
+        told = self.told_of(plan, topology)
+        if not self._holds(plan):
+            return told
+        settings = replace(self.settings, objective=self._objective_of_others, strict=False, strict_numerics=False)
+        space = self._native_space(topology, self._space)
+        found = search(space.native, space.fqns, room_of(topology), settings)
+        warnings = [*told.warnings, *(warning for warning in found.warnings if warning[0] not in OF_THE_PLAN)]
+        told = replace(told, reference=found.reference, warnings=warnings)
+        value, lower_bound = told.certificate.objective, found.certificate.lower_bound
+        if lower_bound is None or value < lower_bound * (1 - 1e-9):  # the plan breaks a rule that the bound keeps
+            return told
+        gap = max(value / lower_bound - 1, 0.0) if lower_bound > 0 else None
+        is_optimal = gap is not None and gap <= settings.tolerance
+        return replace(
+            told,
+            status="optimal" if is_optimal else "feasible",
+            certificate=Certificate(value, lower_bound, gap, found.certificate.proof),
+        )
+
+    @property
+    def _objective_of_others(self) -> str:
+        return "step" if self.settings.objective == "step" else "rating"
+
+    def _native_space(self, topology: Topology, options: Sequence[ShardingOption]) -> Space:
+        model = json.dumps(sharded_document(*self.module), default=plain) if self.module else ""
+        space = Space(topology, model, self.by_storage)
+        space.add_all(options)
+        return space
+
+    def _holds(self, plan: Sequence[ShardingOption]) -> bool:
+        """Is all of the plan in the search space? A proposer may make options of its own."""
+        chosen = {(option.fqn, option.sharding_type, option.compute_kernel) for option in plan}
+        known = {
+            _what_it_costs(option)
+            for option in self._space
+            if (option.fqn, option.sharding_type, option.compute_kernel) in chosen
+        }
+        return all(_what_it_costs(option) in known for option in plan)
+
     def judge(self, plan: Sequence[ShardingOption], topology: Topology) -> dict[str, Any]:
         """{"times", "hazards": [(code, fqn, message)]} of a plan, whoever made it."""
-        model = json.dumps(model_document(*self.module), default=plain) if self.module else ""
-        space = Space(topology, model, self.by_storage)
-        space.add_all(plan)
+        space = self._native_space(topology, plan)
         ranks = [[] if o.sharding_type in UNIFORM else [shard.rank for shard in o.shards] for o in space.options]
         indices = np.arange(len(space.options), dtype=np.int32)
         return space.native.judge(indices, ranks, step_model_values(self.settings.step_model))
@@ -185,6 +256,14 @@ class Proposer(TorchRecProposer):
     ) -> None:
         """One proposal was all."""
         self._is_done = True
+
+
+class Watcher(Proposer):
+    """Proposes nothing: behind proposers of the caller's own it sees what they choose from."""
+
+    def propose(self) -> list[ShardingOption] | None:
+        """Nothing."""
+        return None
 
 
 class Partitioner(TorchRecPartitioner):

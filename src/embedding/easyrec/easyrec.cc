@@ -101,12 +101,7 @@ Result<EasyRecPlanner> make_easyrec_planner(const EasyRecSetup& setup,
   PlanningProblem& problem = planner.problem;
 
   topology::TopologySpec spec = setup.topology;
-  const int local_size =
-      spec.local_world_size.value_or(0) > 0 ? *spec.local_world_size : spec.world_size;
-  if (setup.host_memory && local_size > 0) {
-    spec.ddr_cap = saturated_cast(static_cast<double>(*setup.host_memory) / local_size);
-    spec.ddr_caps.clear();
-  }
+  if (setup.host_memory) topology::share_host_memory(*setup.host_memory, spec);
   PLIMSOLL_RETURN_IF_ERROR(topology::apply_easyrec_overrides(environment, spec));
   PLIMSOLL_ASSIGN(problem.topology,
                   make_topology(spec, setup.cost_model.zero_cap_is_default,

@@ -104,7 +104,6 @@ std::optional<Optimizer> find_optimizer_class(std::string_view name) {
 PLIMSOLL_ENUM_FUNCTIONS(ShardingType)
 PLIMSOLL_FIND_ENUM(ShardingType)
 PLIMSOLL_ENUM_FUNCTIONS(ComputeKernel)
-PLIMSOLL_FIND_ENUM(ComputeKernel)
 PLIMSOLL_ENUM_FUNCTIONS(PartitionBy)
 PLIMSOLL_FIND_ENUM(PartitionBy)
 PLIMSOLL_ENUM_FUNCTIONS(DataType)
@@ -126,6 +125,21 @@ PLIMSOLL_ENUM_FUNCTIONS(ModuleKind)
 PLIMSOLL_FIND_ENUM(ModuleKind)
 #undef PLIMSOLL_ENUM_FUNCTIONS
 #undef PLIMSOLL_FIND_ENUM
+
+// Early releases of TorchRec wrote "batched_fused" where later ones write "fused". They said so of
+// the kernels up to quant_uvm_caching, which are declared first.
+template <>
+std::optional<ComputeKernel> find_enum<ComputeKernel>(std::string_view name) {
+  constexpr std::string_view kBatched = "batched_";
+  std::span<const std::string> names = enum_names<ComputeKernel>();
+  if (name.starts_with(kBatched)) {
+    name.remove_prefix(kBatched.size());
+    names = names.first(static_cast<std::size_t>(ComputeKernel::kQuantUvmCaching) + 1);
+  }
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<ComputeKernel>(found - names.begin());
+}
 
 template <>
 std::optional<Optimizer> find_enum<Optimizer>(std::string_view name) {

@@ -252,6 +252,14 @@ const std::array<NamedProposer, 9>& named_proposers() {
   return proposers;
 }
 
+// What the planners of TorchRec and of TorchEasyRec's revisions propose by, the newest first.
+constexpr std::pair<std::string_view, std::string_view> kProposerLists[] = {
+    {"default", "grid_search+greedy_depth+greedy_sum+uniform"},
+    {"easyrec", "easyrec_dynamic_programming_v3+uniform"},
+    {"easyrec_v2", "easyrec_dynamic_programming_v2+uniform"},
+    {"easyrec_v1", "easyrec_dynamic_programming_v1+uniform"},
+};
+
 // The N of "name:N"; nothing without one. Error kValue.
 Result<std::optional<std::int64_t>> parse_limit(std::string_view text,
                                                 const NamedProposer& proposer) {
@@ -308,7 +316,8 @@ std::unique_ptr<Proposer> make_grid_search_proposer(std::int64_t max_proposals, 
 
 std::span<const std::string> proposer_names() {
   static const std::vector<std::string> names = [] {
-    std::vector<std::string> all{"default", "easyrec"};
+    std::vector<std::string> all;
+    for (const auto& [name, proposers] : kProposerLists) all.emplace_back(name);
     for (const NamedProposer& proposer : named_proposers()) all.push_back(proposer.name);
     return all;
   }();
@@ -318,8 +327,9 @@ std::span<const std::string> proposer_names() {
 Result<std::vector<std::unique_ptr<Proposer>>> make_proposers(
     std::string_view names, const EasyRecDynamicProgrammingOptions& easyrec) {
   std::vector<std::unique_ptr<Proposer>> proposers;
-  if (names == "default") names = "grid_search+greedy_depth+greedy_sum+uniform";
-  if (names == "easyrec") names = "easyrec_dynamic_programming_v3+uniform";
+  for (const auto& [name, list] : kProposerLists) {
+    if (names == name) names = list;
+  }
   while (true) {
     const std::size_t plus = names.find('+');
     const std::string_view entry = names.substr(0, plus);

@@ -52,6 +52,11 @@ def train(rank, world, local, make, sharder, constraints):
     assert planner.certificate.lower_bound is None or planner.certificate.lower_bound > 0
     judged = plimsoll.torchrec.check(plan, module, topology, sharders=[sharder], constraints=constraints)
     assert judged.is_right, judged.violations
+    return train_plan(rank, world, module, plan, make, sharder)
+
+
+def train_plan(rank, world, module, plan, make, sharder):
+    """As `train`, by a plan that is there."""
     sharded = DistributedModelParallel(
         module, env=ShardingEnv.from_process_group(dist.GroupMember.WORLD), plan=plan, sharders=[sharder],
         device=torch.device("cpu"), init_data_parallel=True,
