@@ -130,6 +130,13 @@ how they are used.
     options:
       show_root_heading: false
       show_root_toc_entry: false
+
+## plimsoll.torchrec.easyrec
+
+::: plimsoll.torchrec.easyrec
+    options:
+      show_root_heading: false
+      show_root_toc_entry: false
 """
 
 

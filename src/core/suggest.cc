@@ -53,7 +53,7 @@ std::optional<std::string> find_similar(std::string_view word,
 }
 
 std::string suggest(std::string_view word, std::span<const std::string> candidates) {
-  constexpr std::size_t kMaxListed = 12;
+  constexpr std::size_t kMaxListed = 16;
   if (candidates.empty()) return {};
   if (const auto similar = find_similar(word, candidates)) return "did you mean '" + *similar + "'";
   std::string text = "known: ";

@@ -44,7 +44,7 @@ class TestEnvironment:
     def test_the_first_revision_counts_ddr_without_cuda(self, plimsoll):
         plimsoll.write("cpu.json", {"world_size": 2, "compute_device": "cpu"})
         answer = plimsoll.plan("--proposer", "easyrec_v1", on=("--on", "cpu.json"))  # no HBM to be divided into bins
-        assert answer["status"] == "feasible"
+        assert answer["status"] == "optimal"
         assert answer["provenance"]["options"]["easyrec_has_cuda"] == "false"
         assert "easyrec_has_cuda" not in plimsoll.plan("--proposer", "easyrec_v1")["provenance"]["options"]
 

@@ -48,10 +48,10 @@ TEST(Suggest, ListsWhatIsKnownWhereNothingIsNear) {
   EXPECT_EQ(suggest("zzz", Names{"row_wise", "column_wise"}), "known: row_wise, column_wise");
 }
 
-TEST(Suggest, ListsTheFirstTwelve) {
+TEST(Suggest, ListsTheFirstSixteen) {
   Names names;
   std::string expected = "known: ";
-  for (int i = 10; i < 22; ++i) {
+  for (int i = 10; i < 26; ++i) {
     names.push_back("name" + std::to_string(i));
     expected += (i > 10 ? ", " : "") + names.back();
   }

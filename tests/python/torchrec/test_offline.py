@@ -104,6 +104,11 @@ def test_what_constraints_pass_on(tmp_path):
         assert sharding.cache_params.load_factor == 0.25 and sharding.cache_params.reserved_memory == 2
         assert sharding.bounds_check_mode is BoundsCheckMode.IGNORE
         assert sharding.output_dtype is DataType.FP16 and sharding.enforce_hbm is True
+    answer = json.loads(path.read_text())  # a search may choose another load factor
+    (entry,) = (table for table in answer["plan"]["tables"] if table["table"] == "a")
+    entry["cache_params"]["load_factor"] = 0.5
+    chosen = to_sharding_plan(answer, module, topology, constraints=constraints).plan[""]["a"].cache_params
+    assert (chosen.load_factor, chosen.reserved_memory) == (0.5, 2)
     planner = Planner(topology=topology, constraints=constraints, stats=[])
     loaded = Planner(
         topology=topology, constraints=constraints, stats=[], plan_loader=PlanFile(path, planner, module, SHARDERS)
