@@ -375,7 +375,7 @@ def test_a_document_is_what_the_command_reads(tmp_path):
     assert torch.equal(split_module(traced, model, lambda node: table[node.name])(torch.ones(4)), model(torch.ones(4)))
     schema = plimsoll.schema("fx_graph")
     assert schema["title"] == document["schema"] and set(document) <= set(schema["properties"])
-    pytest.importorskip("jsonschema").validate(document, schema)
+    assert all(set(node) <= set(schema["$defs"]["node"]["properties"]) for node in document["nodes"])
 
 
 @pytest.mark.parametrize("seed", range(0, 25))
