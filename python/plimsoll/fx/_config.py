@@ -86,4 +86,4 @@ def mode_name(mode: Any) -> str:
     if isinstance(mode, (PartitionMode, partitioner_utils.PartitionMode)):
         return mode.name
     names = ", ".join(f"PartitionMode.{known.name}" for known in PartitionMode)
-    raise Error("value", "mode", f"{mode!r} is no mode of a partitioner", f"give one of {names}")
+    raise Error("value", "mode", f"{mode!r} is not a PartitionMode", f"give one of {names}")

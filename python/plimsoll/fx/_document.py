@@ -74,7 +74,7 @@ def _whole(value: Any, place: str, what: str) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise Error("value", place, f"{value!r} is no whole number", f"give {what}") from None
+        raise Error("value", place, f"{value!r} is not a whole number", f"give {what}") from None
 
 
 def _real(value: Any, place: str, what: str) -> float:
@@ -83,7 +83,7 @@ def _real(value: Any, place: str, what: str) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number) or number < 0:
-        raise Error("value", place, f"{value!r} is no number of at least 0", f"give {what}")
+        raise Error("value", place, f"{value!r} is not a number of at least 0", f"give {what}")
     return number
 
 
@@ -114,7 +114,7 @@ def _aot(module: GraphModule, config: Any) -> dict[str, Any]:
     for node, partition in config.node_to_partition_mapping.items():
         if node not in nodes:
             raise Error(
-                "value", "node_to_partition_mapping", f"{node} is no node of the module", "give nodes of its graph"
+                "value", "node_to_partition_mapping", f"{node} is not a node of the module", "give nodes of its graph"
             )
         names[node.name] = _whole(partition, f"node_to_partition_mapping[{node.name}]", "a partition's number")
     devices = {}

@@ -53,8 +53,8 @@ class Partitioner(accelerator_partitioner.Partitioner):
 
         Args:
             time_limit: "500ms", "5s", "2m", or seconds.
-            effort: Starts, devices and moves tried; 400,000, less for large graphs, unless given.
-            tolerance: The gap that counts as optimal; 1e-6 unless given.
+            effort: Starts, devices and moves tried; by default 400,000, less for large graphs.
+            tolerance: The gap that counts as optimal; by default 1e-6.
             seed: Of the annealing.
             progress: Called with (effort, ms or None, bound or None).
         """

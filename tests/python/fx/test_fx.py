@@ -219,6 +219,47 @@ def test_partitions_without_embeddings_share_a_list():
     assert lists[0] == lists[1]
 
 
+def test_a_graph_that_fits_exactly_is_one_partition_without_level():
+    traced = trace(Branches(), torch.ones(4))
+    total = sum(node.size_bytes.total_size for node in traced.graph.nodes if node.op != "output")
+    for memory, level in ((total, -1), (total - 1, 0)):
+        config = PartitionerConfig(devices_of(memory, 200), PartitionMode.cost_aware, 2.0, latencies_of(traced))
+        for make in (accelerator_partitioner.Partitioner, Partitioner):
+            partitioner = make()
+            partitioner.partition_graph(traced, traced, config)
+            assert partitioner.partitions[0].bfs_level == level, make
+            assert (len(partitioner.partitions) == 1) == (level == -1)
+
+
+def test_a_device_may_stand_twice_in_a_partitions_list():
+    class Net(nn.Module):
+        """What stands beside a table counts as one: the dense layers around it cannot be one partition."""
+
+        def __init__(self):
+            super().__init__()
+            self.low, self.high = nn.Linear(4, 4), nn.Linear(4, 4)
+            tables = {name: nn.EmbeddingBag(100, 4) for name in ("one", "two")}
+            self.tower = nn.ModuleDict({**tables, "dense": nn.Linear(4, 4)})
+
+        def forward(self, x, ids):
+            return self.high(self.tower["dense"](self.low(x))) + self.tower["one"](ids) + self.tower["two"](ids)
+
+    traced = trace(Net(), torch.ones(2, 4), torch.zeros(2, 3, dtype=torch.int64))
+    config = PartitionerConfig(devices_of(*[2800] * 4), PartitionMode.sparse_nn, saturate_host=True)
+    found = []
+    for make in (accelerator_partitioner.Partitioner, Partitioner):
+        partitioner = make()
+        dag, _ = partitioner.partition_graph(traced, traced, config)
+        found.append(
+            (
+                [p.logical_device_ids for p in partitioner.partitions],
+                [(str(node), node.logical_device_ids) for node in dag.nodes],
+            )
+        )
+    assert found[0] == found[1]
+    assert [0, 1, 2, 2, 3, 3] in found[1][0]  # torch tells the shared list of a copy once for each that holds it
+
+
 # ---------------------------------------------------------------- errors
 
 
@@ -334,7 +375,7 @@ def test_a_document_is_what_the_command_reads(tmp_path):
     assert torch.equal(split_module(traced, model, lambda node: table[node.name])(torch.ones(4)), model(torch.ones(4)))
     schema = plimsoll.schema("fx_graph")
     assert schema["title"] == document["schema"] and set(document) <= set(schema["properties"])
-    pytest.importorskip("jsonschema").validate(document, schema)
+    assert all(set(node) <= set(schema["$defs"]["node"]["properties"]) for node in document["nodes"])
 
 
 @pytest.mark.parametrize("seed", range(0, 25))
@@ -526,16 +567,14 @@ def test_a_search_is_cut_by_effort_and_tells_its_progress_in_ms():
     config = PartitionerConfig(devices_of(*[30_000] * 4), PartitionMode.certified, 200.0, mapping)
     calls, stages = [], []
     for effort in (20_000, 20_000, 40_000):
-        partitioner = Partitioner(
-            effort=effort, seed=3, tolerance=0.0, progress=lambda *call: calls.append((*call, effort))
-        )
+        partitioner = Partitioner(effort=effort, seed=3, tolerance=0.0, progress=lambda *call: calls.append(call))
         plan(traced, config, partitioner)
         assert partitioner.status == "feasible" and partitioner.placement.stop == "effort"
         stages.append(partitioner.placement.document["stages"])
     assert stages[0] == stages[1]
     certificate = partitioner.certificate
     assert 0 < certificate.gap < 0.5
-    assert all(done <= most and ms >= certificate.lower_bound == bound for done, ms, bound, most in calls) and calls
+    assert calls and all(done <= 40_000 and ms >= bound == certificate.lower_bound for done, ms, bound in calls)
 
 
 class Exported(nn.Module):
@@ -577,6 +616,25 @@ def test_the_certified_mode_takes_torch_export_programs(memory, by_name):
     assert fx.to_document(program, config) == partitioner.document
     with pytest.raises(plimsoll.Error, match="certified"):
         plan(program, config._replace(mode=PartitionMode.size_based))
+
+
+def test_assertions_of_an_exported_program_take_no_time():
+    class Net(nn.Module):
+        def forward(self, x):
+            return x.to(torch.float64).sum()
+
+    program = torch.export.export(Net(), (torch.ones(4),))
+    names = [node.name for node in program.graph.nodes if node.op == "call_function"]
+    mute = [name for name in names if name.startswith("_assert")]
+    assert len(mute) == 1 and len(names) == 3
+    latencies = {name: NodeLatency(1.0, 0.0) for name in names if name not in mute}
+    config = PartitionerConfig(devices_of(100), PartitionMode.certified, 1.0, latencies)
+    partitioner, result = plan(program, config)
+    assert partitioner.certificate.objective == 2000.0 and partitioner.status == "optimal"
+    assert torch.equal(result.module_with_submodules(torch.ones(4)), torch.tensor(4.0, dtype=torch.float64))
+    del latencies["sum_1"]
+    with pytest.raises(KeyError, match="sum_1"):
+        plan(program, config)
 
 
 def test_what_is_no_graph_is_refused():
