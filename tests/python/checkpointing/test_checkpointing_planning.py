@@ -9,6 +9,8 @@ import pytest
 
 import plimsoll
 from plimsoll import checkpointing
+from plimsoll._command import call
+from plimsoll.checkpointing import _milp
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("pulp", reason="PuLP, by which torch solves, is not installed")
@@ -139,7 +141,7 @@ def test_the_optimum_of_a_model_that_torch_takes_minutes_for():
 
 
 def test_rules_of_torchs_program_alone_are_kept():
-    """Its big-M forbids a unit whose first piece rises too steeply; activations may not be negative."""
+    """Its big-M forbids a unit whose first piece rises too steeply."""
     theirs, ours = graphs(3)
     baseline, _ = ilp_utils.get_peak_memory_runtime_baseline(theirs)
     budget = 0.8 * baseline / GIB
@@ -152,12 +154,56 @@ def test_rules_of_torchs_program_alone_are_kept():
     assert (found[2] < 0) == (expected[2] < 0) and found[0].keys() != before[0].keys()
     if expected[2] > 0:
         assert 0.95 * expected[1] - 0.006 <= found[1] <= expected[1] / 0.95 + 0.006
-    theirs, ours = graphs(4)
-    for graph in (theirs, ours):
-        graph.nodes[0]["act_grad_per_module"] = -graph.nodes[0]["act_total"]
-    baseline, _ = ilp_utils.get_peak_memory_runtime_baseline(theirs)
-    budget = 0.7 * baseline / GIB
-    assert checkpointing.sac_milp(ours, budget)[2] == sac_ilp.sac_milp(theirs, budget)[2] == -1
+
+
+def test_activations_that_would_be_negative_are_torchs_rule(monkeypatch):
+    """A late module that holds next to nothing: what earlier units may discard is that little."""
+    asked = []
+    monkeypatch.setattr(_milp, "call", lambda *args: asked.append(args[2].get("search")) or call(*args))
+    for seed in range(4, 8):
+        theirs, ours = graphs(seed)
+        baseline, _ = ilp_utils.get_peak_memory_runtime_baseline(theirs)
+        for graph in (theirs, ours):
+            last = graph.name2node[graph.fw_post_order[-2]]
+            last["act_grad_per_module"] = 2**20 - last["act_total"]
+        asked.clear()
+        expected = sac_ilp.sac_milp(theirs, 0.8 * baseline / GIB)
+        assert checkpointing.sac_milp(ours, 0.8 * baseline / GIB)[2] == expected[2] == -1
+        assert asked == [None, "torch"]
+
+
+def test_a_matrix_that_the_names_do_not_give_is_torchs_program(monkeypatch):
+    asked = []
+    monkeypatch.setattr(_milp, "call", lambda *args: asked.append(args[2].get("search")) or call(*args))
+    info = profiles.random_module_info(2)
+    info["mod_stats"].append(info["mod_stats"].pop(2))  # no longer beside its layer: no run of names
+    theirs, ours = ilp_utils.parse_module_info(copy.deepcopy(info)), checkpointing.parse_module_info(info)
+    assert np.array_equal(ours.ad_matrix, theirs.ad_matrix)
+    budget = 0.8 * ilp_utils.get_peak_memory_runtime_baseline(theirs)[0] / GIB
+    expected, found = sac_ilp.sac_milp(theirs, budget), checkpointing.sac_milp(ours, budget)
+    assert asked == ["torch"] and (found[2] < 0) == (expected[2] < 0)
+    assert 0.95 * expected[1] - 0.006 <= found[1] <= expected[1] / 0.95 + 0.006
+    for changes in ([(1, -1, 1)], [(1, -1, 1), (0, 1, 0)]):  # one relation more; one more and one less
+        _, ours = graphs(2)
+        for above, below, is_above in changes:
+            ours.ad_matrix[above][below] = is_above
+        asked.clear()
+        checkpointing.sac_milp(ours, budget)
+        assert asked == ["torch"]
+
+
+def test_documents_keep_the_orders():
+    """A graph does not keep the order in which forwards begin; parse_module_info sorts the records."""
+    for seed in range(12):
+        info = profiles.random_module_info(seed)
+        registered = [record["fqn"] for record in info["mod_stats"]]
+        order = info["mod_order"]
+        graph = checkpointing.parse_module_info(info)
+        assert [record["fqn"] for record in info["mod_stats"]] == order["fw_pre_order"]
+        for document in map(checkpointing.to_document, (info, graph)):
+            assert [record["fqn"] for record in document["mod_stats"]] == registered
+            assert document["mod_order"]["fw_pre_order"] == order["fw_pre_order"]
+            assert document["mod_order"]["fw_post_order"] == order["fw_post_order"]
 
 
 def test_failures_are_torchs(caplog):
