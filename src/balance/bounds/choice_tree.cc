@@ -50,7 +50,7 @@ class Tree {
       if (nodes_[heap_.top()].unit < 0) break;
       const int number = heap_.top();
       heap_.pop();
-      branch(std::move(nodes_[number]));
+      branch(number);
     }
     result_.value = heap_.empty() ? options_.target : nodes_[heap_.top()].value;
     result_.value = std::min(result_.value, options_.target);
@@ -444,7 +444,8 @@ class Tree {
     }
   }
 
-  void branch(Node node) {
+  void branch(int number) {
+    const Node node = std::move(nodes_[number]);  // opening children moves the others
     const PlacementGroup& group = groups_.groups[node.unit];
     const auto first = static_cast<int>(result_.witness.nodes.size());
     ChoiceNode& parent = result_.witness.nodes[node.witness];

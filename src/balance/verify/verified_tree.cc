@@ -97,7 +97,7 @@ double VerifiedTree::weighted(const ChoiceProof& proof) {
     paid += of_bytes(proof.price, problem().caps[rank]);
   }
   for (const Anchor& anchor : proof.anchors) {
-    const auto resource = static_cast<std::size_t>(1 + anchor.tier);
+    const int resource = 1 + anchor.tier;
     all[resource] += anchor.weight;
     own[anchor.unit][resource] += anchor.weight;
     if (anchor.tier < 0) continue;
