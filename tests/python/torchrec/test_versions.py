@@ -50,6 +50,19 @@ for seed in range(3):
             planned[shard.rank] += shard.storage.hbm
     assert [rank["used"]["hbm"] for rank in report.document["ranks"]] == planned
     assert abs(report.document["rating"] - rating) <= 1e-9 * rating
+import plimsoll, easyrec_cases
+from plimsoll.torchrec import model_document, to_sharding_plan, topology_document
+topology, constraints = arguments["topology"], arguments["constraints"]
+answer = plimsoll.shard(
+    model_document(module, topology, constraints), on=topology_document(topology), batch_size=1024, effort=2000
+)
+assert to_sharding_plan(answer, module, topology).plan[""].keys() == plan.plan[""].keys()
+case = easyrec_cases.LATER_CASES["constraints by fqn"]
+create_planner, get_sharders = easyrec_cases.ours("v3", effort=2000)
+planner, _ = easyrec_cases.plan(
+    create_planner, get_sharders, case, ".", model=easyrec_cases.MODELS[case["model"]]()
+)
+assert 0 < planner.certificate.lower_bound <= planner.certificate.objective * (1 + 1e-9)
 try:
     from torchrec.distributed.planner import HeteroEmbeddingShardingPlanner
 except ImportError:  # gone in 1.7
