@@ -10,7 +10,6 @@
 #include <ClpPresolve.hpp>
 #include <ClpSimplex.hpp>
 #include <CoinHelperFunctions.hpp>
-#include <CoinPackedMatrix.hpp>
 #include <OsiClpSolverInterface.hpp>
 #include <algorithm>
 #include <atomic>
@@ -19,6 +18,8 @@
 #include <memory>
 #include <string>
 #include <utility>
+
+#include "math/coin_program.h"
 
 namespace plimsoll::math {
 namespace {
@@ -90,33 +91,8 @@ Result<void> check_options(const MilpOptions& options) {
   return {};
 }
 
-// COIN's infinity is the largest double.
-double to_coin(double bound) { return std::clamp(bound, -COIN_DBL_MAX, COIN_DBL_MAX); }
-
 void load(const MilpProblem& problem, OsiClpSolverInterface& solver) {
-  std::vector<int> rows, columns;
-  std::vector<double> coefficients, row_lower, row_upper;
-  for (const MilpRow& row : problem.rows) {
-    for (const MilpTerm& term : row.terms) {
-      if (term.coefficient == 0) continue;
-      rows.push_back(static_cast<int>(row_lower.size()));
-      columns.push_back(term.column);
-      coefficients.push_back(term.coefficient);
-    }
-    row_lower.push_back(to_coin(row.lower));
-    row_upper.push_back(to_coin(row.upper));
-  }
-  std::vector<double> lower, upper, cost;
-  for (const MilpColumn& column : problem.columns) {
-    lower.push_back(to_coin(column.lower));
-    upper.push_back(to_coin(column.upper));
-    cost.push_back(column.cost);
-  }
-  CoinPackedMatrix matrix(/*colordered=*/true, rows.data(), columns.data(), coefficients.data(),
-                          static_cast<CoinBigIndex>(coefficients.size()));
-  matrix.setDimensions(static_cast<int>(row_lower.size()), static_cast<int>(lower.size()));
-  solver.loadProblem(matrix, lower.data(), upper.data(), cost.data(), row_lower.data(),
-                     row_upper.data());
+  load_program(problem, solver);
   for (std::size_t j = 0; j < problem.columns.size(); ++j) {
     if (problem.columns[j].is_integer) solver.setInteger(static_cast<int>(j));
   }
