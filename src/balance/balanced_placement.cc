@@ -255,16 +255,30 @@ class Balancer {
     ChoiceTreeOptions options;
     options.target = best_.objective - part.constant;
     options.max_nodes = std::max<std::int64_t>(max_choice_nodes() / kGuidesATree, 1);
+    options.max_pivots = max_choice_pivots();
     return choice_guides(units, options, clock_.context());
   }
 
+  // Of units one by one, as the trees see them.
+  std::int64_t count_choices() const {
+    std::int64_t count = 1;
+    for (const Unit& unit : problem_.units) count += std::ssize(unit.choices);
+    return count;
+  }
+
+  // A pivot visits all choices; by experiment four such visits take about a tenth of a move.
+  std::int64_t max_choice_pivots() const {
+    constexpr std::int64_t kPricedAShare = 4;
+    return std::max<std::int64_t>(kPricedAShare * all_effort_ / count_choices(), 1);
+  }
+
   // A node visits all choices a few times; a tree takes a twentieth of all effort at most, and is
-  // not worth its begin where that is few nodes.
+  // not worth its begin where that is few nodes, or its first program is not solved.
   std::int64_t max_choice_nodes() const {
-    constexpr std::int64_t kShareOfVisit = 60, kLeast = 10, kMost = 300;
-    const auto num_choices = std::max<std::int64_t>(std::ssize(groups_.choices), 1);
-    const std::int64_t num_nodes = all_effort_ / kShareOfVisit / num_choices;
-    return num_nodes < kLeast ? 0 : std::min(num_nodes, kMost);
+    constexpr std::int64_t kShareOfVisit = 60, kLeast = 10, kMost = 300, kPivotsAUnit = 2;
+    const std::int64_t num_nodes = all_effort_ / kShareOfVisit / count_choices();
+    const bool is_solved = max_choice_pivots() >= kPivotsAUnit * problem_.num_units();
+    return num_nodes < kLeast || !is_solved ? 0 : std::min(num_nodes, kMost);
   }
 
   // Memory decides, and what was found until now is far from the bound.
@@ -363,6 +377,7 @@ class Balancer {
     options.max_priced = kPricedAMove * effort_;
     options.use_choices = sharpness != Sharpness::kCoarse;
     options.max_choice_nodes = max_choice_nodes();
+    options.max_choice_pivots = max_choice_pivots();
     clock_.spend(1);
     PlacementBound bound = bound_placement(problem_, groups_, options, clock_.context());
     clock_.spend(bound.num_pricings + bound.num_windows);

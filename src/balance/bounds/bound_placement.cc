@@ -188,7 +188,8 @@ class Bounder {
     const std::vector<double>& price = c.prices.price;
     const bool is_far = (c.value - base(c)) * (1 + kLargeGap) < limit;
     if (!(is_far || std::any_of(price.begin(), price.end(), [](double p) { return p > 0; })) ||
-        num_choice_nodes_ >= options_.max_choice_nodes) {
+        num_choice_nodes_ >= options_.max_choice_nodes ||
+        num_choice_pivots_ >= options_.max_choice_pivots) {
       return;
     }
     GroupRules rules = options_.groups;
@@ -199,8 +200,10 @@ class Bounder {
     ChoiceTreeOptions options;
     options.target = limit;
     options.max_nodes = options_.max_choice_nodes - num_choice_nodes_;
+    options.max_pivots = options_.max_choice_pivots - num_choice_pivots_;
     ChoiceTreeBound bound = choice_tree_bound(units, options, context_);
     num_choice_nodes_ += bound.num_nodes;
+    num_choice_pivots_ += bound.num_pivots;
     result_.num_windows += bound.num_nodes;
     if (base(c) + bound.value <= c.value) return;
     c.value = base(c) + bound.value;
@@ -281,7 +284,7 @@ class Bounder {
   const PlacementGroups& groups_;
   std::priority_queue<Entry, std::vector<Entry>, IsWorse> heap_;
   std::vector<double> rooms_;  // [cases]
-  std::int64_t num_choice_nodes_ = 0;
+  std::int64_t num_choice_nodes_ = 0, num_choice_pivots_ = 0;
   PlacementBound result_;
 };
 

@@ -46,11 +46,12 @@ struct BoundOptions {
   int max_classes = 120;             // >= 0, with more there are no patterns
   int max_branched_units = 60;       // >= 0, with more units nothing is branched
   // Where it branches and hosts are few, they are told apart.
-  int max_apart_hosts = 3;                 // >= 0
-  int apart_cells = 2000;                  // >= 1, instead of `cells`
-  std::int64_t max_apart_pricings = 5000;  // >= 1, of all these bounds together
-  int max_cases = 256;                     // >= 1
-  std::int64_t max_choice_nodes = 300;     // >= 0, of all trees of choices together
+  int max_apart_hosts = 3;                  // >= 0
+  int apart_cells = 2000;                   // >= 1, instead of `cells`
+  std::int64_t max_apart_pricings = 5000;   // >= 1, of all these bounds together
+  int max_cases = 256;                      // >= 1
+  std::int64_t max_choice_nodes = 300;      // >= 0, of all trees of choices together
+  std::int64_t max_choice_pivots = 100000;  // >= 1, of their linear programs
   // No case is split after so many choices were priced (evaluations times the problem's choices).
   std::int64_t max_priced = std::numeric_limits<std::int64_t>::max();
   GroupRules groups;

@@ -312,7 +312,8 @@ class Tree {
         program_->set_bounds(first_column_ + static_cast<int>(c), 0, allowed[c]);
         is_open_[c] = allowed[c];
       }
-      result_.num_pivots += program_->solve(options_.max_pivots);
+      result_.num_pivots +=
+          program_->solve(std::max<std::int64_t>(options_.max_pivots - result_.num_pivots, 1));
       proof = read_proof();
       value = value_of(proof, allowed);
       is_refuted = value >= target;
