@@ -5,15 +5,17 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <optional>
 
 #include "io/documents/checkpoint_input.h"
+#include "io/documents/save_policy_json.h"
 #include "plimsoll/checkpoint_flags.h"
-#include "plimsoll/checkpoint_planning.h"
 #include "plimsoll/checkpoint_text.h"
 #include "plimsoll/checkpoint_tradeoff.h"
 #include "plimsoll/common.h"
+#include "plimsoll/core/digest.h"
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/io/checkpoint_policy_json.h"
 #include "plimsoll/io/files.h"
@@ -21,6 +23,7 @@
 #include "plimsoll/io/shipped.h"
 #include "plimsoll/planning_run.h"
 #include "plimsoll/save_policy.h"
+#include "study/checkpoint/checkpoint_planning.h"
 
 namespace plimsoll::app {
 namespace {
@@ -28,9 +31,20 @@ namespace {
 using checkpoint::ModuleStats;
 using io::CheckpointInput;
 
+// At most one of budget, overhead and knee, or the whole frontier.
+struct Question {
+  CheckpointFlags model;
+  std::string budget;    // "1.6GiB" or "60%"
+  std::string overhead;  // "12.5" ms or "5%"
+  bool is_knee = false;
+  std::string search = "exact";
+  std::string variant = std::string(checkpoint::default_variant().name);
+  std::int64_t effort = -1;  // < 0: study::kMilpNodes
+};
+
 struct Flags {
   GlobalFlags global;
-  CheckpointQuestion question;
+  Question question;
   std::string stats;
   bool is_frontier = false;
   bool is_tradeoff = false;
@@ -41,12 +55,12 @@ struct Flags {
 };
 
 // How the search ended.
-std::string status_line(SolveStatus status, const std::string& proof, double seconds,
+std::string status_line(SolveStatus status, const Proof& proof, double seconds,
                         const Flags& flags) {
   const bool is_good = status == SolveStatus::kOptimal || status == SolveStatus::kFeasible;
   return fmt::format("{}  {}{}{:.3f} s\n",
                      paint(to_string(status), is_good ? Tone::kGood : Tone::kBad, flags.global),
-                     proof, proof.empty() ? "" : ", ", seconds);
+                     to_string(proof), proof.is_given() ? ", " : "", seconds);
 }
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -114,7 +128,7 @@ Result<void> check_input(const InputRules& rules, const CLI::App& command, const
 }
 
 Result<void> check_questions(const Flags& flags, CheckpointInput input) {
-  const CheckpointQuestion& question = flags.question;
+  const Question& question = flags.question;
   // The knee of a log's curve is looked for up to its budget.
   const bool knee_is_question = question.is_knee && input != CheckpointInput::kAotPartition;
   const int num_questions = (question.budget.empty() ? 0 : 1) +
@@ -161,7 +175,7 @@ TradeoffFlags tradeoff_flags(const Flags& flags) {
 }
 
 // Where the budget is too small: what is needed, and what to type.
-std::string no_plan_text(const io::CheckpointAnswer& answer) {
+std::string no_plan_text(const study::CheckpointAnswer& answer) {
   if (answer.status != SolveStatus::kInfeasible || !answer.explanation || !answer.budget_bytes ||
       answer.explanation->missing == 0 || answer.explanation->lines.empty()) {
     return "";
@@ -170,25 +184,61 @@ std::string no_plan_text(const io::CheckpointAnswer& answer) {
                      *answer.budget_bytes + answer.explanation->missing);
 }
 
+// "5%" of forward and backward, or "12.5" milliseconds.
+Result<double> parse_overhead(const std::string& text, double compute_ms) {
+  const bool is_share = text.ends_with('%');
+  const auto value =
+      parse_number<double>(is_share ? text.substr(0, text.size() - 1) : text, "--overhead");
+  if (!value || !(*value >= 0) || !std::isfinite(*value)) {
+    return fail(ErrorCode::kUsage, "--overhead", fmt::format("'{}' is no time", text),
+                "give milliseconds or a share of the step, such as 12.5 or 5%");
+  }
+  return is_share ? compute_ms * *value / 100 : *value;
+}
+
+Result<study::CheckpointQuestion> read_question(const Flags& flags,
+                                                const study::CheckpointCase& made) {
+  study::CheckpointQuestion question;
+  if (!flags.question.budget.empty()) {
+    PLIMSOLL_ASSIGN(question.budget,
+                    parse_budget(flags.question.budget, made.baseline, "--budget"));
+  }
+  if (!flags.question.overhead.empty()) {
+    PLIMSOLL_ASSIGN(question.overhead_ms, parse_overhead(flags.question.overhead, made.compute_ms));
+  }
+  question.is_knee = flags.question.is_knee;
+  question.in_flight = flags.question.model.in_flight;
+  for (const auto search : {study::CheckpointSearch::kMilp, study::CheckpointSearch::kTorch}) {
+    if (flags.question.search == to_string(search)) question.search = search;
+  }
+  question.variant = flags.question.variant;
+  question.effort = flags.question.effort;
+  question.seed = flags.global.seed;
+  return question;
+}
+
 Result<Answered> plan_model(ModuleStats stats, const Flags& flags, const RunContext& context) {
   if (flags.is_tradeoff) {
     const TradeoffFlags asked = tradeoff_flags(flags);
     PLIMSOLL_ASSIGN(const io::TradeoffAnswer answer, describe_model_tradeoffs(stats, asked));
     return answer_tradeoffs(answer, tables_of(answer, stats), asked);
   }
-  PLIMSOLL_ASSIGN(
-      const CheckpointCase made,
-      make_checkpoint_case(std::move(stats), flags.question.model, flags.question.search));
+  std::string hash = sha256_hex(io::write_module_stats(stats));
+  stats = priced_stats(std::move(stats), flags.question.model, flags.question.search);
+  PLIMSOLL_ASSIGN(const checkpoint::MemoryModel model,
+                  make_memory_model(flags.question.model, stats));
+  auto made = study::make_checkpoint_case(std::move(stats), std::move(hash), model);
+  if (!made) return tl::unexpected<Error>(with_flag(std::move(made).error()));
   const auto begin = std::chrono::steady_clock::now();
   math::MilpOptions milp_limits;
   milp_limits.context = {context.deadline, context.cancel, {}};
-  milp_limits.max_nodes = flags.question.effort >= 0 ? flags.question.effort : kMilpNodes;
-  CheckpointQuestion question = flags.question;
-  question.seed = flags.global.seed;
-  const auto answer = plan_checkpointing(made, question, milp_limits, context);
+  milp_limits.max_nodes =
+      flags.question.effort >= 0 ? flags.question.effort : study::kMilpNodes;
+  PLIMSOLL_ASSIGN(const study::CheckpointQuestion question, read_question(flags, *made));
+  const auto answer = study::plan_checkpointing(*made, question, milp_limits, context);
   if (!answer) return tl::unexpected<Error>(with_flag(answer.error()));
-  const CheckpointSubject subject{made.stats.name.empty() ? flags.stats : made.stats.name,
-                                  made.problem.num_modules(), made.baseline, made.compute_ms};
+  const CheckpointSubject subject{made->stats.name.empty() ? flags.stats : made->stats.name,
+                                  made->problem.num_modules(), made->baseline, made->compute_ms};
   const std::string ending =
       no_plan_text(*answer) +
       status_line(*answer->status, answer->certificate->proof, seconds_since(begin), flags);
@@ -213,7 +263,7 @@ Result<Answered> plan_values(CheckpointInput input, const std::string& text, con
   const SavePolicyFlags asked{flags.stats,           flags.question.budget, flags.question.is_knee,
                               flags.question.search, flags.prints_profile,  flags.global.seed};
   const auto begin = std::chrono::steady_clock::now();
-  PLIMSOLL_ASSIGN(const io::SavePolicyAnswer answer,
+  PLIMSOLL_ASSIGN(const study::SavePolicyAnswer answer,
                   input == CheckpointInput::kSACStats
                       ? plan_operator_table(text, asked)
                       : plan_aot_partition(text, asked, limits, context));
@@ -321,7 +371,7 @@ void add_checkpoint_command(CLI::App& app, Run& run) {
       ->add_option("--effort", flags->question.effort,
                    fmt::format("Stop each program of --search milp after this many nodes "
                                "({} unless given)",
-                               kMilpNodes))
+                               study::kMilpNodes))
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
   add_global_flags(*command, flags->global);
   command->callback([flags, command, &run] {

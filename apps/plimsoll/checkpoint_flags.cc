@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string_view>
 
@@ -15,6 +14,7 @@
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/module_stats_json.h"
 #include "plimsoll/io/shipped.h"
+#include "study/checkpoint/memory_record.h"
 
 namespace plimsoll::app {
 namespace {
@@ -23,36 +23,20 @@ using checkpoint::DiscardModel;
 using checkpoint::MemoryModel;
 using checkpoint::PeakModel;
 
-struct Repair {
-  std::string_view name;
-  bool MemoryModel::*is_on;
-  std::string_view help;
-};
-constexpr std::array<Repair, 6> kRepairs{{
-    {"unit_own_backward", &MemoryModel::unit_own_backward,
-     "a unit's own backward finds all of it made again"},
-    {"saved_copies", &MemoryModel::saved_copies, "saved outputs that autograd would not keep"},
-    {"recompute_working_set", &MemoryModel::recompute_working_set,
-     "temporaries of the forward that runs again"},
-    {"forward_peak", &MemoryModel::forward_peak, "the forward's own peaks bind too"},
-    {"keep_stored_operators", &MemoryModel::keep_stored_operators,
-     "what must be stored cannot be discarded"},
-    {"early_stop", &MemoryModel::early_stop,
-     "recomputation ends with the last operator that autograd keeps"},
-}};
-
 constexpr int kMaxInFlight = 1 << 20;
 
 std::vector<std::string> repair_names() {
   std::vector<std::string> names;
-  for (const Repair& repair : kRepairs) names.emplace_back(repair.name);
+  for (const study::MemoryRepair& repair : study::memory_repairs()) {
+    names.emplace_back(repair.name);
+  }
   return names;
 }
 
-std::string join(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
-  return text;
+std::vector<std::string> repair_names() {
+  std::vector<std::string> names;
+  for (const study::MemoryRepair& repair : study::memory_repairs()) names.emplace_back(repair.name);
+  return names;
 }
 
 std::vector<std::string> split(const std::string& text) {
@@ -120,7 +104,7 @@ void add_checkpoint_flags(CLI::App& command, CheckpointFlags& flags) {
   command.add_option("--fsdp-unit", flags.fsdp_units,
                      "FSDP wraps this module: no unit may hold it inside (repeatable)");
   std::string repairs = "A repair of upstream's memory model (repeatable):";
-  for (const Repair& repair : kRepairs)
+  for (const study::MemoryRepair& repair : study::memory_repairs())
     repairs += fmt::format(" {}: {};", repair.name, repair.help);
   repairs.back() = '.';
   command.add_option("--repair", flags.repairs, repairs)->check(CLI::IsMember(repair_names()));
@@ -184,9 +168,11 @@ Result<MemoryModel> make_memory_model(const CheckpointFlags& flags,
   model.ac_units = flags.ac_units;
   model.fsdp_units = flags.fsdp_units;
   for (const std::string& name : flags.repairs) {
-    const auto found = std::find_if(kRepairs.begin(), kRepairs.end(),
-                                    [&name](const Repair& repair) { return repair.name == name; });
-    if (found == kRepairs.end()) {
+    const auto repairs = study::memory_repairs();
+    const auto found =
+        std::find_if(repairs.begin(), repairs.end(),
+                     [&name](const study::MemoryRepair& repair) { return repair.name == name; });
+    if (found == repairs.end()) {
       return fail(ErrorCode::kUsage, "--repair", fmt::format("no repair '{}'", name),
                   suggest(name, repair_names()));
     }
@@ -216,32 +202,6 @@ Result<checkpoint::CheckpointProblem> make_problem(const CheckpointFlags& flags,
   auto problem = make_checkpoint_problem(stats, tree, model);
   if (!problem) return tl::unexpected<Error>(with_flag(std::move(problem).error()));
   return problem;
-}
-
-std::map<std::string, std::string> provenance_options(const MemoryModel& model) {
-  const MemoryModel defaults;
-  std::map<std::string, std::string> options{
-      {"peak", model.peak == PeakModel::kStep ? "step" : "torch"},
-      {"costs", model.costs == DiscardModel::kOperators ? "operators" : "fit"}};
-  const auto put = [&options](const char* name, const auto& value, const auto& unless) {
-    if (!(value == unless)) options[name] = fmt::format("{}", value);
-  };
-  put("world_size", model.world_size, defaults.world_size);
-  put("ac_units", join(model.ac_units), std::string());
-  put("fsdp_units", join(model.fsdp_units), std::string());
-  std::vector<std::string> repairs;
-  for (const Repair& repair : kRepairs) {
-    if (model.*repair.is_on) repairs.emplace_back(repair.name);
-  }
-  put("repairs", join(repairs), std::string());
-  put("unit_overhead_ms", model.unit_overhead_ms, defaults.unit_overhead_ms);
-  put("optimizer_bytes", model.optimizer_bytes, defaults.optimizer_bytes);
-  put("fsdp_buffers", model.fsdp_buffers, defaults.fsdp_buffers);
-  put("param_dtype_ratio", model.param_dtype_ratio, defaults.param_dtype_ratio);
-  put("reduce_dtype_ratio", model.reduce_dtype_ratio, defaults.reduce_dtype_ratio);
-  put("max_segment_length", model.max_segment_length, defaults.max_segment_length);
-  put("nested_units", model.nested_units, defaults.nested_units);
-  return options;
 }
 
 Result<void> fill_from_provenance(const std::map<std::string, std::string>& options,
@@ -288,31 +248,6 @@ Result<void> fill_from_provenance(const std::map<std::string, std::string>& opti
                 fmt::format("{} microbatches in flight", flags.in_flight), "give at least 1");
   }
   return fill_number("max_segment_length", flags.max_segment_length, defaults.max_segment_length);
-}
-
-check::CheckpointCheckOptions make_check_options(const checkpoint::CheckpointProblem& problem,
-                                                 std::string_view search, int in_flight) {
-  const MemoryModel& model = problem.model;
-  check::CheckpointCheckOptions options;
-  const bool is_torch = search == "torch";
-  options.peak = model.peak == PeakModel::kStep && !is_torch ? check::PeakRule::kStep
-                                                             : check::PeakRule::kTorch;
-  options.price = model.costs == DiscardModel::kFit || is_torch ? check::PriceRule::kFit
-                  : model.early_stop                            ? check::PriceRule::kEarlyStop
-                                                                : check::PriceRule::kOperators;
-  options.forward_peak = model.forward_peak;
-  options.unit_own_backward = model.unit_own_backward;
-  options.saved_copies = model.saved_copies;
-  options.recompute_working_set = model.recompute_working_set;
-  options.keep_stored_operators = model.keep_stored_operators;
-  options.has_runs_or_nested = model.max_segment_length > 1 || model.nested_units;
-  options.in_flight = in_flight;
-  options.world_size = model.world_size;
-  options.unit_overhead_ms = model.unit_overhead_ms;
-  options.ac_units = model.ac_units;
-  options.fsdp_units = model.fsdp_units;
-  options.constant_bytes = problem.constant;
-  return options;
 }
 
 Result<Bytes> parse_budget(const std::string& text, Bytes whole, const std::string& flag) {

@@ -12,7 +12,7 @@ namespace plimsoll::app {
 namespace {
 
 using checkpoint::CheckpointUnit;
-using io::CheckpointAnswer;
+using study::CheckpointAnswer;
 
 void add_units(const std::vector<CheckpointUnit>& units, const std::string& indent,
                TextTable& table) {
@@ -52,7 +52,7 @@ std::string frontier_text(const CheckpointAnswer& answer, double compute_ms) {
 
 // What every position needs. Of large models, unless all are asked for, those that need the most,
 // still in the order of return.
-std::string profile_text(const std::vector<io::ProfileEntry>& profile, bool prints_all) {
+std::string profile_text(const std::vector<study::ProfileEntry>& profile, bool prints_all) {
   constexpr std::size_t kMaxRows = 32;
   const bool is_short = prints_all || profile.size() <= kMaxRows;
   std::vector<std::size_t> rows(profile.size());
@@ -65,7 +65,7 @@ std::string profile_text(const std::vector<io::ProfileEntry>& profile, bool prin
   }
   TextTable table({"backward of", "needs", "bytes"}, {false, true, true});
   for (std::size_t k = 0; k < (is_short ? rows.size() : kMaxRows); ++k) {
-    const io::ProfileEntry& entry = profile[rows[k]];
+    const study::ProfileEntry& entry = profile[rows[k]];
     table.add({entry.fqn, format_bytes(entry.bytes), fmt::format("{}", Bytes{entry.bytes})});
   }
   std::string text = table.text();
@@ -85,7 +85,7 @@ std::string describe_checkpoint(const CheckpointAnswer& answer, const Checkpoint
       subject.name, subject.num_modules, format_bytes(subject.baseline), subject.compute_ms);
   text += ending;
   if (answer.predicted) {
-    const io::CheckpointPrediction& predicted = *answer.predicted;
+    const study::CheckpointPrediction& predicted = *answer.predicted;
     if (answer.budget_bytes) text += fmt::format("budget {}, ", format_bytes(*answer.budget_bytes));
     text +=
         fmt::format("peak {} ({} bytes)", format_bytes(predicted.peak_bytes), predicted.peak_bytes);

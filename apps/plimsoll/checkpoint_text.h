@@ -4,7 +4,7 @@
 #include <string>
 
 #include "plimsoll/core/units.h"
-#include "plimsoll/io/checkpoint_policy_json.h"
+#include "plimsoll/study/checkpoint_answer.h"
 
 namespace plimsoll::app {
 
@@ -17,7 +17,7 @@ struct CheckpointSubject {
 };
 
 // `answer` has a status and a certificate; `ending` is the line that says how the search ended.
-std::string describe_checkpoint(const io::CheckpointAnswer& answer,
+std::string describe_checkpoint(const study::CheckpointAnswer& answer,
                                 const CheckpointSubject& subject, const std::string& ending,
                                 bool prints_profile);
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "io/documents/fx_placement.h"
+#include "io/documents/plan_tree.h"
 #include "io/import/foreign_plan.h"
 #include "plimsoll/common.h"
 #include "plimsoll/core/suggest.h"
@@ -32,21 +33,27 @@ struct ConvertFlags {
   std::string output;
 };
 
-Result<std::string> convert_sharding(const ConvertFlags& flags, std::string_view text) {
+Result<std::string> convert_sharding(const ConvertFlags& flags, const io::PlanFile& plan) {
   if (flags.planning.on.empty()) {
     return fail(ErrorCode::kUsage, "--on", "a sharding plan is converted for its hardware",
                 "name it, such as --on dgx-h100:2");
   }
-  std::map<std::string, std::string> recorded;
-  if (const auto own = io::read_plan(text, flags.plan); own && own->provenance) {
-    recorded = own->provenance->options;
+  study::ShardingAnswer answer;
+  const bool is_own = io::is_own_plan(plan.root);
+  if (is_own) {
+    PLIMSOLL_ASSIGN(answer, io::read_plan_tree(plan.root, plan.name));
   }
-  PLIMSOLL_ASSIGN(const auto problem, make_problem(flags.planning, recorded));
   PLIMSOLL_ASSIGN(
-      const io::ShardingAnswer answer,
-      io::read_any_plan(text, flags.plan, {problem.model, problem.topology, problem.cost_model}));
+      const auto problem,
+      make_problem(flags.planning, answer.provenance ? answer.provenance->options
+                                                     : std::map<std::string, std::string>()));
+  if (!is_own) {
+    PLIMSOLL_ASSIGN(answer.plan,
+                    io::read_foreign_plan(plan.root, plan.name,
+                                          {problem.model, problem.topology, problem.cost_model}));
+  }
   if (!answer.plan) {
-    return fail(ErrorCode::kValue, flags.plan, "the answer holds no plan", "plan again");
+    return fail(ErrorCode::kValue, plan.name, "the answer holds no plan", "plan again");
   }
   if (flags.to == "torchrec") return io::write_torchrec_plan(*answer.plan);
   if (flags.to == "easyrec") return io::write_easyrec_plan(*answer.plan);
@@ -55,7 +62,7 @@ Result<std::string> convert_sharding(const ConvertFlags& flags, std::string_view
               "choose torchrec, easyrec or plimsoll");
 }
 
-Result<std::string> convert_placement(const ConvertFlags& flags, std::string_view text) {
+Result<std::string> convert_placement(const ConvertFlags& flags, const io::PlanFile& plan) {
   const std::vector<std::string> forms = placement_export_names();
   if (std::find(forms.begin(), forms.end(), flags.to) == forms.end()) {
     return fail(ErrorCode::kUsage, "--to", fmt::format("'{}' is no form of placements", flags.to),
@@ -64,14 +71,14 @@ Result<std::string> convert_placement(const ConvertFlags& flags, std::string_vie
   PartitionFlags filled = flags.partition;
   filled.graph = flags.planning.model;
   filled.on = flags.planning.on;
-  PLIMSOLL_ASSIGN(const io::PlacementAnswer answer, read_placement_answer(text, flags.plan));
+  PLIMSOLL_ASSIGN(const study::PlacementAnswer answer, read_placement_answer(plan));
   fill_from_answer(answer, filled);
   PLIMSOLL_ASSIGN(const PartitionCase made, load_partition_case(filled));
   if (made.fx) {
-    PLIMSOLL_RETURN_IF_ERROR(io::take_fx_placement(answer, made.fx->graph, flags.plan));
+    PLIMSOLL_RETURN_IF_ERROR(io::take_fx_placement(answer, made.fx->graph, plan.name));
     return write_placement_export(flags.to, made, answer);
   }
-  PLIMSOLL_ASSIGN(ReadPlacement placement, read_any_placement(text, flags.plan, made));
+  PLIMSOLL_ASSIGN(ReadPlacement placement, read_any_placement(plan, made));
   // Another program's split has no figures yet.
   if (!placement.answer.stages) {
     put_assignment(*made.costs, made.names, placement.assignment, placement.answer);
@@ -79,26 +86,25 @@ Result<std::string> convert_placement(const ConvertFlags& flags, std::string_vie
   return write_placement_export(flags.to, made, placement.answer);
 }
 
-Result<std::string> convert_pipeline(const ConvertFlags& flags, std::string_view text) {
+Result<std::string> convert_pipeline(const ConvertFlags& flags, const io::PlanFile& plan) {
   PartitionFlags filled = flags.partition;
   filled.graph = flags.planning.model;
   filled.on = flags.planning.on;
-  PLIMSOLL_ASSIGN(const ReadPipelinePlan read,
-                  read_pipeline_plan(std::move(filled), text, flags.plan));
+  PLIMSOLL_ASSIGN(const ReadPipelinePlan read, read_pipeline_plan(std::move(filled), plan));
   return write_pipeline_export(read.made, read.answer, flags.to, "--to");
 }
 
-Result<std::string> convert(const ConvertFlags& flags, std::string_view text) {
-  if (is_pipeline_plan(text)) return convert_pipeline(flags, text);
-  if (is_any_placement(text)) return convert_placement(flags, text);
-  return convert_sharding(flags, text);
+Result<std::string> convert(const ConvertFlags& flags, const io::PlanFile& plan) {
+  if (io::is_of_profile(plan.format)) return convert_pipeline(flags, plan);
+  if (io::is_of_graph(plan.format)) return convert_placement(flags, plan);
+  return convert_sharding(flags, plan);
 }
 
 int run_convert(const ConvertFlags& flags) {
   const PlanningFlags& planning = flags.planning;
-  const auto text = read_plan_text(planning, flags.plan);
-  if (!text) return report(text.error(), flags.global);
-  const auto converted = convert(flags, *text);
+  const auto plan = load_plan(planning, flags.plan);
+  if (!plan) return report(plan.error(), flags.global);
+  const auto converted = convert(flags, *plan);
   if (!converted) return report(converted.error(), flags.global);
   const bool is_file = !flags.output.empty() && flags.output != "-";
   if (is_file) {

@@ -39,8 +39,8 @@ struct Flags {
   double tolerance = SearchOptions{}.tolerance;
 };
 
-void put_provenance(const PartitionCase& made, const PartitionSearch& search, const Flags& flags,
-                    PlacementAnswer& answer) {
+void put_provenance(const PartitionCase& made, const study::PlacementSearch& search,
+                    const Flags& flags, PlacementAnswer& answer) {
   if (!answer.provenance) answer.provenance.emplace();  // else it says where it was stopped
   Provenance& provenance = *answer.provenance;
   provenance.version = kVersion;
@@ -196,7 +196,7 @@ std::string calls_text(const PlacementAnswer& answer) {
 std::string summary(const PartitionCase& made, const PlacementAnswer& answer, double seconds,
                     const Flags& flags) {
   const bool has_plan = answer.stages.has_value();
-  const std::string& proof = answer.certificate->proof;
+  const std::string proof = to_string(answer.certificate->proof);
   std::string text = graph_line(made);
   text += fmt::format(
       "{}  {}{}{:.3f} s\n",
@@ -227,7 +227,7 @@ std::vector<std::string> remarks_of(const PlacementAnswer& answer) {
   return remarks;
 }
 
-Result<PartitionSearch> choose_search(const PartitionCase& made, const Flags& flags) {
+Result<study::PlacementSearch> choose_search(const PartitionCase& made, const Flags& flags) {
   const std::string kind = flags.general ? "general" : flags.contiguous ? "contiguous" : "";
   if (!kind.empty() && !flags.search.empty() && flags.search != kind) {
     return fail(ErrorCode::kUsage, "--" + kind, fmt::format("--search names '{}'", flags.search),
@@ -238,11 +238,12 @@ Result<PartitionSearch> choose_search(const PartitionCase& made, const Flags& fl
 
 Result<Answered> plan_graph(const PartitionCase& made, const Flags& flags,
                             const SearchOptions& limits) {
-  PLIMSOLL_ASSIGN(const PartitionSearch search, choose_search(made, flags));
+  PLIMSOLL_ASSIGN(const study::PlacementSearch search, choose_search(made, flags));
   const RunContext context = watch_search(limits, flags.global);
   const auto begin = std::chrono::steady_clock::now();
   PLIMSOLL_ASSIGN(PlacementAnswer answer, search.run(made, {limits, flags.variant}, context));
-  add_memory_advice(made, search, {limits, flags.variant}, context, answer);
+  put_memory_advice(
+      made, find_memory_advice(made, search, {limits, flags.variant}, context, answer), answer);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   put_provenance(made, search, flags, answer);
@@ -282,7 +283,7 @@ int run_partition(const Flags& flags) {
 
 std::string search_help() {
   std::string text = "How a placement is found; by default the first for the objective:";
-  for (const PartitionSearch& search : partition_searches()) {
+  for (const study::PlacementSearch& search : study::placement_searches()) {
     text += fmt::format(" {} ({}: {});", search.name, to_string(search.objective), search.help);
   }
   text += " of profiles: replicated (exact, or with a bound); pipedream (its published optimizer);";

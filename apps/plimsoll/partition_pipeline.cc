@@ -6,7 +6,6 @@
 #include <chrono>
 #include <utility>
 
-#include "core/effort_clock.h"
 #include "io/documents/pipeline_plan_json.h"
 #include "io/documents/report_json.h"
 #include "io/import/pipedream_graph.h"
@@ -27,8 +26,6 @@ using partition::PipelinePlan;
 
 constexpr const char* kReplicated = "replicated";
 constexpr const char* kPipedream = "pipedream";
-constexpr double kMsPerSecond = 1000;
-constexpr std::int64_t kAdviceEffort = 2'000'000;
 
 Result<std::string> single(const std::vector<std::string>& given, const std::string& flag) {
   if (given.size() > 1 || given.front().find('=') != std::string::npos) {
@@ -74,134 +71,34 @@ Result<void> set_devices(const PartitionFlags& flags, PipelineModel& model) {
   return {};
 }
 
-// ---------------------------------------------------------------- searches
-
-io::PipelineAnswer start_answer(const PipelineCase& made, std::string objective) {
-  io::PipelineAnswer answer;
-  answer.input_hash = made.input_hash;
-  answer.objective = std::move(objective);
-  answer.num_devices = made.model.num_devices;
-  return answer;
-}
-
-template <class Plan>
-void put_outcome(const Outcome<Plan>& outcome, io::PipelineAnswer& answer) {
-  answer.status = outcome.status;
-  answer.stop = outcome.stop;
-  answer.certificate = outcome.certificate;
-  answer.warnings = outcome.warnings;
-  if (!(outcome.explanation == Explanation{})) answer.explanation = outcome.explanation;
-}
-
-void put_plan(const PipelineModel& model, const PipelinePlan& plan, io::PipelineAnswer& answer) {
-  answer.stages = io::make_stage_entries(model, plan);
-  double slowest = 0;
-  for (const partition::StageFigures& stage : figures_of_stages(model, plan)) {
-    slowest = std::max(slowest, stage.time_ms);
-  }
-  answer.slowest_ms = slowest;
-}
-
-// How much memory would do, where nothing fits for want of it.
-void add_memory_advice(const PipelineModel& model, const partition::PipelineOptions& options,
-                       const RunContext& context, io::PipelineAnswer& answer) {
-  if (answer.status != SolveStatus::kInfeasible || !model.memory_cap) return;
-  PipelineModel asked = model;
-  Int128 most = 0;
-  for (partition::PipelineOperator& op : asked.operators) {
-    Bytes largest = 0;
-    for (partition::TensorParallelChoices& degree : op.degrees) {
-      for (partition::OperatorChoice& choice : degree.choices) {
-        choice.time_ms = 0;
-        choice.parameters = 0;
-        choice.sync.clear();
-        largest = std::max(
-            largest, model.num_devices * choice.per_microbatch + std::max<Bytes>(0, choice.memory));
-      }
-    }
-    most += largest;
-  }
-  for (partition::PipelineEdge& edge : asked.edges) edge.bytes = 0;
-  partition::PipelineOptions small = options;
-  small.search.effort = kAdviceEffort;
-  const RunContext silent{context.deadline, context.cancel, {}};
-  const auto ask = [&](Bytes cap) {
-    if (plimsoll::is_stopped(silent)) return SolveStatus::kLimit;
-    asked.memory_cap = cap;
-    const auto found = partition::plan_pipeline(asked, small, silent);
-    return found ? found->outcome.status : SolveStatus::kLimit;
-  };
-  const auto limit = static_cast<Bytes>(std::min<Int128>(most, INT64_MAX / 4));
-  const auto need = find_memory_need(*model.memory_cap, limit, 1, ask);
-  if (!need) return;
-  if (!answer.explanation) answer.explanation.emplace();
-  answer.explanation->binding = "memory";
-  answer.explanation->missing = need->enough - *model.memory_cap;
-  answer.explanation->lines.push_back(
-      fmt::format("{}; try --memory {}", memory_need_line(*need, *model.memory_cap, "device"),
-                  Bytes{need->enough}));
-}
-
-Result<io::PipelineAnswer> run_replicated(const PipelineCase& made, const PartitionFlags& flags,
-                                          const PipelineRun& run, const RunContext& context) {
+Result<study::PipelineAnswer> search(const PipelineCase& made, const PartitionFlags& flags,
+                                     const PipelineRun& run, const RunContext& context) {
+  if (run.name == kPipedream) return plan_profile_like_pipedream(made, flags.straight);
   partition::PipelineOptions options;
   options.search = run.search;
   if (run.objective == "pipeline") options.objective = partition::PipelineObjective::kBatch;
   if (flags.straight) options.max_data_parallel = 1;
-  PLIMSOLL_ASSIGN(const partition::PipelineSearch search,
-                  partition::plan_pipeline(made.model, options, context));
-  io::PipelineAnswer answer = start_answer(made, std::string(to_string(options.objective)));
-  put_outcome(search.outcome, answer);
-  const bool was_cut =
-      search.outcome.stop == StopReason::kDeadline || search.outcome.stop == StopReason::kCancelled;
-  if (was_cut) answer.provenance.emplace().stopped_at = fmt::format("{}", search.num_pairs);
-  if (search.outcome.plan) put_plan(made.model, *search.outcome.plan, answer);
-  add_memory_advice(made.model, options, context, answer);
-  return answer;
-}
-
-// The published optimizer's stages as a plan of the model, which has none of its inputs.
-PipelinePlan to_pipeline_plan(const PipelineCase& made, const partition::PipeDreamPlan& found) {
-  std::vector<int> op_of(made.pipedream->nodes.size(), -1);
-  const std::vector<int> kept = kept_nodes(*made.pipedream);
-  for (std::size_t op = 0; op < kept.size(); ++op) op_of[kept[op]] = static_cast<int>(op);
-  PipelinePlan plan;
-  for (const partition::PipeDreamStage& stage : found.stages) {
-    partition::PipelineStage made_stage;
-    made_stage.data_parallel = stage.replicas;
-    for (const int node : stage.nodes) {
-      if (op_of[node] >= 0) made_stage.operators.push_back(op_of[node]);
-    }
-    made_stage.choices.assign(made_stage.operators.size(), 0);
-    if (!made_stage.operators.empty()) plan.stages.push_back(std::move(made_stage));
-  }
-  return plan;
-}
-
-Result<io::PipelineAnswer> run_pipedream(const PipelineCase& made, const PartitionFlags& flags,
-                                         const PipelineRun& /*run*/,
-                                         const RunContext& /*context*/) {
-  partition::PipeDreamOptions options;
-  options.levels[0].num_machines = made.model.num_devices;
-  options.levels[0].bandwidth = made.model.bandwidth * kMsPerSecond;
-  if (made.model.memory_cap) options.memory = static_cast<double>(*made.model.memory_cap);
-  options.straight_pipeline = flags.straight;
-  PLIMSOLL_ASSIGN(const partition::PipeDreamAnswer found,
-                  partition::plan_like_pipedream(*made.pipedream, options));
-  io::PipelineAnswer answer = start_answer(made, "slowest_stage");
-  put_outcome(found.outcome, answer);
-  if (found.outcome.plan) put_plan(made.model, to_pipeline_plan(made, *found.outcome.plan), answer);
-  return answer;
+  PLIMSOLL_ASSIGN(study::ProfilePlan plan, plan_profile(made, options, context));
+  if (!plan.need) return std::move(plan.answer);
+  const Bytes cap = *made.model.memory_cap;
+  if (!plan.answer.explanation) plan.answer.explanation.emplace();
+  Explanation& explanation = *plan.answer.explanation;
+  explanation.binding = "memory";
+  explanation.missing = plan.need->enough - cap;
+  explanation.lines.push_back(fmt::format("{}; try --memory {}",
+                                          memory_need_line(*plan.need, cap, "device"),
+                                          Bytes{plan.need->enough}));
+  return std::move(plan.answer);
 }
 
 // ---------------------------------------------------------------- text
 
-std::string stages_text(const io::PipelineAnswer& answer, const PipelineModel& model) {
+std::string stages_text(const study::PipelineAnswer& answer, const PipelineModel& model) {
   TextTable table(
       {"stage", "operators", "data", "tensor", "devices", "ms", "in flight", "memory", "of"},
       {true, true, true, true, true, true, true, true, true});
   for (std::size_t s = 0; s < answer.stages->size(); ++s) {
-    const io::PipelineStageEntry& stage = (*answer.stages)[s];
+    const study::PipelineStageEntry& stage = (*answer.stages)[s];
     table.add({fmt::format("{}", s), fmt::format("{}", stage.operators.size()),
                fmt::format("{}", stage.data_parallel), fmt::format("{}", stage.tensor_parallel),
                fmt::format("{}", stage.data_parallel * stage.tensor_parallel),
@@ -213,7 +110,7 @@ std::string stages_text(const io::PipelineAnswer& answer, const PipelineModel& m
   return table.text();
 }
 
-std::string summary(const PipelineCase& made, const io::PipelineAnswer& answer, double seconds,
+std::string summary(const PipelineCase& made, const study::PipelineAnswer& answer, double seconds,
                     const PipelineRun& run) {
   const Certificate& certificate = *answer.certificate;
   const bool has_plan = answer.stages.has_value();
@@ -224,7 +121,7 @@ std::string summary(const PipelineCase& made, const io::PipelineAnswer& answer, 
   text +=
       fmt::format("{}  {}{}{:.3f} s\n",
                   paint(to_string(*answer.status), has_plan ? Tone::kGood : Tone::kBad, run.global),
-                  certificate.proof, certificate.proof.empty() ? "" : ", ", seconds);
+                  to_string(certificate.proof), certificate.proof.is_given() ? ", " : "", seconds);
   if (!has_plan) return text;
   text += run.objective == "pipeline"
               ? fmt::format("a batch of {} microbatches takes {:.6g} ms",
@@ -287,10 +184,10 @@ Result<PipelineCase> read_pipeline_case(const io::GraphFile& file, const Partiti
 }
 
 Result<std::string> write_pipeline_export(const PipelineCase& made,
-                                          const io::PipelineAnswer& answer, const std::string& form,
-                                          const std::string& flag) {
+                                          const study::PipelineAnswer& answer,
+                                          const std::string& form, const std::string& flag) {
   if (form == "plimsoll") return io::write_pipeline_answer(answer);
-  PLIMSOLL_ASSIGN(const PipelinePlan plan, io::make_pipeline_plan(made.model, answer));
+  PLIMSOLL_ASSIGN(const PipelinePlan plan, study::make_pipeline_plan(made.model, answer));
   if (form == "piper" && made.piper) return io::write_piper_plan(*made.piper, plan);
   if (form == "pipedream" && made.pipedream) {
     partition::PipeDreamProfile profile = *made.pipedream;
@@ -312,9 +209,7 @@ Result<Answered> plan_pipeline_case(const PipelineCase& made, const PartitionFla
   PLIMSOLL_RETURN_IF_ERROR(check_names(made, run));
   const RunContext context = watch_search(run.search, run.global);
   const auto begin = std::chrono::steady_clock::now();
-  PLIMSOLL_ASSIGN(io::PipelineAnswer answer, run.name == kPipedream
-                                                 ? run_pipedream(made, flags, run, context)
-                                                 : run_replicated(made, flags, run, context));
+  PLIMSOLL_ASSIGN(study::PipelineAnswer answer, search(made, flags, run, context));
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!answer.provenance) answer.provenance.emplace();

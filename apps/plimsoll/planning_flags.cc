@@ -347,10 +347,11 @@ Result<PlanningProblem> make_problem(const PlanningFlags& flags,
   return problem;
 }
 
-Result<std::string> read_plan_text(const PlanningFlags& flags, const std::string& plan) {
+Result<io::PlanFile> load_plan(const PlanningFlags& flags, const std::string& plan) {
   PLIMSOLL_RETURN_IF_ERROR(check_standard_input(
       {flags.model, flags.on, flags.constraints, flags.checkpoint_plan, plan}));
-  return io::read_text_file(plan);
+  PLIMSOLL_ASSIGN(std::string text, io::read_text_file(plan));
+  return io::open_plan(std::move(text), plan);
 }
 
 Error with_flag_as_place(Error error) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "io/import/plan_file.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/embedding/planner.h"
 
@@ -45,7 +46,7 @@ Result<embedding::PlanningProblem> make_problem(
     const PlanningFlags& flags, const std::map<std::string, std::string>& recorded = {});
 
 // The plan that a command reads beside what the flags name; standard input is read once.
-Result<std::string> read_plan_text(const PlanningFlags& flags, const std::string& plan);
+Result<io::PlanFile> load_plan(const PlanningFlags& flags, const std::string& plan);
 
 // The library names fields ("reservation/kind", "proposer"); the user gave flags.
 Error with_flag_as_place(Error error);

@@ -6,10 +6,9 @@
 #include <chrono>
 #include <memory>
 
-#include "plimsoll/embedding/balanced_frontier.h"
 #include "plimsoll/embedding/stats.h"
+#include "plimsoll/io/plan_json.h"
 #include "plimsoll/planning_run.h"
-#include "plimsoll/shard_dump.h"
 #include "plimsoll/shard_flags.h"
 #include "plimsoll/shard_remedies.h"
 #include "plimsoll/shard_report.h"
@@ -18,61 +17,6 @@ namespace plimsoll::app {
 namespace {
 
 using embedding::PlanningResult;
-
-// What a search that is running has found so far, on one line.
-// The reference's plan seen as the balanced search sees plans.
-void add_times(const ShardRequest& request, ShardRun& run) {
-  const PlanningResult& planning = run.planning();
-  if (!planning.outcome.plan || planning.enumeration.options.tables.empty()) return;
-  embedding::BridgeInput input;
-  input.options = &planning.enumeration.options;
-  input.room = &planning.reservation->topology;
-  run.balanced.times =
-      embedding::plan_times(input, request.balanced.bridge.step_model, planning.best);
-}
-
-Result<void> search(const ShardFlags& flags, const ShardRequest& request, const RunContext& context,
-                    ShardRun& run) {
-  constexpr int kNumLimits = 12;  // of a frontier
-  if (flags.is_frontier) {
-    auto found = request.dump
-                     ? embedding::plan_balanced_frontier(request.problem, make_given(*request.dump),
-                                                         request.balanced, kNumLimits,
-                                                         request.limits, context)
-                     : embedding::plan_balanced_frontier(request.problem, request.balanced,
-                                                         kNumLimits, request.limits, context);
-    if (!found) return tl::unexpected<Error>(std::move(found).error());
-    run.balanced = std::move(found->unlimited);
-    run.frontier = std::move(found->frontier);
-    run.frontier_plans = std::move(found->plans);
-    run.frontier_proofs = std::move(found->proofs);
-    return {};
-  }
-  if (request.dump) {
-    embedding::GivenOptions given = make_given(*request.dump);
-    if (run.is_balanced) {
-      PLIMSOLL_ASSIGN(run.balanced,
-                      embedding::plan_balanced(request.problem, given, request.balanced,
-                                               request.limits, context));
-      return {};
-    }
-    PLIMSOLL_ASSIGN(run.balanced.planning, embedding::search_like_torchrec(
-                                               request.problem, nullptr, std::move(given.prepared),
-                                               request.reference, request.limits, context));
-    add_times(request, run);
-    return {};
-  }
-  if (run.is_balanced) {
-    PLIMSOLL_ASSIGN(run.balanced, embedding::plan_balanced(request.problem, request.balanced,
-                                                           request.limits, context));
-    return {};
-  }
-  PLIMSOLL_ASSIGN(
-      run.balanced.planning,
-      embedding::plan_like_torchrec(request.problem, request.reference, request.limits, context));
-  add_times(request, run);
-  return {};
-}
 
 std::string text_of(const ShardFlags& flags, const ShardRequest& request, const ShardRun& run) {
   const PlanningResult& result = run.planning();
@@ -106,21 +50,13 @@ std::vector<std::string> remarks_of(const ShardRun& run) {
 }
 
 Result<ShardRun> run_search(const ShardFlags& flags, const ShardRequest& request) {
-  ShardRun run;
-  run.is_balanced = flags.is_balanced();
   const RunContext context = watch_search(request.limits, flags.global);
   const auto begin = std::chrono::steady_clock::now();
-  const auto searched = search(flags, request, context, run);
-  if (searched) run.remedies = find_remedies(flags, request, run, context);
+  auto planned = study::plan_tables(request, context);
+  if (!planned) return tl::unexpected<Error>(with_flag_as_place(std::move(planned).error()));
+  ShardRun run{*std::move(planned), {}, 0};
+  run.remedies = find_remedies(flags, request, run, context);
   run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (!searched) return tl::unexpected<Error>(with_flag_as_place(searched.error()));
-  if (request.dump) {
-    run.bill = make_bill(*request.dump, run.planning());
-    return run;
-  }
-  auto bill = embedding::make_bill(request.problem, run.planning());
-  if (!bill) return tl::unexpected<Error>(with_flag_as_place(bill.error()));
-  run.bill = *std::move(bill);
   return run;
 }
 

@@ -222,9 +222,13 @@ Result<ShardRequest> make_shard_request(ShardFlags& flags) {
   }
   PLIMSOLL_RETURN_IF_ERROR(choose_search(flags));
   ShardRequest request;
+  request.is_balanced = flags.is_balanced();
+  request.is_frontier = flags.is_frontier;
   PLIMSOLL_ASSIGN(request.dump, load_dump(flags.planning));
   if (request.dump) {
     request.problem = make_problem(*request.dump);
+    request.given = make_given(*request.dump);
+    request.has_components = request.dump->has_components;
   } else {
     PLIMSOLL_ASSIGN(request.problem, make_problem(flags.planning, run.options));
   }

@@ -83,7 +83,8 @@ std::string balance_text(const ShardRequest& request, const BalancedResult& resu
                         : "plan";
   text += fmt::format("{} {:.6g} ms{}\n", to_string(request.balanced.bridge.objective),
                       certificate.objective, bound_text(certificate, whose));
-  if (!certificate.proof.empty()) text += fmt::format("proof: {}\n", certificate.proof);
+  if (certificate.proof.is_given())
+    text += fmt::format("proof: {}\n", to_string(certificate.proof));
   return text + step_model_text(request.balanced.bridge.step_model);
 }
 
@@ -142,40 +143,6 @@ std::string plan_text(const PlanningResult& result, const topology::Topology& to
   return text;
 }
 
-// Entries of `all` that differ from those of the same place in `known`.
-template <class T>
-std::vector<T> find_differences(const std::vector<T>& known, std::vector<T> all) {
-  std::vector<T> others;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (i >= known.size() || !(known[i] == all[i])) others.push_back(std::move(all[i]));
-  }
-  return others;
-}
-
-// The curves, with what a judge needs to see that they are right.
-void add_frontier(const ShardRequest& request, const ShardRun& run, io::ShardingAnswer& answer) {
-  const PlanningResult& result = run.planning();
-  answer.frontier = run.frontier.breakpoints();
-  answer.frontier_bound = math::Frontier(run.frontier.lower()).breakpoints();
-  std::vector<io::TakenOption> own = answer.options;
-  for (io::TakenOption& option : own) option.shards.clear();
-  for (const embedding::PlacedProposal& plan : run.frontier_plans) {
-    io::FrontierPlan& point = answer.frontier_plans.emplace_back();
-    if (request.dump) {
-      std::vector<io::TakenOption> taken =
-          taken_options(*request.dump, result.enumeration.options, plan);
-      for (io::TakenOption& option : taken) option.shards.clear();
-      point.options = find_differences(own, std::move(taken));
-    } else {
-      embedding::ShardingPlan whole =
-          make_sharding_plan(result.enumeration.options, plan, request.problem.model,
-                             request.problem.topology, request.problem.enumeration);
-      point.tables = find_differences(answer.plan->tables, std::move(whole.tables));
-    }
-  }
-  for (const auto& bound : run.frontier_proofs) answer.frontier_proofs.push_back({bound});
-}
-
 }  // namespace
 
 std::string summary(const ShardFlags& flags, const ShardRequest& request, const ShardRun& run) {
@@ -196,13 +163,13 @@ std::string summary(const ShardFlags& flags, const ShardRequest& request, const 
   text += fmt::format(
       "{}  {}{} proposals, {} plans, {:.3f} s\n",
       paint(to_string(result.outcome.status), has_plan ? Tone::kGood : Tone::kBad, flags.global),
-      run.is_balanced ? fmt::format("{} moves and nodes, ", run.balanced.effort) : "",
+      request.is_balanced ? fmt::format("{} moves and nodes, ", run.balanced.effort) : "",
       result.num_proposals, result.num_plans, run.seconds);
   for (const Warning& warning : result.outcome.warnings) {
     if (warning.code != "worse_than_reference") continue;
     text += paint(warning.message, Tone::kBad, flags.global) + "\n";
   }
-  if (run.is_balanced && !result.enumeration.options.tables.empty()) {
+  if (request.is_balanced && !result.enumeration.options.tables.empty()) {
     text += balance_text(request, run.balanced);
   } else if (has_plan) {
     text += fmt::format("rating {:.6g} ms{}\n", result.rating,
@@ -218,44 +185,26 @@ std::string summary(const ShardFlags& flags, const ShardRequest& request, const 
   return text + "\n" + plan_text(result, topology, run.bill);
 }
 
-io::ShardingAnswer make_answer(const ShardFlags& flags, const ShardRequest& request,
-                               const ShardRun& run) {
-  const PlanningResult& result = run.planning();
-  io::ShardingAnswer answer;
-  answer.status = result.outcome.status;
-  answer.stop = result.outcome.stop;
-  answer.rating = result.rating;
-  answer.plan = result.outcome.plan;
-  if (answer.plan) answer.bill = run.bill;
-  answer.certificate = result.outcome.certificate;
-  answer.provenance = result.provenance;
+study::ShardingAnswer make_answer(const ShardFlags& flags, const ShardRequest& request,
+                                  const ShardRun& run) {
+  study::TakenOptions taken;
+  if (request.dump) {
+    taken = [&](const embedding::PlacedProposal& plan) {
+      return taken_options(*request.dump, run.planning().enumeration.options, plan);
+    };
+  }
+  study::ShardingAnswer answer = study::make_answer(request, run, taken);
   auto& recorded = answer.provenance->options;
   if (!flags.planning.optimizer.empty()) recorded["optimizer"] = flags.planning.optimizer;
-  if (request.dump) {
-    if (answer.plan) {
-      answer.options = taken_options(*request.dump, result.enumeration.options, result.best);
-    }
-  } else {
-    recorded["on"] = flags.planning.on;
+  if (!request.dump) recorded["on"] = flags.planning.on;
+  const bool has_tables = !run.planning().enumeration.options.tables.empty();
+  if (request.is_balanced && has_tables && !request.rules.empty()) {
+    recorded["rules"] = request.rules;
   }
-  const bool has_tables = !result.enumeration.options.tables.empty();
-  if (answer.plan && has_tables) answer.times = run.balanced.times;
-  if (run.is_balanced && has_tables) {
-    answer.objective = request.balanced.bridge.objective;
-    answer.reference = run.balanced.reference;
-    answer.bound = run.balanced.bound;
-    if (!request.rules.empty()) recorded["rules"] = request.rules;
-  }
-  if (!run.frontier.is_empty()) add_frontier(request, run, answer);
-  answer.warnings = result.outcome.warnings;
-  if (!(result.outcome.explanation == Explanation{})) {
-    answer.explanation = result.outcome.explanation;
+  if (answer.explanation) {
     for (const std::string& remedy : run.remedies) {
       answer.explanation->lines.push_back("try " + remedy);
     }
-  }
-  if (result.failure) {
-    answer.failure = {result.failure->kind, result.failure->place, result.failure->message};
   }
   return answer;
 }

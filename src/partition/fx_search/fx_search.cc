@@ -213,7 +213,7 @@ Result<FxPlacement> partition_for_critical_path(const Graph& graph, const Partit
   outcome.stop = search.stop();
   if (!search.has_plan()) {
     outcome.status = search.is_infeasible() ? SolveStatus::kInfeasible : SolveStatus::kLimit;
-    if (search.is_infeasible()) certificate.proof = "no placement keeps every device's bytes";
+    if (search.is_infeasible()) certificate.proof = ProofKind::kNoPlacementFits;
     outcome.explanation = {"memory", 0, {"the devices do not hold the graph"}};
     result.failure =
         Error{ErrorCode::kPlanner, "devices",
