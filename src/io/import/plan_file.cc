@@ -41,6 +41,26 @@ Result<PlanFile> open_plan(std::string text, std::string name) {
   return plan;
 }
 
+bool is_input(const PlanFile& plan) {
+  if (plan.format != PlanFormat::kShardingPlan) return false;
+  if (const JsonValue* schema = plan.root.find("schema")) {
+    const auto* name = schema->as<std::string>();
+    for (const std::string_view kind : {"plimsoll.model/1", "plimsoll.module_stats/1",
+                                        "plimsoll.cost_graph/1", "plimsoll.fx_graph/1"}) {
+      if (name != nullptr && *name == kind) return true;
+    }
+    return false;
+  }
+  // A table of a model has rows, one of a plan ranks.
+  if (const JsonValue* tables = plan.root.find("tables")) {
+    const auto* list = tables->as<JsonValue::Array>();
+    return list != nullptr && !list->empty() && list->front().find("num_embeddings") != nullptr;
+  }
+  const JsonValue* modules = plan.root.find("modules");
+  return (modules != nullptr && modules->as<JsonValue::Array>() != nullptr) ||
+         plan.root.find("mod_stats") != nullptr;
+}
+
 bool is_of_profile(PlanFormat format) {
   return format == PlanFormat::kPipelinePlan || format == PlanFormat::kPiperPlan ||
          format == PlanFormat::kStagedProfile;

@@ -30,6 +30,9 @@ struct PlanFile {
 // Error kSyntax.
 Result<PlanFile> open_plan(std::string text, std::string name);
 
+// Is it no plan, but what plans are of: a model, module statistics, an operator graph?
+bool is_input(const PlanFile& plan);
+
 // Is it a plan of a profile, or of an operator graph?
 bool is_of_profile(PlanFormat format);
 bool is_of_graph(PlanFormat format);

@@ -169,6 +169,10 @@ class TreeBuilder final : public Json::json_sax_t {
 
   // `position`: characters that were read, the end of the text counting as one.
   std::string remedy_at(std::size_t position) const {
+    if (file_.ends_with(".yaml") || file_.ends_with(".yml")) {
+      return "YAML is not read; write it as JSON: python3 -c 'import json, sys, yaml; "
+             "json.dump(yaml.safe_load(sys.stdin), sys.stdout)' < model.yaml > model.json";
+    }
     if (!is_utf8_so_far(text_.substr(0, std::min(position, text_.size())))) {
       return "save the file as UTF-8";
     }
