@@ -20,6 +20,7 @@
 #include "plimsoll/checkpoint_check.h"
 #include "plimsoll/checkpoint_flags.h"
 #include "plimsoll/common.h"
+#include "plimsoll/help.h"
 #include "plimsoll/partition_case.h"
 #include "plimsoll/partition_check.h"
 #include "plimsoll/partition_flags.h"
@@ -50,32 +51,34 @@ std::map<std::string, std::string> recorded_options(const study::ShardingAnswer&
 
 // "violation covered_twice, sparse.ebc.t, rank 1: why"
 template <class Finding>
-std::string finding_line(std::string_view kind, const Finding& finding) {
-  return fmt::format("{} {}{}{}: {}\n", kind, to_string(finding.code),
-                     finding.table.empty() ? "" : ", " + finding.table,
-                     finding.rank ? fmt::format(", rank {}", *finding.rank) : "", finding.message);
+CodedLine finding_line(std::string_view kind, const Finding& finding) {
+  return {
+      fmt::format("{} {}", kind, to_string(finding.code)),
+      fmt::format("{} {}{}{}: {}", kind, to_string(finding.code),
+                  finding.table.empty() ? "" : ", " + finding.table,
+                  finding.rank ? fmt::format(", rank {}", *finding.rank) : "", finding.message)};
 }
 
-std::string text_of(const check::CheckReport& report, const CheckFlags& flags) {
-  std::string text;
+std::string findings_of(const check::CheckReport& report, const CheckFlags& flags) {
+  std::vector<CodedLine> lines;
   for (const check::Violation& violation : report.violations) {
-    text += finding_line(paint("violation", Tone::kBad, flags.global), violation);
+    lines.push_back(finding_line("violation", violation));
   }
   for (const check::Hazard& hazard : report.hazards) {
-    text += finding_line(paint("hazard", Tone::kNote, flags.global), hazard);
+    lines.push_back(finding_line("hazard", hazard));
   }
-  text += fmt::format("{}: {} violation(s), {} hazard(s), rating {:.6g} ms\n",
-                      report.is_right() ? paint("right", Tone::kGood, flags.global)
-                                        : paint("wrong", Tone::kBad, flags.global),
-                      report.violations.size(), report.hazards.size(), report.rating);
-  if (flags.global.verbosity == 0) return text;
+  return findings_text(lines, flags.global);
+}
+
+std::string ranks_of(const check::CheckReport& report, const CheckFlags& flags) {
+  if (flags.global.verbosity == 0) return "";
   TextTable ranks({"rank", "HBM", "of", "DDR", "of", "ms"}, {true, true, true, true, true, true});
   for (std::size_t r = 0; r < report.used.size(); ++r) {
     ranks.add({fmt::format("{}", r), format_bytes(report.used[r].hbm),
                format_bytes(report.capacity[r].hbm), format_bytes(report.used[r].ddr),
                format_bytes(report.capacity[r].ddr), fmt::format("{:.4f}", report.rank_ms[r])});
   }
-  return text + ranks.text();
+  return ranks.text();
 }
 
 std::string text_of(const check::BalanceReport& balance) {
@@ -192,6 +195,7 @@ tl::unexpected<Error> nothing_to_judge(std::string place) {
 }
 
 struct ShardingJudgement {
+  std::string batch;  // "512 samples per rank (the default)"
   check::CheckReport report;
   std::optional<check::BalanceReport> balance;
 };
@@ -311,6 +315,8 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::Plan
   PLIMSOLL_ASSIGN(check::StatedBalance claims, read_claims(flags, answer));
   claims.frontier.plans = read_points(answer, nullptr);
   ShardingJudgement judgement;
+  judgement.batch = counted(problem.batch_size, "sample", "samples") + " per rank";
+  if (recorded.empty()) judgement.batch += batch_size_note(flags.planning, problem);
   check::CheckReport& report = judgement.report;
   if (answer.plan) {
     check::CheckOptions options;
@@ -364,6 +370,7 @@ Result<ShardingJudgement> judge_options(const CheckFlags& flags, const io::Torch
   claims.are_inputs_given = others.empty();
   embedding::PlanningProblem problem = make_problem(dump);
   ShardingJudgement judgement;
+  judgement.batch = counted(problem.batch_size, "sample", "samples") + " per rank";
   check::CheckReport& report = judgement.report;
   if (answer.plan) {
     std::vector<check::StatedOption> stated;
@@ -393,17 +400,24 @@ int run_sharding_check(const CheckFlags& flags, const io::PlanFile& plan) {
   const auto dump = load_dump(flags.planning);
   if (!dump) return report(dump.error(), flags.global);
   if (!*dump && flags.planning.on.empty()) {
-    return report({ErrorCode::kUsage, "--on", "a sharding plan is judged on its hardware",
+    return report({ErrorCode::kUsage, "--on", "checking a sharding plan needs its hardware",
                    "name it, such as --on dgx-h100:2", ""},
                   flags.global);
   }
   const auto judged = *dump ? judge_options(flags, **dump, plan) : judge_sharding(flags, plan);
   if (!judged) return report(with_flag_as_place(judged.error()), flags.global);
   const auto& balance = judged->balance;
-  print(flags.global.json
-            ? io::write_check_report(judged->report, balance ? &*balance : nullptr)
-            : text_of(judged->report, flags) + (balance ? text_of(*balance) : std::string()) +
-                  certificate_line(judged->report.certificate, flags.global));
+  if (flags.global.json) {
+    print(io::write_check_report(judged->report, balance ? &*balance : nullptr));
+  } else {
+    const check::CheckReport& report = judged->report;
+    print(
+        verdict(report.is_right(), report.violations.size(), report.hazards.size(), flags.global) +
+        fmt::format(", slowest rank {} at {}\n", ms_text(report.rating), judged->batch) +
+        certificate_line(report.certificate, flags.global) +
+        (balance && flags.global.verbosity > 0 ? text_of(*balance) : std::string()) +
+        findings_of(report, flags) + ranks_of(report, flags));
+  }
   return judged->report.is_right() ? kExitOk : kExitViolations;
 }
 
@@ -442,41 +456,49 @@ int run_check(const CheckFlags& flags) {
 void add_check_command(CLI::App& app, Run& run) {
   auto flags = std::make_shared<CheckFlags>();
   CLI::App* command = app.add_subcommand(
-      "check", "Judge a plan: cuts, coverage, ranks, memory and rating, computed anew");
-  command->footer(examples({"plimsoll check mlperf-dlrm-dcnv2 plan.json --on dgx-h100:2",
-                            "plimsoll check model.json plan.json --on 16x40GiB --strict --json",
-                            "plimsoll check stats.json policy.json --budget 1.6GiB",
-                            "plimsoll check graph.json placement.json"}));
+      "check", "Validate a plan independently: coverage, memory, ranks, times and bounds");
   add_planning_flags(*command, flags->planning);
   command->get_option("--on")->required(false);
   command->get_option("MODEL")->description(
-      "A model file, '-' for standard input, or the name of a shipped model; of a checkpointing "
-      "plan the module statistics, of a placement the operator graph");
-  add_checkpoint_flags(*command, flags->checkpoint);
-  add_partition_flags(*command, flags->partition);
-  command->add_flag("--contiguous", flags->contiguous,
-                    "A placement's devices must stand in a line; else only where it says so");
-  command->add_option("--budget", flags->budget,
-                      "Peak that a checkpointing plan must hold; the plan's own unless given");
+      "What the plan is of: a model, module statistics or an operator graph; a file, '-' for "
+      "standard input, or a name that `plimsoll models` lists");
+  command->option_defaults()->group(kCommonGroup);
   command
       ->add_option(
           "PLAN", flags->plan,
-          "A sharding plan of this program, of TorchRec or of a TorchEasyRec checkpoint, a "
-          "checkpointing plan, a placement of operators, a split of the placement benchmark, "
-          "torch.fx's partition result, or a plan of a profile, Piper's or PipeDream's too; "
-          "'-' for standard input. What it records of its making is used where "
-          "a flag is absent")
+          "A plan of this program; a sharding plan of TorchRec or of a TorchEasyRec checkpoint; "
+          "torch.fx's partition result; a plan of PipeDream, of Piper or of the placement "
+          "benchmark; '-' for standard input. What it records of its making is used where a flag "
+          "is absent")
       ->required();
+  command->add_flag("--strict", flags->strict,
+                    "Hazards, and claims that cannot be proved again, are violations, too");
+  command->option_defaults()->group("Sharding plans");
+  command->add_flag("--strict-numerics", flags->strict_numerics,
+                    "Optimizer states per block of columns are violations, too");
   command
       ->add_option("--tolerance", flags->tolerance,
-                   "A sharding plan that is said to be optimal may have a gap up to this")
+                   "A plan that is said to be optimal may have a gap up to this")
+      ->type_name("SHARE")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_flag("--strict", flags->strict,
-                    "Count hazards, and claims that cannot be repeated, as violations");
-  command->add_flag("--strict-numerics", flags->strict_numerics,
-                    "Count optimizer states per block of columns as violations");
+  command->option_defaults()->group("Checkpointing plans");
+  command
+      ->add_option("--budget", flags->budget,
+                   "Peak that the plan must keep (default: the plan's own)")
+      ->type_name("SIZE|SHARE");
+  add_checkpoint_flags(*command, flags->checkpoint);
+  add_partition_flags(*command, flags->partition);
+  command->option_defaults()->group("Devices and rules");
+  command->add_flag("--contiguous", flags->contiguous,
+                    "The devices of a placement must stand in a line");
   add_global_flags(*command, flags->global);
+  set_help(
+      *command,
+      {{kCommonGroup, "plimsoll check mlperf-dlrm-dcnv2 plan.json --on dgx-h100:2"},
+       {"Sharding plans", "plimsoll check model.json plan.json --on 8x80GiB --strict-numerics"},
+       {"Checkpointing plans", "plimsoll check llama-3-8b policy.json --budget 60GiB"},
+       {"Devices and rules", "plimsoll check graph.json placement.json --contiguous"}});
   command->callback([flags, &run] { run = [flags] { return run_check(*flags); }; });
 }
 

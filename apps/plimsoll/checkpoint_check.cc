@@ -18,22 +18,21 @@ using check::CheckpointReport;
 using study::CheckpointAnswer;
 
 std::string text_of(const CheckpointReport& report, const GlobalFlags& global) {
-  std::string text;
-  const auto add = [&text](const std::string& kind, const auto& finding) {
-    text += fmt::format("{} {}{}{}: {}\n", kind, to_string(finding.code),
-                        finding.fqn.empty() ? "" : ", ", finding.fqn, finding.message);
+  std::vector<CodedLine> lines;
+  const auto add = [&lines](std::string_view kind, const auto& finding) {
+    lines.push_back({fmt::format("{} {}", kind, to_string(finding.code)),
+                     fmt::format("{} {}{}{}: {}", kind, to_string(finding.code),
+                                 finding.fqn.empty() ? "" : ", ", finding.fqn, finding.message)});
   };
-  for (const auto& violation : report.violations) {
-    add(paint("violation", Tone::kBad, global), violation);
-  }
-  for (const auto& hazard : report.hazards) add(paint("hazard", Tone::kNote, global), hazard);
-  text += fmt::format(
-      "{}: {} violation(s), {} hazard(s), peak {} ({} bytes) {}, recompute {:.6g} ms\n",
-      report.is_right() ? paint("right", Tone::kGood, global) : paint("wrong", Tone::kBad, global),
-      report.violations.size(), report.hazards.size(), format_bytes(report.peak), report.peak,
-      report.binding.empty() ? "at the loss" : "in the backward of " + report.binding,
-      report.recompute_ms);
-  return text + certificate_line(report.certificate, global);
+  for (const auto& violation : report.violations) add("violation", violation);
+  for (const auto& hazard : report.hazards) add("hazard", hazard);
+  std::string text =
+      verdict(report.is_right(), report.violations.size(), report.hazards.size(), global);
+  text += shown(
+      fmt::format(", peak {} ({} bytes) {}, recompute {}\n", size_text(report.peak), report.peak,
+                  report.binding.empty() ? "at the loss" : "in the backward of " + report.binding,
+                  ms_text(report.recompute_ms)));
+  return text + certificate_line(report.certificate, global) + findings_text(lines, global);
 }
 
 Result<CheckpointReport> judge(const CheckpointCheckRun& run, const io::PlanFile& plan) {

@@ -26,7 +26,7 @@ std::string advice_line(const PartitionCase& made, const MemoryAdvice& advice) {
     device = made.costs->classes[static_cast<std::size_t>(advice.device_class)].name;
     if (made.costs->classes.size() > 1) of_class = device + "=";
   }
-  return fmt::format("{}; try --memory {}{}", memory_need_line(*advice.need, advice.cap, device),
+  return fmt::format("{}; try --memory {}{}B", memory_need_line(*advice.need, advice.cap, device),
                      of_class, advice.need->enough);
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "io/documents/fx_graph_json.h"
 #include "io/documents/fx_placement.h"
 #include "io/documents/operator_graph_json.h"
 #include "io/documents/plan_tree.h"
@@ -96,7 +97,7 @@ Result<PartitionCase> read_operators(const io::GraphFile& file, const PartitionF
       count > 0 && !flags.cost_overlay.empty()) {
     made.warnings.push_back(
         {"unmeasured", flags.cost_overlay,
-         fmt::format("{} operators have no time there: theirs is the roofline's", count)});
+         fmt::format("{} operators have no time there and get that of the roofline", count)});
   }
   if (flags.is_pipeline) {
     made.terms.emplace();
@@ -107,6 +108,7 @@ Result<PartitionCase> read_operators(const io::GraphFile& file, const PartitionF
 }
 
 Result<PartitionCase> read_graph(const PartitionFlags& flags) {
+  PLIMSOLL_RETURN_IF_ERROR(check_kind(flags.graph, InputKind::kGraph));
   io::GraphFile file;
   if (is_file_name(flags.graph)) {
     PLIMSOLL_ASSIGN(file, io::open_graph_file(flags.graph));
@@ -162,7 +164,7 @@ Result<void> refuse_pipeline_flags(const PartitionFlags& flags, const PartitionC
 // What a batch is, and what the graph leaves open about it.
 Result<void> set_terms(const PartitionFlags& flags, PartitionCase& made) {
   if (flags.microbatches == 0) {
-    return refuse("--microbatches", "a batch needs to know its microbatches", "give their number");
+    return refuse("--microbatches", "the number of microbatches is missing", "give their number");
   }
   if (!made.terms) made.terms.emplace();
   made.terms->num_microbatches = flags.microbatches;
@@ -215,7 +217,7 @@ Result<study::PlacementAnswer> read_placement_answer(const io::PlanFile& plan) {
     return io::read_placement_tree(plan.root, plan.name);
   }
   if (plan.format == io::PlanFormat::kFxPartition) {
-    return io::read_fx_partition(plan.root, plan.name);
+    return io::read_fx_partition_tree(plan.root, plan.name);
   }
   return study::PlacementAnswer{};
 }

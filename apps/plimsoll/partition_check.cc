@@ -21,20 +21,20 @@ using study::PlacementAnswer;
 
 std::string text_of(const check::PlacementReport& report, const PartitionCase& made,
                     const GlobalFlags& global) {
-  std::string text;
+  std::vector<CodedLine> lines;
   for (const check::PlacementViolation& violation : report.violations) {
-    text += fmt::format(
-        "{} {}{}{}: {}\n", paint("violation", Tone::kBad, global), to_string(violation.code),
-        violation.node ? ", node " + made.names[*violation.node] : "",
-        violation.device ? fmt::format(", device {}", *violation.device) : "", violation.message);
+    lines.push_back(
+        {std::string(to_string(violation.code)),
+         fmt::format("violation {}{}{}: {}", to_string(violation.code),
+                     violation.node ? ", node " + made.names[*violation.node] : "",
+                     violation.device ? fmt::format(", device {}", *violation.device) : "",
+                     violation.message)});
   }
-  text += fmt::format(
-      "{}: {} violation(s), {}largest load {:.6g} ms, {}\n",
-      report.is_right() ? paint("right", Tone::kGood, global) : paint("wrong", Tone::kBad, global),
-      report.violations.size(),
-      report.batch_ms ? fmt::format("batch {:.6g} ms, ", *report.batch_ms) : "", report.max_load,
-      report.is_line ? "contiguous" : "not contiguous");
-  text += certificate_line(report.certificate, global);
+  std::string text = verdict(report.is_right(), report.violations.size(), std::nullopt, global);
+  if (report.batch_ms) text += fmt::format(", batch {}", ms_text(*report.batch_ms));
+  text += fmt::format(", largest load {}, {}\n", ms_text(report.max_load),
+                      report.is_line ? "contiguous" : "not contiguous");
+  text += certificate_line(report.certificate, global) + findings_text(lines, global);
   if (global.verbosity == 0) return text;
   TextTable devices({"device", "compute ms", "transfer ms", "load ms", "memory"},
                     {true, true, true, true, true});
@@ -48,22 +48,20 @@ std::string text_of(const check::PlacementReport& report, const PartitionCase& m
 
 constexpr double kMsPerSecond = 1000;
 
-std::string text_of(const check::CriticalPathReport& report, const io::FxInput& input,
+std::string text_of(const check::CriticalPathReport& report, const study::FxInput& input,
                     const GlobalFlags& global) {
-  std::string text;
+  std::vector<CodedLine> lines;
   for (const check::PartitionViolation& violation : report.violations) {
-    text += fmt::format("{} {}{}{}: {}\n", paint("violation", Tone::kBad, global),
-                        to_string(violation.code), violation.place.empty() ? "" : ", ",
-                        violation.place, violation.message);
+    lines.push_back(
+        {std::string(to_string(violation.code)),
+         fmt::format("violation {}{}{}: {}", to_string(violation.code),
+                     violation.place.empty() ? "" : ", ", violation.place, violation.message)});
   }
-  text += fmt::format(
-      "{}: {} violation(s){}\n",
-      report.is_right() ? paint("right", Tone::kGood, global) : paint("wrong", Tone::kBad, global),
-      report.violations.size(),
-      study::has_latencies(input)
-          ? fmt::format(", critical path {:.6g} ms", report.critical_path_sec * kMsPerSecond)
-          : "");
-  text += certificate_line(report.certificate, global);
+  std::string text = verdict(report.is_right(), report.violations.size(), std::nullopt, global);
+  if (study::has_latencies(input)) {
+    text += ", critical path " + ms_text(report.critical_path_sec * kMsPerSecond);
+  }
+  text += "\n" + certificate_line(report.certificate, global) + findings_text(lines, global);
   if (global.verbosity == 0) return text;
   TextTable devices({"device", "memory", "of"}, {false, true, true});
   for (std::size_t d = 0; d < report.memory.size(); ++d) {

@@ -29,7 +29,7 @@ constexpr const char* kPipedream = "pipedream";
 
 Result<std::string> single(const std::vector<std::string>& given, const std::string& flag) {
   if (given.size() > 1 || given.front().find('=') != std::string::npos) {
-    return refuse(flag, "a profile knows no classes of devices", "give one value alone");
+    return refuse(flag, "profiles have no classes of devices", "give one value alone");
   }
   return given.front();
 }
@@ -62,8 +62,8 @@ Result<void> set_devices(const PartitionFlags& flags, PipelineModel& model) {
   if (!flags.bandwidth.empty()) {
     auto bandwidth = parse_bandwidth(flags.bandwidth);
     if (!bandwidth || !(*bandwidth > 0)) {
-      return refuse("--bandwidth", fmt::format("'{}' is no bandwidth above 0", flags.bandwidth),
-                    "give such as 25GB/s");
+      return refuse("--bandwidth", fmt::format("'{}' is not a bandwidth above 0", flags.bandwidth),
+                    "give one such as 25GB/s");
     }
     model.bandwidth = *bandwidth;
   }
@@ -85,7 +85,7 @@ Result<study::PipelineAnswer> search(const PipelineCase& made, const PartitionFl
   Explanation& explanation = *plan.answer.explanation;
   explanation.binding = "memory";
   explanation.missing = plan.need->enough - cap;
-  explanation.lines.push_back(fmt::format("{}; try --memory {}",
+  explanation.lines.push_back(fmt::format("{}; try --memory {}B",
                                           memory_need_line(*plan.need, cap, "device"),
                                           Bytes{plan.need->enough}));
   return std::move(plan.answer);
@@ -107,41 +107,59 @@ std::string stages_text(const study::PipelineAnswer& answer, const PipelineModel
                format_bytes(stage.memory.value_or(0)),
                model.memory_cap ? format_bytes(*model.memory_cap) : "-"});
   }
-  return table.text();
+  return table.text(2);
 }
 
-std::string summary(const PipelineCase& made, const study::PipelineAnswer& answer, double seconds,
-                    const PipelineRun& run) {
+struct PipelineText {
+  std::string head, body;
+};
+
+PipelineText describe(const PipelineCase& made, const study::PipelineAnswer& answer, double seconds,
+                      const PipelineRun& run) {
   const Certificate& certificate = *answer.certificate;
-  const bool has_plan = answer.stages.has_value();
-  std::string text = fmt::format(
-      "{}: {} operators; {} devices{}\n", made.name, made.model.num_operators(),
-      made.model.num_devices,
-      made.model.memory_cap ? " of " + format_bytes(*made.model.memory_cap) : std::string());
-  text +=
-      fmt::format("{}  {}{}{:.3f} s\n",
-                  paint(to_string(*answer.status), has_plan ? Tone::kGood : Tone::kBad, run.global),
-                  to_string(certificate.proof), certificate.proof.is_given() ? ", " : "", seconds);
-  if (!has_plan) return text;
-  text += run.objective == "pipeline"
-              ? fmt::format("a batch of {} microbatches takes {:.6g} ms",
-                            made.model.num_microbatches.value_or(1), certificate.objective)
-              : fmt::format("slowest stage {:.6g} ms a microbatch", certificate.objective);
-  if (certificate.lower_bound) {
-    text += fmt::format("; none is below {:.6g} ms", *certificate.lower_bound);
-    if (const auto gap = certificate.gap()) text += fmt::format(" (gap {:.3g} %)", *gap * 100);
+  PipelineText text;
+  text.head = fmt::format(
+      "{}: {} on {}{}", made.name, counted(made.model.num_operators(), "operator", "operators"),
+      counted(made.model.num_devices, "device", "devices"),
+      made.model.memory_cap ? fmt::format(" ({} each)", size_text(*made.model.memory_cap)) : "");
+  text.head =
+      paint(wrapped(shown(text.head), text_columns(), 2), Tone::kHeading, run.global) + "\n";
+  if (!answer.stages) {
+    text.head += answer.status == SolveStatus::kInfeasible
+                     ? "Does not fit (proved infeasible).\n"
+                     : "No plan was found, and it is not proved that there is none.\n";
+    return text;
   }
-  return text + "\n\n" + stages_text(answer, made.model);
+  const auto row = [&text](std::string_view name, const std::string& what) {
+    text.head += screen_row(name, what);
+  };
+  text.head += "\n";
+  if (run.objective == "pipeline") {
+    row("one batch", fmt::format("{:<13}of {}", ms_text(certificate.objective),
+                                 counted(made.model.num_microbatches.value_or(1), "microbatch",
+                                         "microbatches")));
+  } else {
+    row("slowest stage", fmt::format("{:<13}a microbatch", ms_text(certificate.objective)));
+  }
+  row("best possible",
+      certificate.lower_bound
+          ? fmt::format("{:<13}{}", ms_text(*certificate.lower_bound), bound_words(certificate))
+          : bound_words(certificate));
+  row("found in", fmt::format("{:.2g} s", std::max(seconds, 0.001)));
+  if (run.global.verbosity > 0) {
+    text.body = fmt::format("\n{}: {}\n", to_string(*answer.status), to_string(certificate.proof));
+  }
+  text.body += "\n" + stages_text(answer, made.model);
+  return text;
 }
 
 Result<void> check_names(const PipelineCase& made, const PipelineRun& run) {
   if (!run.objective.empty() && run.objective != "throughput" && run.objective != "pipeline") {
-    return refuse("--objective",
-                  fmt::format("a profile has nothing to say about {}", run.objective),
+    return refuse("--objective", fmt::format("profiles cannot be planned for {}", run.objective),
                   "choose throughput (the slowest stage) or pipeline (a batch of microbatches)");
   }
   if (run.objective == "pipeline" && !made.model.num_microbatches) {
-    return refuse("--microbatches", "a batch needs to know its microbatches", "give their number");
+    return refuse("--microbatches", "the number of microbatches is missing", "give their number");
   }
   if (run.name.empty() || run.name == kReplicated) return {};
   if (run.name != kPipedream) {
@@ -150,7 +168,7 @@ Result<void> check_names(const PipelineCase& made, const PipelineRun& run) {
   }
   if (!made.pipedream || run.objective == "pipeline") {
     return refuse("--search",
-                  "PipeDream's optimizer makes the slowest stage of its own profiles fast",
+                  "PipeDream's optimizer minimizes the slowest stage of its own profiles only",
                   "leave it out");
   }
   return {};
@@ -223,6 +241,7 @@ Result<Answered> plan_pipeline_case(const PipelineCase& made, const PartitionFla
   Answered answered{
       io::write_pipeline_answer(answer),
       "",
+      "",
       *answer.status,
       *answer.stop,
       answer.warnings,
@@ -230,7 +249,9 @@ Result<Answered> plan_pipeline_case(const PipelineCase& made, const PartitionFla
   if (!run.form.empty() && answer.stages) {
     answered.text = write_pipeline_export(made, answer, run.form, "--export");
   } else if (run.wants_text) {
-    answered.text = summary(made, answer, seconds, run);
+    PipelineText text = describe(made, answer, seconds, run);
+    answered.text = std::move(text.head);
+    answered.details = std::move(text.body);
   }
   return answered;
 }

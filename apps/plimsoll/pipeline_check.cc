@@ -137,14 +137,16 @@ int run_pipeline_check(const PartitionFlags& flags, const io::PlanFile& plan, bo
   if (global.json) {
     print(io::write_pipeline_report(*judged));
   } else {
+    std::vector<CodedLine> lines;
     for (const check::PipelineViolation& violation : judged->violations) {
-      print(fmt::format("violation {}: {}\n", std::string(to_string(violation.code)),
-                        violation.message));
+      lines.push_back({std::string(to_string(violation.code)),
+                       fmt::format("violation {}: {}", std::string(to_string(violation.code)),
+                                   violation.message)});
     }
-    print(fmt::format("{}: {} violation(s), slowest stage {:.6g} ms, {} devices\n",
-                      judged->is_right() ? "right" : "wrong", judged->violations.size(),
-                      judged->slowest_ms, judged->num_devices));
-    print(certificate_line(judged->certificate, global));
+    print(verdict(judged->is_right(), judged->violations.size(), std::nullopt, global) +
+          fmt::format(", slowest stage {}, {}\n", ms_text(judged->slowest_ms),
+                      counted(judged->num_devices, "device", "devices")) +
+          certificate_line(judged->certificate, global) + findings_text(lines, global));
   }
   return judged->is_right() ? kExitOk : kExitViolations;
 }

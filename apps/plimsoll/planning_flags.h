@@ -40,6 +40,9 @@ std::optional<std::string> environment(std::string_view name);
 
 void add_planning_flags(CLI::App& command, PlanningFlags& flags);
 
+// Where the batch size comes from, unless it is the flag: " (the model's own)", " (the default)".
+std::string batch_size_note(const PlanningFlags& flags, const embedding::PlanningProblem& problem);
+
 // Everything that the flags name, loaded and checked. `recorded` are the options that a plan says
 // it was made with (provenance); a flag wins over them, and they win over defaults.
 Result<embedding::PlanningProblem> make_problem(

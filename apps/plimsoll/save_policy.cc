@@ -23,7 +23,8 @@ Result<double> parse_share(const std::string& text) {
   const auto number =
       parse_number<double>(is_percent ? text.substr(0, text.size() - 1) : text, "--budget");
   if (!number || !std::isfinite(*number) || *number < 0) {
-    return fail(ErrorCode::kUsage, "--budget", fmt::format("'{}' is no share of memory", text),
+    return fail(ErrorCode::kUsage, "--budget",
+                fmt::format("'{}' is not a share of the memory", text),
                 "give a share of what could be kept, such as 0.5 or 50%");
   }
   return is_percent ? *number / 100 : *number;

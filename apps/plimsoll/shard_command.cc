@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "plimsoll/embedding/stats.h"
+#include "plimsoll/io/files.h"
 #include "plimsoll/io/plan_json.h"
 #include "plimsoll/planning_run.h"
 #include "plimsoll/shard_flags.h"
@@ -18,19 +19,24 @@ namespace {
 
 using embedding::PlanningResult;
 
-std::string text_of(const ShardFlags& flags, const ShardRequest& request, const ShardRun& run) {
+// TorchRec's statistics report; empty without tables.
+std::string stats_of(const ShardRequest& request, const ShardRun& run) {
+  if (run.planning().enumeration.options.tables.empty()) return "";
+  const auto report =
+      embedding::make_stats_report(request.problem, run.planning(), {true, run.seconds, 0});
+  std::string text;
+  for (const std::string& line : report.lines) text += line + "\n";
+  return text;
+}
+
+// Reports in TorchRec's own form that were asked for.
+std::string reports_of(const ShardFlags& flags, const ShardRequest& request, const ShardRun& run) {
   const PlanningResult& result = run.planning();
-  std::string text = summary(flags, request, run);
+  std::string text;
   if (flags.prints_plan && result.outcome.plan) {
     text += "\n" + embedding::print_plan(*result.outcome.plan) + "\n";
   }
-  if (flags.prints_stats && !result.enumeration.options.tables.empty()) {
-    text += "\n";
-    for (const std::string& line :
-         embedding::make_stats_report(request.problem, result, {true, run.seconds, 0}).lines) {
-      text += line + "\n";
-    }
-  }
+  if (flags.prints_stats) text += "\n" + stats_of(request, run);
   return text;
 }
 
@@ -65,11 +71,21 @@ Result<Answered> plan_tables(ShardFlags flags) {
   PLIMSOLL_RETURN_IF_ERROR(check_standard_input({planning.model, planning.on, planning.constraints,
                                                  planning.checkpoint_plan, flags.stored_plan,
                                                  flags.step_model, flags.rules, flags.replay}));
+  if (!flags.stats_file.empty()) PLIMSOLL_RETURN_IF_ERROR(io::check_writable(flags.stats_file));
   PLIMSOLL_ASSIGN(const ShardRequest request, make_shard_request(flags));
   PLIMSOLL_ASSIGN(const ShardRun run, run_search(flags, request));
+  if (!flags.stats_file.empty()) {
+    PLIMSOLL_RETURN_IF_ERROR(io::write_text_file(flags.stats_file, stats_of(request, run)));
+  }
   const auto& outcome = run.planning().outcome;
+  ShardText text;
+  if (!prints_document(flags.global, flags.output)) {
+    text = describe(flags, request, run);
+    text.body += reports_of(flags, request, run);
+  }
   return Answered{io::write_answer(make_answer(flags, request, run)),
-                  prints_document(flags.global, flags.output) ? "" : text_of(flags, request, run),
+                  std::move(text.head),
+                  std::move(text.body),
                   outcome.status,
                   outcome.stop,
                   outcome.warnings,
@@ -85,13 +101,7 @@ int run_shard(const ShardFlags& flags) {
 void add_shard_command(CLI::App& app, Run& run) {
   auto flags = std::make_shared<ShardFlags>();
   CLI::App* command =
-      app.add_subcommand("shard", "Plan which device holds which shard of which embedding table");
-  command->footer(examples(
-      {"plimsoll shard mlperf-dlrm-dcnv2 --on dgx-h100:2 --stats",
-       "plimsoll shard model.json --on 16x40GiB --batch-size 4096 --json -o plan.json",
-       "plimsoll shard model.json --on 8x80GiB --objective rating --widths all --time-limit 10s",
-       "plimsoll shard model.json --on topology.json --search torchrec",
-       "plimsoll shard - --on 8x80GiB --cost-model torchrec-1.8 < model.json"}));
+      app.add_subcommand("shard", "Plan which rank holds which shard of which embedding table");
   add_shard_flags(*command, *flags);
   command->callback([flags, command, &run] {
     flags->decided_twice = find_decided_twice(*command);

@@ -36,6 +36,7 @@ struct ShardFlags {
   bool balance_modules = false;
   bool prints_stats = false;
   bool prints_plan = false;
+  std::string stats_file;
   std::string output;
   std::string stored_plan;
   std::string time_limit;

@@ -15,7 +15,12 @@ struct ShardRun : study::ShardingRun {
   double seconds = 0;
 };
 
-std::string summary(const ShardFlags& flags, const ShardRequest& request, const ShardRun& run);
+// For people: what was planned on what, what was gained and how good it is; then the tables, every
+// one and every rank with -v.
+struct ShardText {
+  std::string head, body;
+};
+ShardText describe(const ShardFlags& flags, const ShardRequest& request, const ShardRun& run);
 
 study::ShardingAnswer make_answer(const ShardFlags& flags, const ShardRequest& request,
                                   const ShardRun& run);

@@ -250,8 +250,8 @@ Result<double> parse_seconds(std::string_view text) {
     std::string_view name;
     double multiplier, divisor;
   };
-  constexpr std::array kUnits = {Unit{"", 1, 1},     Unit{"s", 1, 1},    Unit{"ms", 1, 1e3},
-                                 Unit{"us", 1, 1e6}, Unit{"m", 60, 1},   Unit{"min", 60, 1},
+  constexpr std::array kUnits = {Unit{"", 1, 1},     Unit{"s", 1, 1},  Unit{"ms", 1, 1e3},
+                                 Unit{"us", 1, 1e6}, Unit{"m", 60, 1}, Unit{"min", 60, 1},
                                  Unit{"h", 3600, 1}};
   for (const Unit& unit : kUnits) {
     if (unit.name != quantity.unit) continue;

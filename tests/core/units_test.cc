@@ -117,10 +117,10 @@ TEST(ParseBytes, RefusesAFractionOfAByteThatMatters) {
 
 TEST(ParseBytes, RefusesWhatIsNoSize) {
   for (const char* text :
-       {"",        " ",        "GiB",     "-1",    "-5 GiB", "+5",    "nan",      "inf",
-        "NaN GiB", "infinity", "0x10",    "1,000", "1_000",  "1 2",   "80 gib",   "80 gB",
-        "80 GiBs", "80 XB", "80 iB",  "80 BB", "80 KKB",   "80 mB",
-        "1e",      "1e+",      ".",       ". GB",  "1..5",   "--1",   "80 GiB 2", "80\xC2\xA0GB"}) {
+       {"",        " ",        "GiB",   "-1",    "-5 GiB",   "+5",          "nan",    "inf",
+        "NaN GiB", "infinity", "0x10",  "1,000", "1_000",    "1 2",         "80 gib", "80 gB",
+        "80 GiBs", "80 XB",    "80 iB", "80 BB", "80 KKB",   "80 mB",       "1e",     "1e+",
+        ".",       ". GB",     "1..5",  "--1",   "80 GiB 2", "80\xC2\xA0GB"}) {
     SCOPED_TRACE(text);
     const auto size = parse_bytes(text);
     ASSERT_FALSE(size.has_value());

@@ -62,10 +62,12 @@ ALLOWED = {
     " check/partition",
     "io": "core",
     "io/json": "core io",
-    "io/documents": "core topology math study/embedding study/checkpoint study/partition balance/prices embedding/model embedding/problem checkpoint/model"
+    "io/documents": "core topology math study/embedding study/checkpoint study/partition"
+    " balance/prices embedding/model embedding/problem checkpoint/model"
     " checkpoint/torch partition/fx partition/graph partition/pipeline check/embedding check/checkpoint"
     " check/partition io io/json",
-    "io/import": "core topology study/embedding study/partition embedding/model embedding/cost partition/graph partition/pipeline partition/profile"
+    "io/import": "core topology study/embedding study/partition"
+    " embedding/model embedding/cost partition/graph partition/pipeline partition/profile"
     " io io/json io/documents",
     "io/export": "core partition/fx partition/graph io/json",
 }

@@ -25,9 +25,9 @@ inline constexpr Bytes kMiB = Bytes{1} << 20;
 inline constexpr Bytes kGiB = Bytes{1} << 30;
 inline constexpr Bytes kTiB = Bytes{1} << 40;
 
-// Reads "80 GiB", "1.5GB", "40G" (as "40GB"), "4096" (bytes). Error: kValue where it is not a number, negative, of an
-// unknown unit or not a whole number of bytes (a fraction below a millionth of the size is rounded
-// away: "79.15 GiB"); kOverflow above 2^63 - 1.
+// Reads "80 GiB", "1.5GB", "40G" (as "40GB"), "4096" (bytes). Error: kValue where it is not a
+// number, negative, of an unknown unit or not a whole number of bytes (a fraction below a millionth
+// of the size is rounded away: "79.15 GiB"); kOverflow above 2^63 - 1.
 Result<Bytes> parse_bytes(std::string_view text);
 
 // The same, but without a unit only 0: who writes "80" means gigabytes and gets bytes.
@@ -40,7 +40,8 @@ Result<std::int64_t> parse_count(std::string_view text);
 // bytes per millisecond. Error as above.
 Result<double> parse_bandwidth(std::string_view text);
 
-// Reads "5s", "200 ms", "2m" (minutes), "2min", "1h", or a plain number of seconds; returns seconds.
+// Reads "5s", "200 ms", "2m" (minutes), "2min", "1h", or a plain number of seconds; returns
+// seconds.
 Result<double> parse_seconds(std::string_view text);
 
 // "1.234 GiB" with three decimals and the largest binary unit that leaves at least 1; exact bytes

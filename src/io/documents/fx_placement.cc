@@ -82,10 +82,10 @@ bool is_fx_partition(const JsonValue& root) {
 
 Result<PlacementAnswer> read_fx_partition(std::string_view text, std::string_view file) {
   PLIMSOLL_ASSIGN(const JsonValue root, parse_json(text, file));
-  return read_fx_partition(root, file);
+  return read_fx_partition_tree(root, file);
 }
 
-Result<PlacementAnswer> read_fx_partition(const JsonValue& root, std::string_view file) {
+Result<PlacementAnswer> read_fx_partition_tree(const JsonValue& root, std::string_view file) {
   PlacementAnswer answer;
   answer.objective = partition::Objective::kFx;
   answer.stages.emplace();

@@ -22,7 +22,7 @@ bool is_fx_partition(const JsonValue& root);
 
 // As one of our answers, without status. Errors: kSyntax, kSchema, kValue.
 Result<PlacementAnswer> read_fx_partition(std::string_view text, std::string_view file);
-Result<PlacementAnswer> read_fx_partition(const JsonValue& root, std::string_view file);
+Result<PlacementAnswer> read_fx_partition_tree(const JsonValue& root, std::string_view file);
 
 // The partitions that an answer names; of an answer without a mapping of nodes, the stages' own.
 // Errors at the file: kValue (no stages, a name that no node has), kUsage (an answer for another

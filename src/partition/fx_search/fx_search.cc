@@ -95,7 +95,7 @@ class Search {
       effort_left_ = std::max<std::int64_t>(0, effort_left_ - tree.num_evaluations);
       if (tree.is_complete) {
         is_infeasible_ = value_ == kNever;
-        bound_ = {value_, "all placements that could be better were tried"};
+        bound_ = {value_, ProofKind::kTriedBetterPlacements};
       }
     }
     if (options_.rules.anneals && value_ < kNever) anneal();

@@ -21,8 +21,8 @@ CheckpointAnswer plan(const CheckpointCase& made, const CheckpointQuestion& ques
 }
 
 check::CheckpointReport judge(const CheckpointCase& made, const CheckpointAnswer& answer) {
-  const auto report =
-      judge_checkpointing({made.stats, "hash", made.problem, 1, made.problem, 1, {}, true}, answer);
+  const auto report = judge_checkpointing(
+      {made.stats, "hash", made.problem, 1, made.problem, 1, {}, false}, answer);
   EXPECT_TRUE(report) << format_error(report.error());
   return report.value_or(check::CheckpointReport{});
 }

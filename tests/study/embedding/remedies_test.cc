@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "embedding/small_models.h"
 
@@ -11,7 +12,13 @@ namespace {
 
 using embedding::PlanningProblem;
 
-// Four tables of `mib` MiB each on two ranks of 64 MiB, with nothing reserved.
+// `num_ranks` ranks of 64 MiB of HBM and no DDR, with nothing reserved.
+void set_small_room(PlanningProblem& problem, int num_ranks) {
+  embedding::set_room(problem, num_ranks, num_ranks, 64 * kMiB, 1e6);
+  for (auto& device : problem.topology.devices) device.ddr = 0;
+}
+
+// Four tables of `mib` MiB each on two such ranks.
 ShardingQuestion four_tables(std::int64_t mib) {
   ShardingQuestion question;
   embedding::Module module;
@@ -21,7 +28,7 @@ ShardingQuestion four_tables(std::int64_t mib) {
         "t" + std::to_string(t), mib * 1024 * 1024 / 4 / 64, 64, embedding::Pooling::kSum));
   }
   question.problem.model.modules = {module};
-  embedding::set_room(question.problem, 2, 2, 64 * kMiB, 1e6);
+  set_small_room(question.problem, 2);
   return question;
 }
 
@@ -51,7 +58,7 @@ TEST(Remedies, OfMemoryAndRanksHoldWhatTheyPromise) {
   ASSERT_EQ(run->planning().outcome.status, SolveStatus::kInfeasible);
   const auto with = [&](int count) -> std::optional<PlanningProblem> {
     PlanningProblem larger = question.problem;
-    embedding::set_room(larger, count, count, 64 * kMiB, 1e6);
+    set_small_room(larger, count);
     return larger;
   };
   const auto remedies = find_remedies(question, *run, ScaledProblem{2, with}, {});
