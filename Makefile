@@ -41,10 +41,11 @@ wheel: install-deps  ## build a wheel that needs no library of the system, into 
 
 demo: build  ## plan MLPerf DLRM-DCNv2 on two DGX H100 and check the plan
 	mkdir -p $(dir $(DEMO_PLAN))
-	build/bin/plimsoll shard $(DEMO_MODEL) --on $(DEMO_TOPOLOGY) --batch-size 4096 --plan --stats -o $(DEMO_PLAN)
+	build/bin/plimsoll shard $(DEMO_MODEL) --on $(DEMO_TOPOLOGY) --batch-size 4096 -o $(DEMO_PLAN) --stats-file build/demo/stats.txt > build/demo/summary.txt
 	build/bin/plimsoll check $(DEMO_MODEL) $(DEMO_PLAN) --on $(DEMO_TOPOLOGY)
+	@echo "The plan is $(DEMO_PLAN), TorchRec's statistics of it are build/demo/stats.txt."
 	@echo
-	@echo "The plan lies in $(DEMO_PLAN)."
+	@cat build/demo/summary.txt
 
 test: build python  ## run every test but the long ones
 	ctest --test-dir build -LE long --output-on-failure --no-tests=error --parallel $(JOBS)

@@ -15,6 +15,7 @@
 #include "plimsoll/common.h"
 #include "plimsoll/core/suggest.h"
 #include "plimsoll/core/version.h"
+#include "plimsoll/help.h"
 
 namespace plimsoll::app {
 namespace {
@@ -29,9 +30,12 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const auto is = [&error](CLI::ExitCodes code) {
     return error.get_exit_code() == static_cast<int>(code);
   };
-  const std::size_t colon = text.find(": ");  // "--batch-size: why"
-  if (is(CLI::ExitCodes::ValidationError) && colon != std::string::npos) {
-    return {ErrorCode::kUsage, text.substr(0, colon), text.substr(colon + 2), help, ""};
+  if (is(CLI::ExitCodes::ValidationError)) {  // "--batch-size: why"
+    for (const CLI::Option* option : command.get_options()) {
+      const std::string place = option->get_name() + ": ";
+      if (text.rfind(place, 0) != 0) continue;
+      return {ErrorCode::kUsage, option->get_name(), text.substr(place.size()), help, ""};
+    }
   }
   const std::vector<std::string> extras = app.remaining(true);
   if (!is(CLI::ExitCodes::ExtrasError) || extras.empty()) {
@@ -61,13 +65,19 @@ bool names_json(int argc, const char* const* argv) {
 
 int run_unguarded(int argc, const char* const* argv) {
   CLI::App app(
-      "Plans how a distributed model is loaded onto its machines, and proves how good the plan is.",
+      "Plans distributed PyTorch models offline: shards embedding tables, chooses which "
+      "activations "
+      "to recompute, and splits graphs into pipeline stages, each with a bound on how much better "
+      "any "
+      "plan could be.",
       "plimsoll");
+  app.option_defaults()->group(kCommonGroup);
+  set_help(app, {});
   app.require_subcommand(0, 1);
-  app.footer(examples({"plimsoll shard mlperf-dlrm-dcnv2 --on dgx-h100:2",
-                       "plimsoll shard model.json --on 16x40GiB --json -o plan.json",
-                       "plimsoll check model.json plan.json --on 16x40GiB", "plimsoll models",
-                       "plimsoll hardware"}));
+  app.footer(
+      examples({"plimsoll shard mlperf-dlrm-dcnv2 --on dgx-h100:2",
+                "plimsoll checkpoint llama-3-8b --budget 70%", "plimsoll partition bert24-training",
+                "plimsoll check model.json plan.json --on 16x40GiB", "plimsoll shard --help"}));
   bool wants_version = false;
   bool wants_json = false;
   app.add_flag("--version", wants_version, "Print the version");

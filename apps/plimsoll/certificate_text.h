@@ -1,12 +1,16 @@
-// A judge's word on a certificate, as `check` prints it.
+// What every `check` prints: the verdict, the judge's word on the certificate, the findings.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "plimsoll/check/certificate_status.h"
 #include "plimsoll/common.h"
+#include "plimsoll/text_layout.h"
 
 namespace plimsoll::app {
 
@@ -28,7 +32,29 @@ inline std::string certificate_line(const check::CertificateJudgement& certifica
   }
   std::string status(to_string(certificate.status));
   if (certificate.status == check::CertificateStatus::kNotRepeated) status = "not repeated";
-  return fmt::format("certificate {}: {}\n", paint(status, tone, global), certificate.reason);
+  return fmt::format("certificate {}: {}\n", paint(status, tone, global),
+                     shown(certificate.reason));
+}
+
+// "right: no violations, 2 hazards".
+inline std::string verdict(bool is_right, std::size_t num_violations,
+                           std::optional<std::size_t> num_hazards, const GlobalFlags& global) {
+  const auto count = [](std::size_t number, std::string_view one, std::string_view many) {
+    return number == 0 ? fmt::format("no {}", many)
+                       : counted(static_cast<std::int64_t>(number), one, many);
+  };
+  std::string text = fmt::format(
+      "{}: {}", is_right ? paint("right", Tone::kGood, global) : paint("wrong", Tone::kBad, global),
+      count(num_violations, "violation", "violations"));
+  if (num_hazards) text += ", " + count(*num_hazards, "hazard", "hazards");
+  return text;
+}
+
+// Findings below the verdict, those of one kind folded unless all are asked for.
+inline std::string findings_text(const std::vector<CodedLine>& lines, const GlobalFlags& global) {
+  std::string text;
+  for (const std::string& line : fold_lines(lines, global.verbosity > 0)) text += line + "\n";
+  return text;
 }
 
 }  // namespace plimsoll::app

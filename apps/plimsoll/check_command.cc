@@ -10,7 +10,7 @@
 
 #include "check/embedding/bill_check.h"
 #include "embedding/balanced/balanced_record.h"
-#include "io/documents/pipeline_plan_json.h"
+#include "io/documents/plan_tree.h"
 #include "io/documents/report_json.h"
 #include "io/import/foreign_plan.h"
 #include "plimsoll/certificate_text.h"
@@ -20,7 +20,7 @@
 #include "plimsoll/checkpoint_check.h"
 #include "plimsoll/checkpoint_flags.h"
 #include "plimsoll/common.h"
-#include "plimsoll/io/checkpoint_policy_json.h"
+#include "plimsoll/help.h"
 #include "plimsoll/partition_case.h"
 #include "plimsoll/partition_check.h"
 #include "plimsoll/partition_flags.h"
@@ -45,38 +45,40 @@ struct CheckFlags {
   bool strict_numerics = false;
 };
 
-std::map<std::string, std::string> recorded_options(const io::ShardingAnswer& answer) {
+std::map<std::string, std::string> recorded_options(const study::ShardingAnswer& answer) {
   return answer.provenance ? answer.provenance->options : std::map<std::string, std::string>();
 }
 
 // "violation covered_twice, sparse.ebc.t, rank 1: why"
 template <class Finding>
-std::string finding_line(std::string_view kind, const Finding& finding) {
-  return fmt::format("{} {}{}{}: {}\n", kind, to_string(finding.code),
-                     finding.table.empty() ? "" : ", " + finding.table,
-                     finding.rank ? fmt::format(", rank {}", *finding.rank) : "", finding.message);
+CodedLine finding_line(std::string_view kind, const Finding& finding) {
+  return {
+      fmt::format("{} {}", kind, to_string(finding.code)),
+      fmt::format("{} {}{}{}: {}", kind, to_string(finding.code),
+                  finding.table.empty() ? "" : ", " + finding.table,
+                  finding.rank ? fmt::format(", rank {}", *finding.rank) : "", finding.message)};
 }
 
-std::string text_of(const check::CheckReport& report, const CheckFlags& flags) {
-  std::string text;
+std::string findings_of(const check::CheckReport& report, const CheckFlags& flags) {
+  std::vector<CodedLine> lines;
   for (const check::Violation& violation : report.violations) {
-    text += finding_line(paint("violation", Tone::kBad, flags.global), violation);
+    lines.push_back(finding_line("violation", violation));
   }
   for (const check::Hazard& hazard : report.hazards) {
-    text += finding_line(paint("hazard", Tone::kNote, flags.global), hazard);
+    lines.push_back(finding_line("hazard", hazard));
   }
-  text += fmt::format("{}: {} violation(s), {} hazard(s), rating {:.6g} ms\n",
-                      report.is_right() ? paint("right", Tone::kGood, flags.global)
-                                        : paint("wrong", Tone::kBad, flags.global),
-                      report.violations.size(), report.hazards.size(), report.rating);
-  if (flags.global.verbosity == 0) return text;
+  return findings_text(lines, flags.global);
+}
+
+std::string ranks_of(const check::CheckReport& report, const CheckFlags& flags) {
+  if (flags.global.verbosity == 0) return "";
   TextTable ranks({"rank", "HBM", "of", "DDR", "of", "ms"}, {true, true, true, true, true, true});
   for (std::size_t r = 0; r < report.used.size(); ++r) {
     ranks.add({fmt::format("{}", r), format_bytes(report.used[r].hbm),
                format_bytes(report.capacity[r].hbm), format_bytes(report.used[r].ddr),
                format_bytes(report.capacity[r].ddr), fmt::format("{:.4f}", report.rank_ms[r])});
   }
-  return text + ranks.text();
+  return ranks.text();
 }
 
 std::string text_of(const check::BalanceReport& balance) {
@@ -96,7 +98,7 @@ std::string text_of(const check::BalanceReport& balance) {
 
 // What the plan states beside itself, whatever search is said to have made it.
 Result<check::StatedBalance> read_claims(const CheckFlags& flags,
-                                         const io::ShardingAnswer& answer) {
+                                         const study::ShardingAnswer& answer) {
   const std::map<std::string, std::string> recorded = recorded_options(answer);
   const auto find = [&recorded](const std::string& key) {
     const auto found = recorded.find(key);
@@ -125,7 +127,7 @@ Result<check::StatedBalance> read_claims(const CheckFlags& flags,
   stated.bound = answer.bound;
   stated.reference = answer.reference;
   stated.frontier = {answer.frontier, answer.frontier_bound, {}, {}};
-  for (const io::FrontierProof& proof : answer.frontier_proofs) {
+  for (const study::FrontierProof& proof : answer.frontier_proofs) {
     stated.frontier.proofs.push_back(proof.bound);
   }
   stated.rates_storage = !is_balanced && find("perf_model") == "storage";
@@ -134,7 +136,7 @@ Result<check::StatedBalance> read_claims(const CheckFlags& flags,
 }
 
 std::string name_of(const embedding::TableSharding& table) { return table.fqn(); }
-std::string name_of(const io::TakenOption& option) { return option.fqn; }
+std::string name_of(const study::TakenOption& option) { return option.fqn; }
 
 // `all` with `changes` in the places of the entries of their names; names that are unknown, or
 // change twice, come last.
@@ -162,20 +164,20 @@ std::map<std::string, std::size_t> places_of(const std::vector<T>& entries) {
 
 // The plans of the frontier's points, whole: what a point leaves out stands as in the plan beside.
 // `dump` is null where there is a model.
-std::vector<check::PointPlan> read_points(const io::ShardingAnswer& answer,
+std::vector<check::PointPlan> read_points(const study::ShardingAnswer& answer,
                                           const io::TorchrecOptions* dump) {
   std::vector<check::PointPlan> points;
   if (!answer.plan) return points;
   const auto tables = places_of(answer.plan->tables);
   const auto options = places_of(answer.options);
-  for (const io::FrontierPlan& stated : answer.frontier_plans) {
+  for (const study::FrontierPlan& stated : answer.frontier_plans) {
     check::PointPlan& point = points.emplace_back();
     if (dump == nullptr) {
       point.plan = *answer.plan;
       point.plan.tables = with_changes(std::move(point.plan.tables), tables, stated.tables);
       continue;
     }
-    for (const io::TakenOption& taken : with_changes(answer.options, options, stated.options)) {
+    for (const study::TakenOption& taken : with_changes(answer.options, options, stated.options)) {
       point.options.push_back(stated_option(*dump, taken));
     }
   }
@@ -183,7 +185,7 @@ std::vector<check::PointPlan> read_points(const io::ShardingAnswer& answer,
 }
 
 // Nothing but a plan, as other programs write it.
-bool is_bare(const io::ShardingAnswer& answer) {
+bool is_bare(const study::ShardingAnswer& answer) {
   return !answer.status && !answer.provenance && answer.bill == Bill{};
 }
 
@@ -193,6 +195,7 @@ tl::unexpected<Error> nothing_to_judge(std::string place) {
 }
 
 struct ShardingJudgement {
+  std::string batch;  // "512 samples per rank (the default)"
   check::CheckReport report;
   std::optional<check::BalanceReport> balance;
 };
@@ -240,7 +243,8 @@ Inputs find_inputs(const io::TorchrecOptions& dump) {
 
 // One violation for every input that the plan names and that is not the one given. The hash of all
 // inputs together says something new where the others agree.
-std::vector<check::Violation> check_inputs(const io::ShardingAnswer& answer, const Inputs& inputs) {
+std::vector<check::Violation> check_inputs(const study::ShardingAnswer& answer,
+                                           const Inputs& inputs) {
   std::vector<check::Violation> violations;
   const auto add = [&violations](std::string message) {
     violations.push_back(
@@ -278,7 +282,7 @@ void add_violations(std::vector<check::Violation> violations, check::CheckReport
   }
 }
 
-void judge_bill(const io::ShardingAnswer& answer, Bill found, bool has_reservation,
+void judge_bill(const study::ShardingAnswer& answer, Bill found, bool has_reservation,
                 check::CheckReport& report) {
   Bill stated = answer.bill;
   if (!has_reservation) {
@@ -290,19 +294,29 @@ void judge_bill(const io::ShardingAnswer& answer, Bill found, bool has_reservati
   add_violations(check::check_bill(stated, found), report);
 }
 
-Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, std::string_view text) {
-  std::map<std::string, std::string> recorded;
-  if (const auto own = io::read_plan(text, flags.plan)) recorded = recorded_options(*own);
+// The plan says what it was made with; flags win over that. Another program's needs the problem to
+// be read.
+Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::PlanFile& plan) {
+  study::ShardingAnswer answer;
+  const bool is_own = io::is_own_plan(plan.root);
+  if (is_own) {
+    PLIMSOLL_ASSIGN(answer, io::read_plan_tree(plan.root, plan.name));
+  }
+  const std::map<std::string, std::string> recorded = recorded_options(answer);
   PLIMSOLL_ASSIGN(const embedding::PlanningProblem problem, make_problem(flags.planning, recorded));
-  PLIMSOLL_ASSIGN(
-      const io::ShardingAnswer answer,
-      io::read_any_plan(text, flags.plan, {problem.model, problem.topology, problem.cost_model}));
+  if (!is_own) {
+    PLIMSOLL_ASSIGN(answer.plan,
+                    io::read_foreign_plan(plan.root, plan.name,
+                                          {problem.model, problem.topology, problem.cost_model}));
+  }
   if (!answer.plan && answer.status != SolveStatus::kInfeasible) {
-    return nothing_to_judge(flags.plan);
+    return nothing_to_judge(plan.name);
   }
   PLIMSOLL_ASSIGN(check::StatedBalance claims, read_claims(flags, answer));
   claims.frontier.plans = read_points(answer, nullptr);
   ShardingJudgement judgement;
+  judgement.batch = counted(problem.batch_size, "sample", "samples") + " per rank";
+  if (recorded.empty()) judgement.batch += batch_size_note(flags.planning, problem);
   check::CheckReport& report = judgement.report;
   if (answer.plan) {
     check::CheckOptions options;
@@ -341,13 +355,13 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, std::string_vi
 
 // A plan of a dump's options: those that it says its tables take.
 Result<ShardingJudgement> judge_options(const CheckFlags& flags, const io::TorchrecOptions& dump,
-                                        std::string_view text) {
-  PLIMSOLL_ASSIGN(const io::ShardingAnswer answer, io::read_plan(text, flags.plan));
+                                        const io::PlanFile& plan) {
+  PLIMSOLL_ASSIGN(const study::ShardingAnswer answer, io::read_plan_tree(plan.root, plan.name));
   if (!answer.plan && answer.status != SolveStatus::kInfeasible) {
-    return nothing_to_judge(flags.plan);
+    return nothing_to_judge(plan.name);
   }
   if (answer.plan && (answer.options.empty() || !answer.provenance)) {
-    return fail(ErrorCode::kValue, flags.plan, "the answer does not say which options are taken",
+    return fail(ErrorCode::kValue, plan.name, "the answer does not say which options are taken",
                 "give a plan that was made from this dump");
   }
   PLIMSOLL_ASSIGN(check::StatedBalance claims, read_claims(flags, answer));
@@ -356,10 +370,11 @@ Result<ShardingJudgement> judge_options(const CheckFlags& flags, const io::Torch
   claims.are_inputs_given = others.empty();
   embedding::PlanningProblem problem = make_problem(dump);
   ShardingJudgement judgement;
+  judgement.batch = counted(problem.batch_size, "sample", "samples") + " per rank";
   check::CheckReport& report = judgement.report;
   if (answer.plan) {
     std::vector<check::StatedOption> stated;
-    for (const io::TakenOption& taken : answer.options)
+    for (const study::TakenOption& taken : answer.options)
       stated.push_back(stated_option(dump, taken));
     std::optional<double> rating;
     if (!claims.rates_storage) rating = answer.rating;
@@ -381,49 +396,59 @@ Result<ShardingJudgement> judge_options(const CheckFlags& flags, const io::Torch
   return judgement;
 }
 
-int run_sharding_check(const CheckFlags& flags, std::string_view text) {
+int run_sharding_check(const CheckFlags& flags, const io::PlanFile& plan) {
   const auto dump = load_dump(flags.planning);
   if (!dump) return report(dump.error(), flags.global);
   if (!*dump && flags.planning.on.empty()) {
-    return report({ErrorCode::kUsage, "--on", "a sharding plan is judged on its hardware",
+    return report({ErrorCode::kUsage, "--on", "checking a sharding plan needs its hardware",
                    "name it, such as --on dgx-h100:2", ""},
                   flags.global);
   }
-  const auto judged = *dump ? judge_options(flags, **dump, text) : judge_sharding(flags, text);
+  const auto judged = *dump ? judge_options(flags, **dump, plan) : judge_sharding(flags, plan);
   if (!judged) return report(with_flag_as_place(judged.error()), flags.global);
   const auto& balance = judged->balance;
-  print(flags.global.json
-            ? io::write_check_report(judged->report, balance ? &*balance : nullptr)
-            : text_of(judged->report, flags) + (balance ? text_of(*balance) : std::string()) +
-                  certificate_line(judged->report.certificate, flags.global));
+  if (flags.global.json) {
+    print(io::write_check_report(judged->report, balance ? &*balance : nullptr));
+  } else {
+    const check::CheckReport& report = judged->report;
+    print(
+        verdict(report.is_right(), report.violations.size(), report.hazards.size(), flags.global) +
+        fmt::format(", slowest rank {} at {}\n", ms_text(report.rating), judged->batch) +
+        certificate_line(report.certificate, flags.global) +
+        (balance && flags.global.verbosity > 0 ? text_of(*balance) : std::string()) +
+        findings_of(report, flags) + ranks_of(report, flags));
+  }
   return judged->report.is_right() ? kExitOk : kExitViolations;
 }
 
+PartitionFlags partition_flags(const CheckFlags& flags) {
+  PartitionFlags partition = flags.partition;
+  partition.graph = flags.planning.model;
+  partition.on = flags.planning.on;
+  return partition;
+}
+
 int run_check(const CheckFlags& flags) {
-  // The plan says what it was made with; flags win over that. A first reading, without the model,
-  // finds it.
-  const PlanningFlags& planning = flags.planning;
-  const auto text = read_plan_text(planning, flags.plan);
-  if (!text) return report(text.error(), flags.global);
-  if (io::is_checkpoint_policy(*text)) {
-    return run_checkpoint_check(
-        {flags.global, flags.checkpoint, planning.model, flags.plan, flags.budget, flags.strict},
-        *text);
+  const auto plan = load_plan(flags.planning, flags.plan);
+  if (!plan) return report(plan.error(), flags.global);
+  switch (plan->format) {
+    case io::PlanFormat::kCheckpointPolicy:
+      return run_checkpoint_check(
+          {flags.global, flags.checkpoint, flags.planning.model, flags.budget, flags.strict},
+          *plan);
+    case io::PlanFormat::kPipelinePlan:
+    case io::PlanFormat::kPiperPlan:
+    case io::PlanFormat::kStagedProfile:
+      return run_pipeline_check(partition_flags(flags), *plan, flags.strict, flags.global);
+    case io::PlanFormat::kPlacement:
+    case io::PlanFormat::kPlacementSplit:
+    case io::PlanFormat::kFxPartition:
+      return run_placement_check(
+          {flags.global, partition_flags(flags), flags.contiguous, flags.strict}, *plan);
+    case io::PlanFormat::kShardingPlan:
+      return run_sharding_check(flags, *plan);
   }
-  if (is_pipeline_plan(*text)) {
-    PartitionFlags partition = flags.partition;
-    partition.graph = planning.model;
-    partition.on = planning.on;
-    return run_pipeline_check(std::move(partition), *text, flags.plan, flags.strict, flags.global);
-  }
-  if (is_any_placement(*text)) {
-    PartitionFlags partition = flags.partition;
-    partition.graph = planning.model;
-    partition.on = planning.on;
-    return run_placement_check(
-        {flags.global, std::move(partition), flags.contiguous, flags.plan, flags.strict}, *text);
-  }
-  return run_sharding_check(flags, *text);
+  return kExitInternal;
 }
 
 }  // namespace
@@ -431,41 +456,49 @@ int run_check(const CheckFlags& flags) {
 void add_check_command(CLI::App& app, Run& run) {
   auto flags = std::make_shared<CheckFlags>();
   CLI::App* command = app.add_subcommand(
-      "check", "Judge a plan: cuts, coverage, ranks, memory and rating, computed anew");
-  command->footer(examples({"plimsoll check mlperf-dlrm-dcnv2 plan.json --on dgx-h100:2",
-                            "plimsoll check model.json plan.json --on 16x40GiB --strict --json",
-                            "plimsoll check stats.json policy.json --budget 1.6GiB",
-                            "plimsoll check graph.json placement.json"}));
+      "check", "Validate a plan independently: coverage, memory, ranks, times and bounds");
   add_planning_flags(*command, flags->planning);
   command->get_option("--on")->required(false);
   command->get_option("MODEL")->description(
-      "A model file, '-' for standard input, or the name of a shipped model; of a checkpointing "
-      "plan the module statistics, of a placement the operator graph");
-  add_checkpoint_flags(*command, flags->checkpoint);
-  add_partition_flags(*command, flags->partition);
-  command->add_flag("--contiguous", flags->contiguous,
-                    "A placement's devices must stand in a line; else only where it says so");
-  command->add_option("--budget", flags->budget,
-                      "Peak that a checkpointing plan must hold; the plan's own unless given");
+      "What the plan is of: a model, module statistics or an operator graph; a file, '-' for "
+      "standard input, or a name that `plimsoll models` lists");
+  command->option_defaults()->group(kCommonGroup);
   command
       ->add_option(
           "PLAN", flags->plan,
-          "A sharding plan of this program, of TorchRec or of a TorchEasyRec checkpoint, a "
-          "checkpointing plan, a placement of operators, a split of the placement benchmark, "
-          "torch.fx's partition result, or a plan of a profile, Piper's or PipeDream's too; "
-          "'-' for standard input. What it records of its making is used where "
-          "a flag is absent")
+          "A plan of this program; a sharding plan of TorchRec or of a TorchEasyRec checkpoint; "
+          "torch.fx's partition result; a plan of PipeDream, of Piper or of the placement "
+          "benchmark; '-' for standard input. What it records of its making is used where a flag "
+          "is absent")
       ->required();
+  command->add_flag("--strict", flags->strict,
+                    "Hazards, and claims that cannot be proved again, are violations, too");
+  command->option_defaults()->group("Sharding plans");
+  command->add_flag("--strict-numerics", flags->strict_numerics,
+                    "Optimizer states per block of columns are violations, too");
   command
       ->add_option("--tolerance", flags->tolerance,
-                   "A sharding plan that is said to be optimal may have a gap up to this")
+                   "A plan that is said to be optimal may have a gap up to this")
+      ->type_name("SHARE")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_flag("--strict", flags->strict,
-                    "Count hazards, and claims that cannot be repeated, as violations");
-  command->add_flag("--strict-numerics", flags->strict_numerics,
-                    "Count optimizer states per block of columns as violations");
+  command->option_defaults()->group("Checkpointing plans");
+  command
+      ->add_option("--budget", flags->budget,
+                   "Peak that the plan must keep (default: the plan's own)")
+      ->type_name("SIZE|SHARE");
+  add_checkpoint_flags(*command, flags->checkpoint);
+  add_partition_flags(*command, flags->partition);
+  command->option_defaults()->group("Devices and rules");
+  command->add_flag("--contiguous", flags->contiguous,
+                    "The devices of a placement must stand in a line");
   add_global_flags(*command, flags->global);
+  set_help(
+      *command,
+      {{kCommonGroup, "plimsoll check mlperf-dlrm-dcnv2 plan.json --on dgx-h100:2"},
+       {"Sharding plans", "plimsoll check model.json plan.json --on 8x80GiB --strict-numerics"},
+       {"Checkpointing plans", "plimsoll check llama-3-8b policy.json --budget 60GiB"},
+       {"Devices and rules", "plimsoll check graph.json placement.json --contiguous"}});
   command->callback([flags, &run] { run = [flags] { return run_check(*flags); }; });
 }
 

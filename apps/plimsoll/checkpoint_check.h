@@ -2,8 +2,8 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
+#include "io/import/plan_file.h"
 #include "plimsoll/checkpoint_flags.h"
 #include "plimsoll/common.h"
 
@@ -13,13 +13,12 @@ struct CheckpointCheckRun {
   GlobalFlags global;
   CheckpointFlags checkpoint;
   std::string stats;   // a file, or the name of shipped statistics
-  std::string plan;    // the file
   std::string budget;  // instead of the plan's own
   bool strict = false;
 };
 
 // Judges, prints, and returns the exit code. The plan says what it was made with; flags win over
 // that.
-int run_checkpoint_check(const CheckpointCheckRun& run, std::string_view text);
+int run_checkpoint_check(const CheckpointCheckRun& run, const io::PlanFile& plan);
 
 }  // namespace plimsoll::app

@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string_view>
 
@@ -15,6 +14,7 @@
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/module_stats_json.h"
 #include "plimsoll/io/shipped.h"
+#include "study/checkpoint/memory_record.h"
 
 namespace plimsoll::app {
 namespace {
@@ -23,36 +23,14 @@ using checkpoint::DiscardModel;
 using checkpoint::MemoryModel;
 using checkpoint::PeakModel;
 
-struct Repair {
-  std::string_view name;
-  bool MemoryModel::*is_on;
-  std::string_view help;
-};
-constexpr std::array<Repair, 6> kRepairs{{
-    {"unit_own_backward", &MemoryModel::unit_own_backward,
-     "a unit's own backward finds all of it made again"},
-    {"saved_copies", &MemoryModel::saved_copies, "saved outputs that autograd would not keep"},
-    {"recompute_working_set", &MemoryModel::recompute_working_set,
-     "temporaries of the forward that runs again"},
-    {"forward_peak", &MemoryModel::forward_peak, "the forward's own peaks bind too"},
-    {"keep_stored_operators", &MemoryModel::keep_stored_operators,
-     "what must be stored cannot be discarded"},
-    {"early_stop", &MemoryModel::early_stop,
-     "recomputation ends with the last operator that autograd keeps"},
-}};
-
 constexpr int kMaxInFlight = 1 << 20;
 
 std::vector<std::string> repair_names() {
   std::vector<std::string> names;
-  for (const Repair& repair : kRepairs) names.emplace_back(repair.name);
+  for (const study::MemoryRepair& repair : study::memory_repairs()) {
+    names.emplace_back(repair.name);
+  }
   return names;
-}
-
-std::string join(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
-  return text;
 }
 
 std::vector<std::string> split(const std::string& text) {
@@ -101,60 +79,76 @@ Error with_flag(Error error) {
 }
 
 void add_checkpoint_flags(CLI::App& command, CheckpointFlags& flags) {
+  const auto group = [&command](const char* name) { command.option_defaults()->group(name); };
+  group("Memory and time of a module");
   command
       .add_option("--peak", flags.peak,
-                  "What the budget bounds: step (the peak of the whole step, loss included; the "
-                  "default where the statistics hold its totals) or torch (upstream's sum)")
+                  "What the budget limits: step, the peak of the whole step, or torch, the sum "
+                  "that torch's planner limits (default: step where the statistics hold it)")
       ->check(CLI::IsMember({"step", "torch"}));
   command
       .add_option("--costs", flags.costs,
-                  "What discarding costs: operators (the default where the statistics hold "
-                  "operator tables) or fit (upstream's piecewise-linear curve)")
+                  "What recomputation costs: operators, or fit, torch's piecewise-linear curve "
+                  "(default: operators where the statistics hold them)")
       ->check(CLI::IsMember({"operators", "fit"}));
-  command
-      .add_option("--world-size", flags.world_size,
-                  "Ranks that parameters and gradients are sharded over")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  command.add_option("--ac-unit", flags.ac_units, "Only these modules may be units (repeatable)");
-  command.add_option("--fsdp-unit", flags.fsdp_units,
-                     "FSDP wraps this module: no unit may hold it inside (repeatable)");
-  std::string repairs = "A repair of upstream's memory model (repeatable):";
-  for (const Repair& repair : kRepairs)
+  std::string repairs = "A correction of torch's memory model (repeatable):";
+  for (const study::MemoryRepair& repair : study::memory_repairs())
     repairs += fmt::format(" {}: {};", repair.name, repair.help);
   repairs.back() = '.';
   command.add_option("--repair", flags.repairs, repairs)->check(CLI::IsMember(repair_names()));
   command
+      .add_option("--optimizer-bytes", flags.optimizer_bytes,
+                  "Optimizer state, such as 12GiB, held all the time and sharded as parameters are")
+      ->type_name("SIZE");
+  command
       .add_option("--unit-overhead-ms", flags.unit_overhead_ms,
-                  "Time that each unit costs whatever it discards")
+                  "Time that each checkpointed unit costs, whatever it discards")
+      ->type_name("MS")
       ->check(CLI::Range(0.0, 1e9));
-  command.add_option("--optimizer-bytes", flags.optimizer_bytes,
-                     "Optimizer state, held all the time and sharded as parameters are (12GiB)");
+  group("Which modules are checkpointed");
+  command.add_option("--ac-unit", flags.ac_units, "Only these modules (repeatable)")
+      ->type_name("MODULE");
+  command
+      .add_option("--segments", flags.max_segment_length,
+                  "Runs of up to this many consecutive children may be one unit")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command.add_flag("--nested", flags.nested_units,
+                   "Units may lie inside a unit that discards everything");
+  command
+      .add_option("--in-flight", flags.in_flight,
+                  "Microbatches whose activations a pipeline stage holds")
+      ->type_name("N")
+      ->check(CLI::Range(1, kMaxInFlight))
+      ->capture_default_str();
+  group("FSDP");
+  command
+      .add_option("--world-size", flags.world_size,
+                  "Ranks over which parameters and gradients are sharded")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command
+      .add_option("--fsdp-unit", flags.fsdp_units,
+                  "A module that FSDP wraps: no unit contains it (repeatable)")
+      ->type_name("MODULE");
   command.add_flag("--fsdp-buffers", flags.fsdp_buffers,
-                   "Count the buffers that FSDP gathers and reduces in");
+                   "Count the buffers in which FSDP gathers and reduces");
   command
       .add_option("--param-dtype-ratio", flags.param_dtype_ratio,
                   "Bytes of a gathered parameter to those of a stored one")
+      ->type_name("RATIO")
       ->check(CLI::Range(0.0, 64.0));
   command
       .add_option("--reduce-dtype-ratio", flags.reduce_dtype_ratio,
                   "Bytes of a reduced gradient to those of a stored one")
+      ->type_name("RATIO")
       ->check(CLI::Range(0.0, 64.0));
-  command
-      .add_option("--segments", flags.max_segment_length,
-                  "Runs of up to this many consecutive children may be one unit")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  command
-      .add_option("--in-flight", flags.in_flight,
-                  "Microbatches whose activations a pipeline stage holds")
-      ->check(CLI::Range(1, kMaxInFlight))
-      ->capture_default_str();
-  command.add_flag("--nested", flags.nested_units,
-                   "Inside a unit that discards everything there may be units again");
 }
 
 Result<checkpoint::ModuleStats> load_module_stats(const std::string& name) {
+  PLIMSOLL_RETURN_IF_ERROR(check_kind(name, InputKind::kModuleStats));
   if (!is_file_name(name)) return io::load_shipped_module_stats(name);
   PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(name));
   return io::read_module_stats(text, name);
@@ -184,9 +178,11 @@ Result<MemoryModel> make_memory_model(const CheckpointFlags& flags,
   model.ac_units = flags.ac_units;
   model.fsdp_units = flags.fsdp_units;
   for (const std::string& name : flags.repairs) {
-    const auto found = std::find_if(kRepairs.begin(), kRepairs.end(),
-                                    [&name](const Repair& repair) { return repair.name == name; });
-    if (found == kRepairs.end()) {
+    const auto repairs = study::memory_repairs();
+    const auto found =
+        std::find_if(repairs.begin(), repairs.end(),
+                     [&name](const study::MemoryRepair& repair) { return repair.name == name; });
+    if (found == repairs.end()) {
       return fail(ErrorCode::kUsage, "--repair", fmt::format("no repair '{}'", name),
                   suggest(name, repair_names()));
     }
@@ -194,7 +190,7 @@ Result<MemoryModel> make_memory_model(const CheckpointFlags& flags,
   }
   model.unit_overhead_ms = flags.unit_overhead_ms;
   if (!flags.optimizer_bytes.empty()) {
-    auto bytes = parse_bytes(flags.optimizer_bytes);
+    auto bytes = parse_size(flags.optimizer_bytes);
     if (!bytes) {
       bytes.error().place = "--optimizer-bytes";
       return tl::unexpected<Error>(std::move(bytes).error());
@@ -216,32 +212,6 @@ Result<checkpoint::CheckpointProblem> make_problem(const CheckpointFlags& flags,
   auto problem = make_checkpoint_problem(stats, tree, model);
   if (!problem) return tl::unexpected<Error>(with_flag(std::move(problem).error()));
   return problem;
-}
-
-std::map<std::string, std::string> provenance_options(const MemoryModel& model) {
-  const MemoryModel defaults;
-  std::map<std::string, std::string> options{
-      {"peak", model.peak == PeakModel::kStep ? "step" : "torch"},
-      {"costs", model.costs == DiscardModel::kOperators ? "operators" : "fit"}};
-  const auto put = [&options](const char* name, const auto& value, const auto& unless) {
-    if (!(value == unless)) options[name] = fmt::format("{}", value);
-  };
-  put("world_size", model.world_size, defaults.world_size);
-  put("ac_units", join(model.ac_units), std::string());
-  put("fsdp_units", join(model.fsdp_units), std::string());
-  std::vector<std::string> repairs;
-  for (const Repair& repair : kRepairs) {
-    if (model.*repair.is_on) repairs.emplace_back(repair.name);
-  }
-  put("repairs", join(repairs), std::string());
-  put("unit_overhead_ms", model.unit_overhead_ms, defaults.unit_overhead_ms);
-  put("optimizer_bytes", model.optimizer_bytes, defaults.optimizer_bytes);
-  put("fsdp_buffers", model.fsdp_buffers, defaults.fsdp_buffers);
-  put("param_dtype_ratio", model.param_dtype_ratio, defaults.param_dtype_ratio);
-  put("reduce_dtype_ratio", model.reduce_dtype_ratio, defaults.reduce_dtype_ratio);
-  put("max_segment_length", model.max_segment_length, defaults.max_segment_length);
-  put("nested_units", model.nested_units, defaults.nested_units);
-  return options;
 }
 
 Result<void> fill_from_provenance(const std::map<std::string, std::string>& options,
@@ -269,7 +239,10 @@ Result<void> fill_from_provenance(const std::map<std::string, std::string>& opti
   };
   fill_text("peak", flags.peak);
   fill_text("costs", flags.costs);
-  fill_text("optimizer_bytes", flags.optimizer_bytes);
+  if (const std::string* bytes = recorded("optimizer_bytes");
+      bytes != nullptr && flags.optimizer_bytes.empty()) {
+    flags.optimizer_bytes = *bytes + "B";  // recorded as a number
+  }
   fill_list("ac_units", flags.ac_units);
   fill_list("fsdp_units", flags.fsdp_units);
   fill_list("repairs", flags.repairs);
@@ -290,31 +263,6 @@ Result<void> fill_from_provenance(const std::map<std::string, std::string>& opti
   return fill_number("max_segment_length", flags.max_segment_length, defaults.max_segment_length);
 }
 
-check::CheckpointCheckOptions make_check_options(const checkpoint::CheckpointProblem& problem,
-                                                 std::string_view search, int in_flight) {
-  const MemoryModel& model = problem.model;
-  check::CheckpointCheckOptions options;
-  const bool is_torch = search == "torch";
-  options.peak = model.peak == PeakModel::kStep && !is_torch ? check::PeakRule::kStep
-                                                             : check::PeakRule::kTorch;
-  options.price = model.costs == DiscardModel::kFit || is_torch ? check::PriceRule::kFit
-                  : model.early_stop                            ? check::PriceRule::kEarlyStop
-                                                                : check::PriceRule::kOperators;
-  options.forward_peak = model.forward_peak;
-  options.unit_own_backward = model.unit_own_backward;
-  options.saved_copies = model.saved_copies;
-  options.recompute_working_set = model.recompute_working_set;
-  options.keep_stored_operators = model.keep_stored_operators;
-  options.has_runs_or_nested = model.max_segment_length > 1 || model.nested_units;
-  options.in_flight = in_flight;
-  options.world_size = model.world_size;
-  options.unit_overhead_ms = model.unit_overhead_ms;
-  options.ac_units = model.ac_units;
-  options.fsdp_units = model.fsdp_units;
-  options.constant_bytes = problem.constant;
-  return options;
-}
-
 Result<Bytes> parse_budget(const std::string& text, Bytes whole, const std::string& flag) {
   constexpr Bytes kMaxBudget = Bytes{1} << 50;  // as documents have it
   const auto too_large = [&] {
@@ -324,14 +272,14 @@ Result<Bytes> parse_budget(const std::string& text, Bytes whole, const std::stri
   if (text.ends_with('%')) {
     auto percent = parse_number<double>(text.substr(0, text.size() - 1), flag);
     if (!percent || !std::isfinite(*percent) || *percent < 0 || *percent > 1e6) {
-      return fail(ErrorCode::kUsage, flag, fmt::format("'{}' is no share of memory", text),
+      return fail(ErrorCode::kUsage, flag, fmt::format("'{}' is not a share of the memory", text),
                   "give a percentage of at least 0, such as 60%");
     }
     const double bytes = std::floor(static_cast<double>(whole) * *percent / 100);
     if (bytes > static_cast<double>(kMaxBudget)) return too_large();
     return static_cast<Bytes>(bytes);
   }
-  auto bytes = parse_bytes(text);
+  auto bytes = parse_size(text);
   if (!bytes) {
     bytes.error().place = flag;
     return tl::unexpected<Error>(std::move(bytes).error());

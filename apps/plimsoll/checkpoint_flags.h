@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "plimsoll/check/checkpoint_check.h"
 #include "plimsoll/checkpoint/checkpoint_problem.h"
 #include "plimsoll/checkpoint/module_stats.h"
 #include "plimsoll/core/result.h"
@@ -52,16 +51,9 @@ Result<checkpoint::MemoryModel> make_memory_model(const CheckpointFlags& flags,
 Result<checkpoint::CheckpointProblem> make_problem(const CheckpointFlags& flags,
                                                    const checkpoint::ModuleStats& stats);
 
-// What was asked as the options of a provenance, what is at its default left out; and back, where
-// `flags` does not say otherwise.
-std::map<std::string, std::string> provenance_options(const checkpoint::MemoryModel& model);
+// Options that a plan records (study::record_of), where `flags` does not say otherwise.
 Result<void> fill_from_provenance(const std::map<std::string, std::string>& options,
                                   CheckpointFlags& flags);
-
-// The judge's options for a plan of that problem, made by the search of that name with that many
-// microbatches in flight.
-check::CheckpointCheckOptions make_check_options(const checkpoint::CheckpointProblem& problem,
-                                                 std::string_view search, int in_flight);
 
 // The library names an option's field; people gave a flag.
 Error with_flag(Error error);

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "plimsoll/core/units.h"
-#include "plimsoll/io/checkpoint_policy_json.h"
+#include "plimsoll/study/checkpoint_answer.h"
 
 namespace plimsoll::app {
 
@@ -16,9 +16,17 @@ struct CheckpointSubject {
   double compute_ms = 0;  // forward and backward
 };
 
-// `answer` has a status and a certificate; `ending` is the line that says how the search ended.
-std::string describe_checkpoint(const io::CheckpointAnswer& answer,
-                                const CheckpointSubject& subject, const std::string& ending,
-                                bool prints_profile);
+struct CheckpointPrint {
+  bool is_verbose = false;   // every unit, how the search went, the profile's largest entries
+  bool has_profile = false;  // all of the profile
+};
+
+// What was reached at what cost and how good it is; then the units, those in a row that do the same
+// as one. `answer` has a status and a certificate.
+struct CheckpointText {
+  std::string head, body;
+};
+CheckpointText describe_checkpoint(const study::CheckpointAnswer& answer,
+                                   const CheckpointSubject& subject, const CheckpointPrint& print);
 
 }  // namespace plimsoll::app

@@ -14,9 +14,12 @@
 
 #include "io/documents/report_json.h"
 #include "plimsoll/core/units.h"
+#include "plimsoll/help.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/shipped.h"
+#include "plimsoll/text_layout.h"
+#include "plimsoll/topology/presets.h"
 
 namespace plimsoll::app {
 namespace {
@@ -39,21 +42,24 @@ void interrupt(int) {
 }  // namespace
 
 void add_global_flags(CLI::App& command, GlobalFlags& flags) {
-  command.add_flag("--json", flags.json, "Print exactly one JSON document");
-  command.add_flag("-q,--quiet", flags.quiet, "No warnings, notes or progress");
-  command.add_flag("-v,--verbose", flags.verbosity, "Say more; may be given twice");
-  command.add_option("--color", flags.color, "Colour the text: auto, always or never")
+  command.option_defaults()->group(kCommonGroup);
+  command.add_flag("--json", flags.json, "Print one JSON document instead of text");
+  command.add_flag("-v,--verbose", flags.verbosity, "Print every row, and how the search went");
+  command.add_flag("-q,--quiet", flags.quiet, "Print no warnings, notes or progress");
+  command.option_defaults()->group(kGeneralGroup);
+  command.add_option("--color", flags.color, "When text is coloured")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
-  command.add_option("--seed", flags.seed, "Seed of whatever is random")
+  command.add_option("--seed", flags.seed, "Seed of random choices")
       ->check([](const std::string& text) {
         std::uint64_t seed = 0;
         const char* end = text.data() + text.size();
         const auto [stop, error] = std::from_chars(text.data(), end, seed);
         return error == std::errc() && stop == end
                    ? std::string()
-                   : fmt::format("'{}' is no whole number from 0 to 2^64 - 1", text);
+                   : fmt::format("'{}' is not a whole number from 0 to 2^64 - 1", text);
       })
+      ->type_name("N")
       ->capture_default_str();
 }
 
@@ -75,8 +81,12 @@ void print_error_text(std::string_view text) {
   }
 }
 
+void flush_output() {
+  if (current_host == nullptr) std::fflush(stdout);
+}
+
 int report(const Error& error, const GlobalFlags& flags) {
-  print_error_text(fmt::format("plimsoll: {}\n", format_error(error)));
+  print_error_text(fmt::format("plimsoll: {}\n", shown(format_error(error))));
   if (flags.json) print(io::write_error(error));
   if (error.code == ErrorCode::kOutOfMemory) return kExitOutOfMemory;
   return error.code == ErrorCode::kInternal ? kExitInternal : kExitUsage;
@@ -107,7 +117,7 @@ std::string paint(std::string_view text, Tone tone, const GlobalFlags& flags) {
 
 bool is_file_name(const std::string& name) {
   if (name == "-" || name.find('/') != std::string::npos) return true;
-  for (const char* const ending : {".json", ".pt2", ".onnx", ".txt"}) {
+  for (const char* const ending : {".json", ".pt2", ".onnx", ".txt", ".yaml", ".yml"}) {
     if (name.ends_with(ending)) return true;
   }
   std::error_code error;  // a name too long for a file is none
@@ -120,7 +130,39 @@ Result<void> check_standard_input(std::initializer_list<std::string_view> names)
               "put one of the two in a file");
 }
 
+Result<void> check_kind(const std::string& name, InputKind wanted) {
+  if (is_file_name(name)) return {};
+  const auto is_in = [&name](std::span<const io::ShippedDocument> documents) {
+    return std::any_of(
+        documents.begin(), documents.end(),
+        [&name](const io::ShippedDocument& document) { return document.id == name; });
+  };
+  struct Kind {
+    InputKind kind;
+    bool is_named;
+    std::string_view what, remedy;
+  };
+  const Kind kinds[] = {{InputKind::kModel, is_in(io::shipped_models()), "an embedding model",
+                         "plan it with `plimsoll shard {} --on HARDWARE`"},
+                        {InputKind::kModuleStats, is_in(io::shipped_module_stats()),
+                         "module statistics", "plan them with `plimsoll checkpoint {}`"},
+                        {InputKind::kGraph, is_in(io::shipped_graphs()), "an operator graph",
+                         "plan it with `plimsoll partition {}`"},
+                        {InputKind::kHardware, topology::find_preset(name).has_value(), "hardware",
+                         "name it with `--on {}`"}};
+  for (const Kind& kind : kinds) {
+    if (kind.kind == wanted && kind.is_named) return {};
+  }
+  for (const Kind& kind : kinds) {
+    if (!kind.is_named) continue;
+    return fail(ErrorCode::kNotFound, name, fmt::format("this is {}", kind.what),
+                fmt::format(fmt::runtime(kind.remedy), name));
+  }
+  return {};
+}
+
 Result<embedding::Model> load_model(const std::string& name) {
+  PLIMSOLL_RETURN_IF_ERROR(check_kind(name, InputKind::kModel));
   if (!is_file_name(name)) return io::load_shipped_model(name);
   PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(name));
   return io::read_model(text, name);
@@ -143,8 +185,8 @@ Result<std::optional<double>> parse_time_limit(const std::string& text) {
   if (text.empty()) return std::nullopt;
   const auto seconds = parse_seconds(text);
   if (!seconds || !(*seconds > 0)) {
-    return fail(ErrorCode::kUsage, "--time-limit", fmt::format("'{}' is no time above 0", text),
-                "give seconds, such as 5s or 200ms");
+    return fail(ErrorCode::kUsage, "--time-limit", fmt::format("'{}' is not a duration", text),
+                "give one above 0, such as 500ms, 5s or 2m");
   }
   return *seconds;
 }

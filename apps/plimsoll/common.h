@@ -61,6 +61,7 @@ void set_host(Host* host);
 // the caller's exit code.
 void print(std::string_view text);
 void print_error_text(std::string_view text);
+void flush_output();  // of stdout
 
 // Reports an Error the way the flags ask for (prose on stderr; with --json also one document on
 // stdout) and returns the exit code for it.
@@ -75,6 +76,12 @@ bool is_file_name(const std::string& name);
 
 // Error kUsage where more than one of these names is "-".
 Result<void> check_standard_input(std::initializer_list<std::string_view> names);
+
+// What commands plan; `name` is given to one where another kind is wanted.
+enum class InputKind { kModel, kModuleStats, kGraph, kHardware };
+// Error kNotFound where `name` is no file, and names something of another kind: which command takes
+// it. Nothing where it does not.
+Result<void> check_kind(const std::string& name, InputKind wanted);
 
 // A file or the name of a shipped model.
 Result<embedding::Model> load_model(const std::string& name);

@@ -10,7 +10,9 @@
 #include "io/documents/report_json.h"
 #include "plimsoll/common.h"
 #include "plimsoll/core/suggest.h"
+#include "plimsoll/help.h"
 #include "plimsoll/io/shipped.h"
+#include "plimsoll/io/topology_json.h"
 #include "plimsoll/text_table.h"
 #include "plimsoll/topology/presets.h"
 
@@ -20,6 +22,7 @@ namespace {
 struct DataFlags {
   GlobalFlags global;
   std::string name;
+  bool prints_topology = false;
 };
 
 int run_models(const DataFlags& flags) {
@@ -56,7 +59,16 @@ std::string rate(const std::optional<double>& gb_per_s) {
   return gb_per_s ? fmt::format("{:g}", *gb_per_s) : "-";
 }
 
+// A preset as a topology file to edit.
+int print_topology(const DataFlags& flags) {
+  const auto spec = topology::find_preset(flags.name);
+  if (!spec) return report(spec.error(), flags.global);
+  print(io::write_topology(*spec));
+  return kExitOk;
+}
+
 int run_hardware(const DataFlags& flags) {
+  if (flags.prints_topology) return print_topology(flags);
   const auto is_wanted = [&flags](std::string_view id) {
     return id.find(flags.name) != std::string_view::npos;
   };
@@ -65,7 +77,7 @@ int run_hardware(const DataFlags& flags) {
   for (const topology::Accelerator& a : topology::accelerators()) ids.emplace_back(a.id);
   for (const auto& preset : topology::planner_presets()) ids.emplace_back(preset.id);
   if (std::none_of(ids.begin(), ids.end(), is_wanted)) {
-    return report({ErrorCode::kNotFound, flags.name, "no hardware has this in its name",
+    return report({ErrorCode::kNotFound, flags.name, "no hardware has this name",
                    suggest(flags.name, ids), ""},
                   flags.global);
   }
@@ -115,27 +127,35 @@ int run_schema(const DataFlags& flags) {
   return kExitOk;
 }
 
-void add(CLI::App& app, Run& run, const std::string& name, const std::string& description,
-         const std::string& argument, int (*body)(const DataFlags&),
-         std::initializer_list<std::string_view> lines) {
+std::shared_ptr<DataFlags> add(CLI::App& app, Run& run, const std::string& name,
+                               const std::string& description, const std::string& argument,
+                               int (*body)(const DataFlags&),
+                               std::initializer_list<std::string_view> lines) {
   auto flags = std::make_shared<DataFlags>();
   CLI::App* command = app.add_subcommand(name, description);
   command->footer(examples(lines));
+  command->option_defaults()->group(kCommonGroup);
   command->add_option("NAME", flags->name, argument);
   add_global_flags(*command, flags->global);
+  set_help(*command, {});
   command->callback([flags, &run, body] { run = [flags, body] { return body(*flags); }; });
+  return flags;
 }
 
 }  // namespace
 
 void add_data_commands(CLI::App& app, Run& run) {
-  add(app, run, "models",
-      "List the models, module statistics and graphs that come along, or print one",
+  add(app, run, "models", "List the shipped models, module statistics and graphs, or print one",
       "Print this one", run_models,
       {"plimsoll models", "plimsoll models mlperf-dlrm-dcnv2 > model.json"});
-  add(app, run, "hardware", "List nodes, accelerators and planner presets",
-      "Only entries whose name contains this", run_hardware,
-      {"plimsoll hardware", "plimsoll hardware h100 --json"});
+  const auto hardware = add(app, run, "hardware", "List nodes, accelerators and planner presets",
+                            "Only entries whose name contains this", run_hardware,
+                            {"plimsoll hardware", "plimsoll hardware h100 --json",
+                             "plimsoll hardware dgx-h100:2 --topology > topology.json"});
+  CLI::App* const command = app.get_subcommand("hardware");
+  command->option_defaults()->group(kCommonGroup);
+  command->add_flag("--topology", hardware->prints_topology,
+                    "Print this hardware as a topology file to edit");
   add(app, run, "schema", "List the JSON Schemas of our documents, or print one",
       "Print this schema", run_schema, {"plimsoll schema", "plimsoll schema model"});
 }

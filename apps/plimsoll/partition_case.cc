@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "io/documents/fx_graph_json.h"
 #include "io/documents/fx_placement.h"
 #include "io/documents/operator_graph_json.h"
+#include "io/documents/plan_tree.h"
 #include "io/import/cost_overlay.h"
 #include "io/import/dnn_partitioning_json.h"
 #include "plimsoll/common.h"
@@ -95,7 +97,7 @@ Result<PartitionCase> read_operators(const io::GraphFile& file, const PartitionF
       count > 0 && !flags.cost_overlay.empty()) {
     made.warnings.push_back(
         {"unmeasured", flags.cost_overlay,
-         fmt::format("{} operators have no time there: theirs is the roofline's", count)});
+         fmt::format("{} operators have no time there and get that of the roofline", count)});
   }
   if (flags.is_pipeline) {
     made.terms.emplace();
@@ -106,6 +108,7 @@ Result<PartitionCase> read_operators(const io::GraphFile& file, const PartitionF
 }
 
 Result<PartitionCase> read_graph(const PartitionFlags& flags) {
+  PLIMSOLL_RETURN_IF_ERROR(check_kind(flags.graph, InputKind::kGraph));
   io::GraphFile file;
   if (is_file_name(flags.graph)) {
     PLIMSOLL_ASSIGN(file, io::open_graph_file(flags.graph));
@@ -161,7 +164,7 @@ Result<void> refuse_pipeline_flags(const PartitionFlags& flags, const PartitionC
 // What a batch is, and what the graph leaves open about it.
 Result<void> set_terms(const PartitionFlags& flags, PartitionCase& made) {
   if (flags.microbatches == 0) {
-    return refuse("--microbatches", "a batch needs to know its microbatches", "give their number");
+    return refuse("--microbatches", "the number of microbatches is missing", "give their number");
   }
   if (!made.terms) made.terms.emplace();
   made.terms->num_microbatches = flags.microbatches;
@@ -209,43 +212,43 @@ Result<PartitionCase> load_partition_case(const PartitionFlags& flags) {
   return made;
 }
 
-bool is_any_placement(std::string_view text) {
-  return io::is_placement(text) || io::is_dnn_partitioning_split(text) || io::is_fx_partition(text);
+Result<study::PlacementAnswer> read_placement_answer(const io::PlanFile& plan) {
+  if (plan.format == io::PlanFormat::kPlacement) {
+    return io::read_placement_tree(plan.root, plan.name);
+  }
+  if (plan.format == io::PlanFormat::kFxPartition) {
+    return io::read_fx_partition_tree(plan.root, plan.name);
+  }
+  return study::PlacementAnswer{};
 }
 
-Result<io::PlacementAnswer> read_placement_answer(std::string_view text, const std::string& file) {
-  if (io::is_placement(text)) return io::read_placement(text, file);
-  if (io::is_fx_partition(text)) return io::read_fx_partition(text, file);
-  return io::PlacementAnswer{};
-}
-
-void fill_from_answer(const io::PlacementAnswer& answer, PartitionFlags& flags) {
+void fill_from_answer(const study::PlacementAnswer& answer, PartitionFlags& flags) {
   flags.is_pipeline = answer.objective == partition::Objective::kPipeline;
   if (answer.provenance) fill_from_provenance(answer.provenance->options, flags);
 }
 
-Result<ReadPlacement> read_any_placement(std::string_view text, const std::string& file,
-                                         const PartitionCase& made) {
+Result<ReadPlacement> read_any_placement(const io::PlanFile& plan, const PartitionCase& made) {
   if (!made.costs) {
     return refuse(made.name, "a placement by class of device, for a graph of another form",
                   "give the graph that it places");
   }
   ReadPlacement placement;
-  if (io::is_dnn_partitioning_split(text)) {
+  if (plan.format == io::PlanFormat::kPlacementSplit) {
     if (!made.dnn_ids) {
-      return refuse(file, "a split of the placement benchmark, for a graph of another form",
+      return refuse(plan.name, "a split of the placement benchmark, for a graph of another form",
                     "give the graph that it splits");
     }
-    PLIMSOLL_ASSIGN(placement.assignment,
-                    io::read_dnn_partitioning_split(text, file, {*made.costs, *made.dnn_ids}));
+    PLIMSOLL_ASSIGN(placement.assignment, io::read_dnn_partitioning_split(
+                                              plan.root, plan.name, {*made.costs, *made.dnn_ids}));
     return placement;
   }
-  PLIMSOLL_ASSIGN(placement.answer, read_placement_answer(text, file));
+  PLIMSOLL_ASSIGN(placement.answer, read_placement_answer(plan));
   if (placement.answer.objective == partition::Objective::kFx) {
-    return refuse(file, "partitions of torch.fx's, for a graph of another form",
+    return refuse(plan.name, "partitions of torch.fx's, for a graph of another form",
                   "give the graph that they partition");
   }
-  PLIMSOLL_ASSIGN(placement.assignment, io::take_assignment(placement.answer, made.names, file));
+  PLIMSOLL_ASSIGN(placement.assignment,
+                  study::take_assignment(placement.answer, made.names, plan.name));
   return placement;
 }
 

@@ -59,7 +59,7 @@ Result<void> set_times(const PartitionFlags& flags, const Hardware& hardware,
                   suggest(devices.time_column, graph.time_columns));
   }
   if (!has_roofline) {
-    return refuse("--on", "nothing is known of how fast these devices work",
+    return refuse("--on", "the speed of these devices is not known",
                   "name accelerators, such as 4xh100-sxm, or give --times");
   }
   devices.devices.name = accelerator->id;
@@ -75,7 +75,7 @@ Result<partition::ActivationMemory> find_activations(const PartitionFlags& flags
     if (to_string(kind) == name) return kind;
     names.emplace_back(to_string(kind));
   }
-  return refuse("--activations", fmt::format("'{}' is no such choice", name),
+  return refuse("--activations", fmt::format("'{}' is not known", name),
                 suggest(std::string(name), names));
 }
 
@@ -188,7 +188,7 @@ Result<int> parse_device_count(std::string_view text) {
       count <= topology::kMaxWorldSize) {
     return count;
   }
-  return refuse("--devices", fmt::format("'{}' is no number of devices", text),
+  return refuse("--devices", fmt::format("'{}' is not a number of devices", text),
                 fmt::format("give a whole number from 0 to {}", int{topology::kMaxWorldSize}));
 }
 
@@ -208,8 +208,8 @@ Result<OperatorCosts> make_operator_costs(const PartitionFlags& flags, const Ope
   if (!flags.launch_floor.empty()) {
     const auto seconds = parse_seconds(flags.launch_floor);
     if (!seconds || !(*seconds >= 0)) {
-      return refuse("--launch-floor", fmt::format("'{}' is no time", flags.launch_floor),
-                    "give such as 5us");
+      return refuse("--launch-floor", fmt::format("'{}' is not a duration", flags.launch_floor),
+                    "give one such as 5us");
     }
     accelerators.launch_floor_ms = *seconds * 1000;
   }
@@ -242,7 +242,7 @@ Result<OperatorCosts> make_operator_costs(const PartitionFlags& flags, const Ope
   options.classes = {accelerators};
   if (cpus.devices.count > 0) options.classes.push_back(cpus);
   if (accelerators.devices.count + cpus.devices.count == 0) {
-    return refuse("--devices", "there is no device at all", "give at least one");
+    return refuse("--devices", "there are no devices", "give at least one");
   }
   PLIMSOLL_ASSIGN(const partition::ActivationMemory activations, find_activations(flags));
   if (!flags.is_pipeline) options.activations = activations;

@@ -7,6 +7,8 @@
 #include <charconv>
 #include <utility>
 
+#include "plimsoll/core/units.h"
+
 namespace plimsoll::app {
 
 tl::unexpected<Error> refuse(std::string flag, std::string message, std::string remedy) {
@@ -14,40 +16,61 @@ tl::unexpected<Error> refuse(std::string flag, std::string message, std::string 
 }
 
 void add_partition_flags(CLI::App& command, PartitionFlags& flags) {
-  command.add_option("--devices", flags.devices,
-                     "Number of devices of the class that the graph's costs name; or CLASS=N, "
-                     "such as cpu=1 (repeatable)");
-  command.add_option("--memory", flags.memory,
-                     "Memory of each of them (16GiB); or CLASS=SIZE (repeatable)");
-  command.add_option("--pin", flags.pins,
-                     "NODE=DEVICE: only this device, by number, or this class, may run the node "
-                     "(repeatable)");
-  command.add_option("--forbid", flags.forbidden,
-                     "NODE=DEVICE: this device, or this class, may not run the node (repeatable)");
-  command.add_option("--times", flags.times,
-                     "Of a traced model: the class of devices whose known times count (h100), or "
-                     "roofline; by default what the graph knows of the accelerator, else roofline");
-  command.add_option("--cost-overlay", flags.cost_overlay,
-                     "Of a traced model, or of a graph with costs by class of device: measured "
-                     "times and bytes, CSV of node,device_class,time_ms,mem_bytes");
-  command.add_option("--launch-floor", flags.launch_floor,
-                     "Of a traced model: the least time of an operator (5us)");
+  const auto group = [&command](const char* name) { command.option_defaults()->group(name); };
+  group("Devices and rules");
+  command
+      .add_option("--devices", flags.devices,
+                  "Number of devices of the class that the graph's costs name; or CLASS=N, such "
+                  "as cpu=1 (repeatable)")
+      ->type_name("N");
+  command
+      .add_option("--memory", flags.memory,
+                  "Memory of each device, such as 16GiB; or CLASS=SIZE (repeatable)")
+      ->type_name("SIZE")
+      ->check([](const std::string& text) {  // plans may have recorded bare numbers
+        const auto size = parse_size(std::string_view(text).substr(text.find('=') + 1));
+        return size ? std::string() : size.error().message + "; " + size.error().remedy;
+      });
+  command
+      .add_option("--pin", flags.pins,
+                  "NODE=DEVICE: only this device, by number, or this class runs the node "
+                  "(repeatable)")
+      ->type_name("RULE");
+  command
+      .add_option("--forbid", flags.forbidden,
+                  "NODE=DEVICE: this device, or this class, does not run the node (repeatable)")
+      ->type_name("RULE");
+  group("Traced models");
+  command
+      .add_option("--times", flags.times,
+                  "Class of devices whose measured times count (h100), or roofline (default: the "
+                  "accelerator's times where the graph has them)")
+      ->type_name("CLASS");
+  command
+      .add_option("--cost-overlay", flags.cost_overlay,
+                  "Measured times and bytes: CSV of node,device_class,time_ms,mem_bytes")
+      ->type_name("FILE");
+  command
+      .add_option("--launch-floor", flags.launch_floor,
+                  "Least time of an operator, such as 5us (default: launches cost nothing)")
+      ->type_name("TIME");
   command
       .add_option("--activations", flags.activations,
-                  "Of a traced model: activations that count as memory: none, stashed (what the "
-                  "backward pass reads), all; by default none, and stashed for --objective "
-                  "pipeline, which counts them for every microbatch in flight")
+                  "Activations that count as memory: none, stashed (what the backward reads) or "
+                  "all (default: none; stashed for --objective pipeline, for every microbatch in "
+                  "flight)")
       ->check(CLI::IsMember({"none", "stashed", "all"}));
-  command.add_option("--bandwidth", flags.bandwidth,
-                     "Of a profile (PipeDream's, Piper's): between devices (25GB/s)");
+  group("Pipelines");
   command
-      .add_option(
-          "--microbatches", flags.microbatches,
-          "Of --objective pipeline, and of a profile: microbatches in a batch; the replicas of "
-          "all stages together")
+      .add_option("--microbatches", flags.microbatches,
+                  "Microbatches in a batch; of a profile all replicas together see them")
+      ->type_name("N")
       ->check(CLI::Range(1, 1 << 30));
-  command.add_flag("--straight", flags.straight,
-                   "Of --objective pipeline, and of a profile: no stage is replicated");
+  command.add_flag("--straight", flags.straight, "No stage is replicated");
+  command
+      .add_option("--bandwidth", flags.bandwidth,
+                  "Of a profile of PipeDream or Piper: between devices, such as 25GB/s")
+      ->type_name("RATE");
 }
 
 // "devices", or "devices/cpu" where a class is named; of rules "pin/17", devices joined by ','.

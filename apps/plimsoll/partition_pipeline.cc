@@ -6,7 +6,6 @@
 #include <chrono>
 #include <utility>
 
-#include "core/effort_clock.h"
 #include "io/documents/pipeline_plan_json.h"
 #include "io/documents/report_json.h"
 #include "io/import/pipedream_graph.h"
@@ -27,12 +26,10 @@ using partition::PipelinePlan;
 
 constexpr const char* kReplicated = "replicated";
 constexpr const char* kPipedream = "pipedream";
-constexpr double kMsPerSecond = 1000;
-constexpr std::int64_t kAdviceEffort = 2'000'000;
 
 Result<std::string> single(const std::vector<std::string>& given, const std::string& flag) {
   if (given.size() > 1 || given.front().find('=') != std::string::npos) {
-    return refuse(flag, "a profile knows no classes of devices", "give one value alone");
+    return refuse(flag, "profiles have no classes of devices", "give one value alone");
   }
   return given.front();
 }
@@ -65,8 +62,8 @@ Result<void> set_devices(const PartitionFlags& flags, PipelineModel& model) {
   if (!flags.bandwidth.empty()) {
     auto bandwidth = parse_bandwidth(flags.bandwidth);
     if (!bandwidth || !(*bandwidth > 0)) {
-      return refuse("--bandwidth", fmt::format("'{}' is no bandwidth above 0", flags.bandwidth),
-                    "give such as 25GB/s");
+      return refuse("--bandwidth", fmt::format("'{}' is not a bandwidth above 0", flags.bandwidth),
+                    "give one such as 25GB/s");
     }
     model.bandwidth = *bandwidth;
   }
@@ -74,134 +71,34 @@ Result<void> set_devices(const PartitionFlags& flags, PipelineModel& model) {
   return {};
 }
 
-// ---------------------------------------------------------------- searches
-
-io::PipelineAnswer start_answer(const PipelineCase& made, std::string objective) {
-  io::PipelineAnswer answer;
-  answer.input_hash = made.input_hash;
-  answer.objective = std::move(objective);
-  answer.num_devices = made.model.num_devices;
-  return answer;
-}
-
-template <class Plan>
-void put_outcome(const Outcome<Plan>& outcome, io::PipelineAnswer& answer) {
-  answer.status = outcome.status;
-  answer.stop = outcome.stop;
-  answer.certificate = outcome.certificate;
-  answer.warnings = outcome.warnings;
-  if (!(outcome.explanation == Explanation{})) answer.explanation = outcome.explanation;
-}
-
-void put_plan(const PipelineModel& model, const PipelinePlan& plan, io::PipelineAnswer& answer) {
-  answer.stages = io::make_stage_entries(model, plan);
-  double slowest = 0;
-  for (const partition::StageFigures& stage : figures_of_stages(model, plan)) {
-    slowest = std::max(slowest, stage.time_ms);
-  }
-  answer.slowest_ms = slowest;
-}
-
-// How much memory would do, where nothing fits for want of it.
-void add_memory_advice(const PipelineModel& model, const partition::PipelineOptions& options,
-                       const RunContext& context, io::PipelineAnswer& answer) {
-  if (answer.status != SolveStatus::kInfeasible || !model.memory_cap) return;
-  PipelineModel asked = model;
-  Int128 most = 0;
-  for (partition::PipelineOperator& op : asked.operators) {
-    Bytes largest = 0;
-    for (partition::TensorParallelChoices& degree : op.degrees) {
-      for (partition::OperatorChoice& choice : degree.choices) {
-        choice.time_ms = 0;
-        choice.parameters = 0;
-        choice.sync.clear();
-        largest = std::max(
-            largest, model.num_devices * choice.per_microbatch + std::max<Bytes>(0, choice.memory));
-      }
-    }
-    most += largest;
-  }
-  for (partition::PipelineEdge& edge : asked.edges) edge.bytes = 0;
-  partition::PipelineOptions small = options;
-  small.search.effort = kAdviceEffort;
-  const RunContext silent{context.deadline, context.cancel, {}};
-  const auto ask = [&](Bytes cap) {
-    if (plimsoll::is_stopped(silent)) return SolveStatus::kLimit;
-    asked.memory_cap = cap;
-    const auto found = partition::plan_pipeline(asked, small, silent);
-    return found ? found->outcome.status : SolveStatus::kLimit;
-  };
-  const auto limit = static_cast<Bytes>(std::min<Int128>(most, INT64_MAX / 4));
-  const auto need = find_memory_need(*model.memory_cap, limit, 1, ask);
-  if (!need) return;
-  if (!answer.explanation) answer.explanation.emplace();
-  answer.explanation->binding = "memory";
-  answer.explanation->missing = need->enough - *model.memory_cap;
-  answer.explanation->lines.push_back(
-      fmt::format("{}; try --memory {}", memory_need_line(*need, *model.memory_cap, "device"),
-                  Bytes{need->enough}));
-}
-
-Result<io::PipelineAnswer> run_replicated(const PipelineCase& made, const PartitionFlags& flags,
-                                          const PipelineRun& run, const RunContext& context) {
+Result<study::PipelineAnswer> search(const PipelineCase& made, const PartitionFlags& flags,
+                                     const PipelineRun& run, const RunContext& context) {
+  if (run.name == kPipedream) return plan_profile_like_pipedream(made, flags.straight);
   partition::PipelineOptions options;
   options.search = run.search;
   if (run.objective == "pipeline") options.objective = partition::PipelineObjective::kBatch;
   if (flags.straight) options.max_data_parallel = 1;
-  PLIMSOLL_ASSIGN(const partition::PipelineSearch search,
-                  partition::plan_pipeline(made.model, options, context));
-  io::PipelineAnswer answer = start_answer(made, std::string(to_string(options.objective)));
-  put_outcome(search.outcome, answer);
-  const bool was_cut =
-      search.outcome.stop == StopReason::kDeadline || search.outcome.stop == StopReason::kCancelled;
-  if (was_cut) answer.provenance.emplace().stopped_at = fmt::format("{}", search.num_pairs);
-  if (search.outcome.plan) put_plan(made.model, *search.outcome.plan, answer);
-  add_memory_advice(made.model, options, context, answer);
-  return answer;
-}
-
-// The published optimizer's stages as a plan of the model, which has none of its inputs.
-PipelinePlan to_pipeline_plan(const PipelineCase& made, const partition::PipeDreamPlan& found) {
-  std::vector<int> op_of(made.pipedream->nodes.size(), -1);
-  const std::vector<int> kept = kept_nodes(*made.pipedream);
-  for (std::size_t op = 0; op < kept.size(); ++op) op_of[kept[op]] = static_cast<int>(op);
-  PipelinePlan plan;
-  for (const partition::PipeDreamStage& stage : found.stages) {
-    partition::PipelineStage made_stage;
-    made_stage.data_parallel = stage.replicas;
-    for (const int node : stage.nodes) {
-      if (op_of[node] >= 0) made_stage.operators.push_back(op_of[node]);
-    }
-    made_stage.choices.assign(made_stage.operators.size(), 0);
-    if (!made_stage.operators.empty()) plan.stages.push_back(std::move(made_stage));
-  }
-  return plan;
-}
-
-Result<io::PipelineAnswer> run_pipedream(const PipelineCase& made, const PartitionFlags& flags,
-                                         const PipelineRun& /*run*/,
-                                         const RunContext& /*context*/) {
-  partition::PipeDreamOptions options;
-  options.levels[0].num_machines = made.model.num_devices;
-  options.levels[0].bandwidth = made.model.bandwidth * kMsPerSecond;
-  if (made.model.memory_cap) options.memory = static_cast<double>(*made.model.memory_cap);
-  options.straight_pipeline = flags.straight;
-  PLIMSOLL_ASSIGN(const partition::PipeDreamAnswer found,
-                  partition::plan_like_pipedream(*made.pipedream, options));
-  io::PipelineAnswer answer = start_answer(made, "slowest_stage");
-  put_outcome(found.outcome, answer);
-  if (found.outcome.plan) put_plan(made.model, to_pipeline_plan(made, *found.outcome.plan), answer);
-  return answer;
+  PLIMSOLL_ASSIGN(study::ProfilePlan plan, plan_profile(made, options, context));
+  if (!plan.need) return std::move(plan.answer);
+  const Bytes cap = *made.model.memory_cap;
+  if (!plan.answer.explanation) plan.answer.explanation.emplace();
+  Explanation& explanation = *plan.answer.explanation;
+  explanation.binding = "memory";
+  explanation.missing = plan.need->enough - cap;
+  explanation.lines.push_back(fmt::format("{}; try --memory {}B",
+                                          memory_need_line(*plan.need, cap, "device"),
+                                          Bytes{plan.need->enough}));
+  return std::move(plan.answer);
 }
 
 // ---------------------------------------------------------------- text
 
-std::string stages_text(const io::PipelineAnswer& answer, const PipelineModel& model) {
+std::string stages_text(const study::PipelineAnswer& answer, const PipelineModel& model) {
   TextTable table(
       {"stage", "operators", "data", "tensor", "devices", "ms", "in flight", "memory", "of"},
       {true, true, true, true, true, true, true, true, true});
   for (std::size_t s = 0; s < answer.stages->size(); ++s) {
-    const io::PipelineStageEntry& stage = (*answer.stages)[s];
+    const study::PipelineStageEntry& stage = (*answer.stages)[s];
     table.add({fmt::format("{}", s), fmt::format("{}", stage.operators.size()),
                fmt::format("{}", stage.data_parallel), fmt::format("{}", stage.tensor_parallel),
                fmt::format("{}", stage.data_parallel * stage.tensor_parallel),
@@ -210,41 +107,59 @@ std::string stages_text(const io::PipelineAnswer& answer, const PipelineModel& m
                format_bytes(stage.memory.value_or(0)),
                model.memory_cap ? format_bytes(*model.memory_cap) : "-"});
   }
-  return table.text();
+  return table.text(2);
 }
 
-std::string summary(const PipelineCase& made, const io::PipelineAnswer& answer, double seconds,
-                    const PipelineRun& run) {
+struct PipelineText {
+  std::string head, body;
+};
+
+PipelineText describe(const PipelineCase& made, const study::PipelineAnswer& answer, double seconds,
+                      const PipelineRun& run) {
   const Certificate& certificate = *answer.certificate;
-  const bool has_plan = answer.stages.has_value();
-  std::string text = fmt::format(
-      "{}: {} operators; {} devices{}\n", made.name, made.model.num_operators(),
-      made.model.num_devices,
-      made.model.memory_cap ? " of " + format_bytes(*made.model.memory_cap) : std::string());
-  text +=
-      fmt::format("{}  {}{}{:.3f} s\n",
-                  paint(to_string(*answer.status), has_plan ? Tone::kGood : Tone::kBad, run.global),
-                  certificate.proof, certificate.proof.empty() ? "" : ", ", seconds);
-  if (!has_plan) return text;
-  text += run.objective == "pipeline"
-              ? fmt::format("a batch of {} microbatches takes {:.6g} ms",
-                            made.model.num_microbatches.value_or(1), certificate.objective)
-              : fmt::format("slowest stage {:.6g} ms a microbatch", certificate.objective);
-  if (certificate.lower_bound) {
-    text += fmt::format("; none is below {:.6g} ms", *certificate.lower_bound);
-    if (const auto gap = certificate.gap()) text += fmt::format(" (gap {:.3g} %)", *gap * 100);
+  PipelineText text;
+  text.head = fmt::format(
+      "{}: {} on {}{}", made.name, counted(made.model.num_operators(), "operator", "operators"),
+      counted(made.model.num_devices, "device", "devices"),
+      made.model.memory_cap ? fmt::format(" ({} each)", size_text(*made.model.memory_cap)) : "");
+  text.head =
+      paint(wrapped(shown(text.head), text_columns(), 2), Tone::kHeading, run.global) + "\n";
+  if (!answer.stages) {
+    text.head += answer.status == SolveStatus::kInfeasible
+                     ? "Does not fit (proved infeasible).\n"
+                     : "No plan was found, and it is not proved that there is none.\n";
+    return text;
   }
-  return text + "\n\n" + stages_text(answer, made.model);
+  const auto row = [&text](std::string_view name, const std::string& what) {
+    text.head += screen_row(name, what);
+  };
+  text.head += "\n";
+  if (run.objective == "pipeline") {
+    row("one batch", fmt::format("{:<13}of {}", ms_text(certificate.objective),
+                                 counted(made.model.num_microbatches.value_or(1), "microbatch",
+                                         "microbatches")));
+  } else {
+    row("slowest stage", fmt::format("{:<13}a microbatch", ms_text(certificate.objective)));
+  }
+  row("best possible",
+      certificate.lower_bound
+          ? fmt::format("{:<13}{}", ms_text(*certificate.lower_bound), bound_words(certificate))
+          : bound_words(certificate));
+  row("found in", fmt::format("{:.2g} s", std::max(seconds, 0.001)));
+  if (run.global.verbosity > 0) {
+    text.body = fmt::format("\n{}: {}\n", to_string(*answer.status), to_string(certificate.proof));
+  }
+  text.body += "\n" + stages_text(answer, made.model);
+  return text;
 }
 
 Result<void> check_names(const PipelineCase& made, const PipelineRun& run) {
   if (!run.objective.empty() && run.objective != "throughput" && run.objective != "pipeline") {
-    return refuse("--objective",
-                  fmt::format("a profile has nothing to say about {}", run.objective),
+    return refuse("--objective", fmt::format("profiles cannot be planned for {}", run.objective),
                   "choose throughput (the slowest stage) or pipeline (a batch of microbatches)");
   }
   if (run.objective == "pipeline" && !made.model.num_microbatches) {
-    return refuse("--microbatches", "a batch needs to know its microbatches", "give their number");
+    return refuse("--microbatches", "the number of microbatches is missing", "give their number");
   }
   if (run.name.empty() || run.name == kReplicated) return {};
   if (run.name != kPipedream) {
@@ -253,7 +168,7 @@ Result<void> check_names(const PipelineCase& made, const PipelineRun& run) {
   }
   if (!made.pipedream || run.objective == "pipeline") {
     return refuse("--search",
-                  "PipeDream's optimizer makes the slowest stage of its own profiles fast",
+                  "PipeDream's optimizer minimizes the slowest stage of its own profiles only",
                   "leave it out");
   }
   return {};
@@ -287,10 +202,10 @@ Result<PipelineCase> read_pipeline_case(const io::GraphFile& file, const Partiti
 }
 
 Result<std::string> write_pipeline_export(const PipelineCase& made,
-                                          const io::PipelineAnswer& answer, const std::string& form,
-                                          const std::string& flag) {
+                                          const study::PipelineAnswer& answer,
+                                          const std::string& form, const std::string& flag) {
   if (form == "plimsoll") return io::write_pipeline_answer(answer);
-  PLIMSOLL_ASSIGN(const PipelinePlan plan, io::make_pipeline_plan(made.model, answer));
+  PLIMSOLL_ASSIGN(const PipelinePlan plan, study::make_pipeline_plan(made.model, answer));
   if (form == "piper" && made.piper) return io::write_piper_plan(*made.piper, plan);
   if (form == "pipedream" && made.pipedream) {
     partition::PipeDreamProfile profile = *made.pipedream;
@@ -312,9 +227,7 @@ Result<Answered> plan_pipeline_case(const PipelineCase& made, const PartitionFla
   PLIMSOLL_RETURN_IF_ERROR(check_names(made, run));
   const RunContext context = watch_search(run.search, run.global);
   const auto begin = std::chrono::steady_clock::now();
-  PLIMSOLL_ASSIGN(io::PipelineAnswer answer, run.name == kPipedream
-                                                 ? run_pipedream(made, flags, run, context)
-                                                 : run_replicated(made, flags, run, context));
+  PLIMSOLL_ASSIGN(study::PipelineAnswer answer, search(made, flags, run, context));
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!answer.provenance) answer.provenance.emplace();
@@ -328,6 +241,7 @@ Result<Answered> plan_pipeline_case(const PipelineCase& made, const PartitionFla
   Answered answered{
       io::write_pipeline_answer(answer),
       "",
+      "",
       *answer.status,
       *answer.stop,
       answer.warnings,
@@ -335,7 +249,9 @@ Result<Answered> plan_pipeline_case(const PipelineCase& made, const PartitionFla
   if (!run.form.empty() && answer.stages) {
     answered.text = write_pipeline_export(made, answer, run.form, "--export");
   } else if (run.wants_text) {
-    answered.text = summary(made, answer, seconds, run);
+    PipelineText text = describe(made, answer, seconds, run);
+    answered.text = std::move(text.head);
+    answered.details = std::move(text.body);
   }
   return answered;
 }

@@ -3,27 +3,22 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 
-#include "io/documents/pipeline_plan_json.h"
 #include "io/import/piper_json.h"
-#include "partition/profile/pipedream.h"
+#include "io/import/plan_file.h"
 #include "plimsoll/core/result.h"
-#include "plimsoll/core/run_context.h"
 #include "plimsoll/io/graph_formats.h"
-#include "plimsoll/partition/pipeline_model.h"
 #include "plimsoll/planning_run.h"
+#include "study/partition/pipeline_answer.h"
+#include "study/partition/profile_planning.h"
 
 namespace plimsoll::app {
 
 struct PartitionFlags;
 
 // A profile on the devices that the flags name.
-struct PipelineCase {
-  std::string name;        // for people
-  std::string input_hash;  // of the profile as it was read
-  partition::PipelineModel model;
-  std::optional<partition::PipeDreamProfile> pipedream;
+struct PipelineCase : study::ProfileCase {
+  std::string name;  // for people
   std::optional<io::PiperInput> piper;
 };
 
@@ -46,23 +41,19 @@ Result<Answered> plan_pipeline_case(const PipelineCase& made, const PartitionFla
 // The plan of a profile as plimsoll, piper or pipedream writes it. Error kUsage, at `flag`, where
 // the form is of another profile.
 Result<std::string> write_pipeline_export(const PipelineCase& made,
-                                          const io::PipelineAnswer& answer, const std::string& form,
-                                          const std::string& flag);
-
-// A plan of a profile: ours, Piper's, or PipeDream's graph.txt with its stages?
-bool is_pipeline_plan(std::string_view text);
+                                          const study::PipelineAnswer& answer,
+                                          const std::string& form, const std::string& flag);
 
 // The profile and the plan. Devices, memory and links are those that the plan names, and of a
 // graph.txt as many devices as it has stages, one each; flags win over that.
 struct ReadPipelinePlan {
   PipelineCase made;
-  io::PipelineAnswer answer;  // of another program's plan: stages alone
+  study::PipelineAnswer answer;  // of another program's plan: stages alone
 };
-Result<ReadPipelinePlan> read_pipeline_plan(PartitionFlags flags, std::string_view text,
-                                            const std::string& file);
+Result<ReadPipelinePlan> read_pipeline_plan(PartitionFlags flags, const io::PlanFile& plan);
 
 // Judges such a plan, prints, and returns the exit code.
-int run_pipeline_check(PartitionFlags flags, std::string_view text, const std::string& file,
-                       bool is_strict, const GlobalFlags& global);
+int run_pipeline_check(const PartitionFlags& flags, const io::PlanFile& plan, bool is_strict,
+                       const GlobalFlags& global);
 
 }  // namespace plimsoll::app

@@ -77,7 +77,7 @@ Result<std::pair<int, std::vector<int>>> split_rule(const PartitionCase& made,
                                                     const std::string& flag) {
   const std::size_t equals = text.rfind('=');
   if (equals == std::string::npos) {
-    return refuse(flag, fmt::format("'{}' is no NODE=DEVICE", text), "give such as 17=0");
+    return refuse(flag, fmt::format("'{}' is not NODE=DEVICE", text), "give a rule such as 17=0");
   }
   PLIMSOLL_ASSIGN(const int node, find_node(made, text.substr(0, equals), flag));
   PLIMSOLL_ASSIGN(auto devices, find_devices(*made.costs, text.substr(equals + 1), flag));
@@ -124,7 +124,7 @@ Result<void> set_devices(const PartitionFlags& flags, PartitionCase& made) {
     PLIMSOLL_ASSIGN(split.first->memory_cap, parse_device_memory(split.second));
   }
   if (graph.num_devices() == 0) {
-    return refuse("--devices", "there is no device at all", "give at least one");
+    return refuse("--devices", "there are no devices", "give at least one");
   }
   return {};
 }
@@ -163,8 +163,8 @@ Result<void> set_fx_devices(const PartitionFlags& flags, partition::PartitionerC
     for (const std::string& text : *list) {
       if (!is_rule && text.find('=') == std::string::npos) continue;
       return refuse(flag,
-                    is_rule ? "torch.fx's partitioner knows no such rule"
-                            : "torch.fx's partitioner knows no classes of devices",
+                    is_rule ? "torch.fx's partitioner has no rules"
+                            : "torch.fx's partitioner has no classes of devices",
                     is_rule ? "leave it out" : "give a value alone");
     }
   }

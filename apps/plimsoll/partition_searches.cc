@@ -3,223 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "io/documents/fx_placement.h"
 #include "io/export/placement_exports.h"
 #include "io/import/dnn_partitioning_json.h"
-#include "partition/fx/latency.h"
 #include "plimsoll/core/suggest.h"
-#include "plimsoll/partition/dialect.h"
-#include "plimsoll/partition/fx_search.h"
-#include "plimsoll/partition/latency_search.h"
-#include "plimsoll/partition/partitioner.h"
-#include "plimsoll/partition/pipeline_search.h"
-#include "plimsoll/partition/throughput.h"
 
 namespace plimsoll::app {
 namespace {
 
-using io::PlacementAnswer;
-using partition::Objective;
-using partition::PartitionMode;
-
-bool has_costs(const PartitionCase& made) { return made.costs.has_value(); }
-bool has_terms(const PartitionCase& made) { return has_costs(made) && made.terms.has_value(); }
-bool is_fx(const PartitionCase& made) { return made.fx.has_value(); }
-bool is_timed_fx(const PartitionCase& made) {
-  return is_fx(made) && !made.fx->config.node_to_latency_mapping.empty();
-}
-
-template <class Plan>
-PlacementAnswer start_answer(Objective objective, const Outcome<Plan>& outcome) {
-  PlacementAnswer answer;
-  answer.objective = objective;
-  answer.status = outcome.status;
-  answer.stop = outcome.stop;
-  answer.certificate = outcome.certificate;
-  answer.warnings = outcome.warnings;
-  if (!(outcome.explanation == Explanation{})) answer.explanation = outcome.explanation;
-  return answer;
-}
-
-// Where a clock or a cancel stopped a search; its effort option stops it there again.
-void note_stop(std::int64_t effort, PlacementAnswer& answer) {
-  if (answer.stop != StopReason::kDeadline && answer.stop != StopReason::kCancelled) return;
-  answer.provenance.emplace().stopped_at = fmt::format("{}", effort);
-}
-
-template <bool is_contiguous>
-Result<PlacementAnswer> run_throughput(const PartitionCase& made,
-                                       const PartitionSearchOptions& options,
-                                       const RunContext& context) {
-  partition::ThroughputOptions throughput;
-  throughput.is_contiguous = is_contiguous;
-  throughput.search = options.search;
-  PLIMSOLL_ASSIGN(const partition::ThroughputPlacement placement,
-                  partition::place_for_throughput(*made.costs, throughput, context));
-  PlacementAnswer answer = start_answer(Objective::kThroughput, placement.outcome);
-  note_stop(is_contiguous ? placement.num_pairs : placement.num_moves, answer);
-  if (placement.outcome.plan) {
-    put_assignment(*made.costs, made.names, *placement.outcome.plan, answer);
-  }
-  return answer;
-}
-
-Result<PlacementAnswer> run_latency(const PartitionCase& made,
-                                    const PartitionSearchOptions& options,
-                                    const RunContext& context) {
-  partition::LatencySearchOptions latency;
-  latency.search = options.search;
-  PLIMSOLL_ASSIGN(const partition::LatencyPlacement placement,
-                  partition::place_for_latency(*made.costs, latency, context));
-  PlacementAnswer answer = start_answer(Objective::kLatency, placement.outcome);
-  note_stop(placement.num_evaluations, answer);
-  if (placement.outcome.plan) {
-    put_assignment(*made.costs, made.names, *placement.outcome.plan, answer);
-  }
-  return answer;
-}
-
-Result<PlacementAnswer> run_replicated(const PartitionCase& made,
-                                       const PartitionSearchOptions& options,
-                                       const RunContext& context) {
-  partition::PipelineSearchOptions pipeline;
-  pipeline.search = options.search;
-  PLIMSOLL_ASSIGN(const partition::PipelinePlacementSearch placement,
-                  partition::place_for_pipeline(*made.costs, *made.terms, pipeline, context));
-  PlacementAnswer answer = start_answer(Objective::kPipeline, placement.outcome);
-  note_stop(placement.num_pairs, answer);
-  if (placement.outcome.plan) {
-    io::put_pipeline(*made.costs, *made.terms, made.names, *placement.outcome.plan, answer);
-  }
-  return answer;
-}
-
-// ---------------------------------------------------------------- torch.fx
-
-constexpr double kMsPerSecond = 1000;
-
-io::PlacedStage stage_of(const io::FxInput& input, const partition::Partition& partition) {
-  io::PlacedStage stage;
-  stage.id = partition.id;
-  io::put_logical_devices(partition.logical_device_ids, stage);
-  for (const int id : stage.devices) {
-    // Of several devices with this id torch means the last.
-    std::optional<Bytes> memory;
-    for (const partition::Device& device : input.config.devices) {
-      if (device.logical_id == id) memory = device.available_mem_bytes;
-    }
-    if (memory) stage.memory_cap = std::min(*memory, stage.memory_cap.value_or(*memory));
-  }
-  const auto latency = partition::latency_of_partition(
-      input.graph, input.config.node_to_latency_mapping, partition.nodes);
-  if (latency) stage.compute_ms = latency->overall_latency_sec * kMsPerSecond;
-  stage.memory = partition.used_mem_bytes;
-  for (const int node : partition.nodes) stage.nodes.push_back(input.graph.nodes[node].name);
-  return stage;
-}
-
-PlacementAnswer make_fx_answer(const io::FxInput& input,
-                               const partition::ReferencePartition& result) {
-  PlacementAnswer answer = start_answer(Objective::kFx, result.outcome);
-  answer.certificate->objective *= kMsPerSecond;
-  if (auto& bound = answer.certificate->lower_bound) *bound *= kMsPerSecond;
-  if (result.failure) {
-    const Error& failure = *result.failure;
-    answer.failure = {failure.kind, failure.place, failure.message};
-  }
-  if (!result.outcome.plan) return answer;
-  answer.stages.emplace();
-  for (const partition::Partition& partition : result.outcome.plan->partitions) {
-    answer.stages->push_back(stage_of(input, partition));
-  }
-  const auto& ids = result.outcome.plan->node_to_partition;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i]) answer.node_to_partition[input.graph.nodes[i].name] = *ids[i];
-  }
-  answer.calls = result.split.dag;
-  return answer;
-}
-
-Result<PlacementAnswer> run_torch(const io::FxInput& input, PartitionMode mode,
-                                  const PartitionSearchOptions& options) {
-  PLIMSOLL_ASSIGN(const partition::Dialect dialect, partition::find_dialect(options.variant));
-  partition::PartitionerConfig config = input.config;
-  config.mode = mode;
-  PLIMSOLL_ASSIGN(const partition::ReferencePartition result,
-                  partition::partition_like_torch(input.graph, config, dialect));
-  return make_fx_answer(input, result);
-}
-
-// The search counts seconds, as torch does; who watches it reads ms, as in the answer.
-RunContext in_ms(const RunContext& context) {
-  RunContext telling = context;
-  if (!context.progress) return telling;
-  telling.progress = [&context](Progress progress) {
-    if (progress.incumbent) *progress.incumbent *= kMsPerSecond;
-    if (progress.lower_bound) *progress.lower_bound *= kMsPerSecond;
-    context.progress(progress);
-  };
-  return telling;
-}
-
-Result<PlacementAnswer> run_critical_path(const PartitionCase& made,
-                                          const PartitionSearchOptions& options,
-                                          const RunContext& context) {
-  PLIMSOLL_ASSIGN(const partition::Dialect dialect, partition::find_dialect(options.variant));
-  partition::FxSearchOptions fx;
-  fx.search = options.search;
-  PLIMSOLL_ASSIGN(const partition::FxPlacement result,
-                  partition::partition_for_critical_path(made.fx->graph, made.fx->config, fx,
-                                                         dialect, in_ms(context)));
-  PlacementAnswer answer = make_fx_answer(*made.fx, result);
-  note_stop(result.num_evaluations, answer);
-  return answer;
-}
-
-Result<PlacementAnswer> run_torch_as_asked(const PartitionCase& made,
-                                           const PartitionSearchOptions& options,
-                                           const RunContext& /*context*/) {
-  return run_torch(*made.fx, made.fx->config.mode, options);
-}
-
-template <PartitionMode mode>
-Result<PlacementAnswer> run_torch_mode(const PartitionCase& made,
-                                       const PartitionSearchOptions& options,
-                                       const RunContext& /*context*/) {
-  return run_torch(*made.fx, mode, options);
-}
-
-constexpr PartitionSearch kSearches[] = {
-    {"contiguous", Objective::kThroughput, "the best pipeline of contiguous stages, exact",
-     has_costs, run_throughput<true>},
-    {"general", Objective::kThroughput, "any placement, by multilevel refinement, with a bound",
-     has_costs, run_throughput<false>},
-    {"latency", Objective::kLatency, "chains of pieces, refined by annealing, with a bound",
-     has_costs, run_latency},
-    {"replicated", Objective::kPipeline,
-     "stages of replicas for a batch of microbatches, exact or with a bound", has_terms,
-     run_replicated},
-    {"torch", Objective::kFx, "torch.fx's partitioner in the mode that the graph names", is_fx,
-     run_torch_as_asked},
-    {"critical_path", Objective::kFx,
-     "the least critical path, exact or with a bound; of graphs with latencies", is_timed_fx,
-     run_critical_path},
-    {"torch_size_based", Objective::kFx, "torch.fx's size_based", is_fx,
-     run_torch_mode<PartitionMode::kSizeBased>},
-    {"torch_sparse_nn", Objective::kFx, "torch.fx's sparse_nn", is_fx,
-     run_torch_mode<PartitionMode::kSparseNn>},
-    {"torch_cost_aware", Objective::kFx, "torch.fx's cost_aware", is_fx,
-     run_torch_mode<PartitionMode::kCostAware>},
-    {"torch_kl_based", Objective::kFx, "torch.fx's kl_based", is_fx,
-     run_torch_mode<PartitionMode::kKlBased>},
-    {"torch_aot_based", Objective::kFx, "torch.fx's aot_based", is_fx,
-     run_torch_mode<PartitionMode::kAotBased>},
-};
-
-// ---------------------------------------------------------------- exports
+using study::PlacementAnswer;
 
 Result<std::string> export_plimsoll(const PartitionCase& /*made*/, const PlacementAnswer& answer) {
   return io::write_placement(answer);
@@ -292,19 +86,18 @@ constexpr PlacementExport kExports[] = {
 
 }  // namespace
 
-std::span<const PartitionSearch> partition_searches() { return kSearches; }
-
-Result<PartitionSearch> find_partition_search(const PartitionCase& made,
-                                              const std::string& objective,
-                                              const std::string& name) {
+Result<study::PlacementSearch> find_partition_search(const PartitionCase& made,
+                                                     const std::string& objective,
+                                                     const std::string& name) {
   std::vector<std::string> names;
-  const PartitionSearch* unsuited = nullptr;
-  for (const PartitionSearch& search : kSearches) {
+  const study::PlacementSearch* unsuited = nullptr;
+  const bool is_timed = made.fx && !made.fx->config.node_to_latency_mapping.empty();
+  for (const study::PlacementSearch& search : study::placement_searches()) {
     names.emplace_back(search.name);
     if (!objective.empty() && to_string(search.objective) != objective) continue;
     if (!name.empty() && search.name != name) continue;
     // A graph of torch.fx names a mode. Who asks for the objective instead, gets our search.
-    if (!objective.empty() && name.empty() && search.name == "torch" && is_timed_fx(made)) continue;
+    if (!objective.empty() && name.empty() && search.name == "torch" && is_timed) continue;
     if (search.suits(made)) return search;
     unsuited = &search;
   }

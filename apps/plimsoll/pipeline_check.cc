@@ -9,13 +9,14 @@
 #include <unordered_map>
 #include <utility>
 
-#include "check/partition/placement_claims.h"
+#include "io/documents/plan_tree.h"
 #include "io/documents/report_json.h"
 #include "io/import/pipedream_graph.h"
 #include "plimsoll/certificate_text.h"
 #include "plimsoll/partition_case.h"
 #include "plimsoll/partition_flags.h"
 #include "plimsoll/partition_pipeline.h"
+#include "study/partition/profile_judging.h"
 
 namespace plimsoll::app {
 namespace {
@@ -24,11 +25,6 @@ using partition::PipeDreamNode;
 using partition::PipeDreamProfile;
 using partition::PipelinePlan;
 using partition::PipelineStage;
-
-bool is_staged_profile(std::string_view text) {
-  const auto file = io::recognize_graph(std::string(text), "");
-  return file && file->format == io::GraphFormat::kPipedream;
-}
 
 tl::unexpected<Error> refuse_other_form(const std::string& graph, const std::string& of) {
   return fail(ErrorCode::kUsage, graph,
@@ -65,19 +61,17 @@ Result<PipelineCase> load_profile(const PartitionFlags& flags, const std::string
   return *std::move(made.pipeline);
 }
 
-constexpr const char* kSlowest = "slowest_stage";
-constexpr const char* kBatch = "batch";
-
 std::vector<std::string> contradictions_of(const ReadPipelinePlan& read) {
-  const io::PipelineAnswer& answer = read.answer;
+  const study::PipelineAnswer& answer = read.answer;
   std::vector<std::string> found;
   if (!answer.input_hash.empty() && answer.input_hash != read.made.input_hash) {
     found.emplace_back("the plan was made from another profile");
   }
-  if (!answer.objective.empty() && answer.objective != kSlowest && answer.objective != kBatch) {
+  if (!answer.objective.empty() && answer.objective != study::kSlowestStage &&
+      answer.objective != study::kBatch) {
     found.push_back(fmt::format("objective: there is no '{}'", answer.objective));
   }
-  if (answer.objective == kBatch && !read.made.model.num_microbatches) {
+  if (answer.objective == study::kBatch && !read.made.model.num_microbatches) {
     found.emplace_back("objective: a batch without microbatches");
   }
   if (answer.num_devices && *answer.num_devices != read.made.model.num_devices) {
@@ -103,85 +97,23 @@ std::vector<std::string> contradictions_of(const ReadPipelinePlan& read) {
   return found;
 }
 
-std::string missing_in(const io::PipelineAnswer& answer) {
-  if (!answer.provenance) return "provenance";
-  if (!answer.status) return "status";
-  if (answer.objective.empty() || !answer.certificate) return "objective";
-  if (answer.input_hash.empty() || answer.provenance->inputs.empty()) return "input hashes";
-  if (!answer.provenance->options.contains("search")) return "search";
-  if (!answer.num_devices || (answer.stages && !answer.slowest_ms)) return "figures";
-  for (const auto& stage : answer.stages.value_or(std::vector<io::PipelineStageEntry>{})) {
-    if (!stage.time_ms || !stage.in_flight || !stage.memory) return "figures";
-  }
-  return "";
-}
-
-// What the plan says of its making decides what it claims; other flags let its figures differ.
-Result<check::PipelineReport> judge_plan(const ReadPipelinePlan& read, const PartitionFlags& flags,
-                                         bool is_strict) {
-  const io::PipelineAnswer& answer = read.answer;
-  const partition::PipelineModel& model = read.made.model;
-  check::PipelineCheckOptions options;
-  options.stated_slowest_ms = answer.slowest_ms;
-  options.contradictions = contradictions_of(read);
-  options.claims = {answer.stages.has_value(), true, answer.status, answer.certificate,
-                    missing_in(answer)};
-  options.is_batch = answer.objective == kBatch;
-  std::map<std::string, std::string> recorded;
-  if (answer.provenance) recorded = answer.provenance->options;
-  options.is_straight = recorded.contains("straight") || flags.straight;
-  options.is_of_reference = recorded.contains("search") && recorded.at("search") == "pipedream";
-  options.strict = is_strict;
-  check::PipelineReport judged;
-  if (answer.stages || answer.status != SolveStatus::kInfeasible) {
-    PLIMSOLL_ASSIGN(const PipelinePlan plan, io::make_pipeline_plan(model, answer));
-    for (const io::PipelineStageEntry& stage : *answer.stages) {
-      options.stated.push_back({stage.time_ms, stage.in_flight, stage.memory});
-    }
-    PLIMSOLL_ASSIGN(judged, check::check_pipeline(model, plan, options));
-  }
-  std::optional<double> value;
-  options.claims.is_right = judged.is_right();
-  if (answer.stages && judged.is_right()) value = pipeline_value(model, judged, options.is_batch);
-  judged.certificate =
-      options.is_of_reference
-          ? check::judge_certificate(
-                options.claims,
-                {{}, {}, {}, false, "", "PipeDream's optimizer has rules of its own"})
-          : check::judge_profile_claims(model, options.is_batch, options.is_straight,
-                                        options.claims, value);
-  const bool is_refused =
-      judged.certificate.status == check::CertificateStatus::kRefuted ||
-      (is_strict && judged.certificate.status == check::CertificateStatus::kNotRepeated);
-  if (is_refused && judged.is_right()) {
-    judged.violations.push_back(
-        {check::PipelineViolationCode::kBoundNotProved, {}, {}, judged.certificate.reason});
-  }
-  return judged;
-}
-
 }  // namespace
 
-bool is_pipeline_plan(std::string_view text) {
-  return io::is_pipeline_answer(text) || io::is_piper_plan(text) || is_staged_profile(text);
-}
-
-Result<ReadPipelinePlan> read_pipeline_plan(PartitionFlags flags, std::string_view text,
-                                            const std::string& file) {
+Result<ReadPipelinePlan> read_pipeline_plan(PartitionFlags flags, const io::PlanFile& file) {
   ReadPipelinePlan read;
-  if (io::is_pipeline_answer(text)) {
-    PLIMSOLL_ASSIGN(read.answer, io::read_pipeline_answer(text, file));
+  if (file.format == io::PlanFormat::kPipelinePlan) {
+    PLIMSOLL_ASSIGN(read.answer, io::read_pipeline_tree(file.root, file.name));
     if (read.answer.provenance) fill_from_provenance(read.answer.provenance->options, flags);
     PLIMSOLL_ASSIGN(read.made, load_profile(flags, "a pipeline"));
     return read;
   }
   PipelinePlan plan;
-  if (io::is_piper_plan(text)) {
+  if (file.format == io::PlanFormat::kPiperPlan) {
     PLIMSOLL_ASSIGN(read.made, load_profile(flags, "Piper's"));
     if (!read.made.piper) return refuse_other_form(flags.graph, "Piper's");
-    PLIMSOLL_ASSIGN(plan, io::read_piper_plan(text, file, *read.made.piper));
+    PLIMSOLL_ASSIGN(plan, io::read_piper_plan(file.root, file.name, *read.made.piper));
   } else {
-    PLIMSOLL_ASSIGN(const PipeDreamProfile staged, io::read_pipedream_graph(text, file));
+    PLIMSOLL_ASSIGN(const PipeDreamProfile staged, io::read_pipedream_graph(file.text, file.name));
     if (flags.devices.empty() && flags.on.empty()) {
       std::set<int> stages{0};
       for (const PipeDreamNode& node : staged.nodes) stages.insert(node.stage.value_or(0));
@@ -189,29 +121,32 @@ Result<ReadPipelinePlan> read_pipeline_plan(PartitionFlags flags, std::string_vi
     }
     PLIMSOLL_ASSIGN(read.made, load_profile(flags, "PipeDream's"));
     if (!read.made.pipedream) return refuse_other_form(flags.graph, "PipeDream's");
-    PLIMSOLL_ASSIGN(plan, take_stages(*read.made.pipedream, staged, file));
+    PLIMSOLL_ASSIGN(plan, take_stages(*read.made.pipedream, staged, file.name));
   }
-  read.answer.stages = io::make_stage_entries(read.made.model, plan);
+  read.answer.stages = study::make_stage_entries(read.made.model, plan);
   return read;
 }
 
-int run_pipeline_check(PartitionFlags flags, std::string_view text, const std::string& file,
-                       bool is_strict, const GlobalFlags& global) {
-  const auto read = read_pipeline_plan(flags, text, file);
+int run_pipeline_check(const PartitionFlags& flags, const io::PlanFile& plan, bool is_strict,
+                       const GlobalFlags& global) {
+  const auto read = read_pipeline_plan(flags, plan);
   if (!read) return report(read.error(), global);
-  auto judged = judge_plan(*read, flags, is_strict);
+  auto judged = study::judge_profile_plan(read->made.model, read->answer, contradictions_of(*read),
+                                          flags.straight, is_strict);
   if (!judged) return report(judged.error(), global);
   if (global.json) {
     print(io::write_pipeline_report(*judged));
   } else {
+    std::vector<CodedLine> lines;
     for (const check::PipelineViolation& violation : judged->violations) {
-      print(fmt::format("violation {}: {}\n", std::string(to_string(violation.code)),
-                        violation.message));
+      lines.push_back({std::string(to_string(violation.code)),
+                       fmt::format("violation {}: {}", std::string(to_string(violation.code)),
+                                   violation.message)});
     }
-    print(fmt::format("{}: {} violation(s), slowest stage {:.6g} ms, {} devices\n",
-                      judged->is_right() ? "right" : "wrong", judged->violations.size(),
-                      judged->slowest_ms, judged->num_devices));
-    print(certificate_line(judged->certificate, global));
+    print(verdict(judged->is_right(), judged->violations.size(), std::nullopt, global) +
+          fmt::format(", slowest stage {}, {}\n", ms_text(judged->slowest_ms),
+                      counted(judged->num_devices, "device", "devices")) +
+          certificate_line(judged->certificate, global) + findings_text(lines, global));
   }
   return judged->is_right() ? kExitOk : kExitViolations;
 }

@@ -13,7 +13,9 @@
 #include "io/import/foreign_plan.h"
 #include "plimsoll/common.h"
 #include "plimsoll/core/suggest.h"
+#include "plimsoll/core/units.h"
 #include "plimsoll/embedding/easyrec.h"
+#include "plimsoll/help.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/topology_json.h"
@@ -25,6 +27,18 @@ namespace {
 using embedding::PlanningProblem;
 using embedding::ReservationKind;
 using embedding::ReservationOptions;
+
+constexpr std::int64_t kDefaultBatchSize = 512;
+constexpr std::int64_t kMaxBatchSize = std::int64_t{1} << 40;
+constexpr const char* kModelHelp =
+    "A model: a file, '-' for standard input, or a name that `plimsoll models` lists";
+
+Result<std::int64_t> parse_batch_size(std::string_view text) {
+  PLIMSOLL_ASSIGN(const std::int64_t size, parse_count(text));
+  if (size >= 1 && size <= kMaxBatchSize) return size;
+  return fail(ErrorCode::kUsage, "", fmt::format("'{}' is not between 1 and 2^40", text),
+              "give the samples that one rank sees in a step");
+}
 
 template <class Enum>
 Result<Enum> parse_enum(std::string_view text, std::string_view place) {
@@ -57,7 +71,7 @@ Result<T> place_in_topology(const PlanningFlags& flags, Result<T> result) {
 }
 
 Result<Bytes> parse_bytes_of(std::string_view text, std::string_view flag) {
-  auto bytes = parse_bytes(text);
+  auto bytes = parse_size(text);
   if (!bytes) bytes.error().place = flag;
   return bytes;
 }
@@ -67,6 +81,7 @@ Result<topology::TopologySpec> load_topology(const PlanningFlags& flags) {
     return fail(ErrorCode::kUsage, "--on", "no hardware is given",
                 "name a preset such as dgx-h100:2, 16x40GiB, or a topology file");
   }
+  PLIMSOLL_RETURN_IF_ERROR(check_kind(flags.on, InputKind::kHardware));
   topology::TopologySpec spec;
   if (is_file_name(flags.on)) {
     PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(flags.on));
@@ -127,7 +142,7 @@ Result<ReservationOptions> parse_reservation(std::string_view text) {
   }
   if (!(options.percentage >= 0 && options.percentage <= 1)) {
     return fail(ErrorCode::kUsage, "--reservation",
-                fmt::format("{} is no share of the memory", options.percentage),
+                fmt::format("{} is not a share of the memory", options.percentage),
                 "give a number from 0 to 1, such as 0.15");
   }
   return options;
@@ -190,6 +205,24 @@ void add_constraints(const embedding::ConstraintMap& constraints, PlanningProble
   }
 }
 
+// TorchRec takes more pooling factors than a table has features for more features; who writes a
+// document has mistaken one for another. Fewer are legal.
+Result<void> check_pooling_factors(const PlanningFlags& flags, const embedding::Model& model) {
+  for (const embedding::Module& module : model.modules) {
+    for (const embedding::Table& table : module.tables) {
+      const auto found = model.constraints.find(table.name);
+      if (found == model.constraints.end() || table.feature_names.empty()) continue;
+      const std::size_t num_factors = found->second.pooling_factors.size();
+      if (num_factors <= table.feature_names.size()) continue;
+      return fail(ErrorCode::kConflict, flags.constraints.empty() ? flags.model : flags.constraints,
+                  fmt::format("{} pooling factors for the {} feature(s) of table '{}'", num_factors,
+                              table.feature_names.size(), table.name),
+                  "give one for each feature, or name the features");
+    }
+  }
+  return {};
+}
+
 // The problem as TorchEasyRec's planner sees it.
 Result<PlanningProblem> make_easyrec_problem(const PlanningFlags& flags, PlanningProblem problem,
                                              topology::TopologySpec spec) {
@@ -217,59 +250,96 @@ std::optional<std::string> environment(std::string_view name) {
 }
 
 void add_planning_flags(CLI::App& command, PlanningFlags& flags) {
+  const auto group = [&command](const char* name) { command.option_defaults()->group(name); };
+  group(kCommonGroup);
+  command.add_option("MODEL", flags.model, kModelHelp)->required();
   command
-      .add_option("MODEL", flags.model,
-                  "A model file, '-' for standard input, or the name of a shipped model")
-      ->required();
+      .add_option("--on", flags.on,
+                  "Hardware: nodes (dgx-h100:2), ranks of equal memory (16x40GiB), ranks of one "
+                  "accelerator (4xh100-sxm), or a topology file")
+      ->required()
+      ->type_name("HARDWARE");
+  add_parsed(command, "--batch-size", &parse_batch_size, flags.batch_size,
+             "Samples per rank, such as 4096 or 4Ki (default: the model's own, else 512)")
+      ->type_name("N");
+  group("Model");
   command
-      .add_option(
-          "--on", flags.on,
-          "Hardware: a preset and how many (dgx-h100:2), ranks x memory (16x40GiB), ranks x "
-          "accelerator (4xh100-sxm), or a topology file")
-      ->required();
-  command.add_option("--batch-size", flags.batch_size, "Samples per rank; 512 unless given")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
-  command.add_option("--optimizer", flags.optimizer,
-                     "Of every table: none, sgd, adam, adagrad, rowwise_adagrad, ...; the model's "
-                     "own unless given");
-  command.add_option("--constraints", flags.constraints,
-                     "A file of constraints by table; they replace the model's for those tables");
-  command.add_option("--cost-model", flags.cost_model,
-                     "TorchRec release to reproduce: torchrec-1.2, torchrec-1.4, torchrec-ref, "
-                     "torchrec-1.5, torchrec-1.7, torchrec-1.8 or torchrec-1.9 (the default)");
-  command.add_option("--reservation", flags.reservation,
-                     "What is kept free: heuristical[:SHARE], fixed_percentage[:SHARE], "
-                     "inference[:SHARE], fixed_absolute:BYTES or sku_aware:BYTES");
-  command.add_option("--dense-tensor-estimate", flags.dense_tensor_estimate,
-                     "Bytes of the dense part per rank, instead of the model's own");
-  command.add_option("--local-world-size", flags.local_world_size, "Ranks per host");
-  command.add_option("--pod-size", flags.pod_size, "Hosts per fast domain; 0: no pods");
-  command.add_option("--hbm-cap", flags.hbm_cap, "HBM per rank, such as 80GiB");
-  CLI::Option* const ddr_cap = command.add_option("--ddr-cap", flags.ddr_cap, "DDR per rank");
+      .add_option("--optimizer", flags.optimizer,
+                  "Optimizer of every table: none, sgd, adam, adagrad, rowwise_adagrad, ... "
+                  "(default: the model's own)")
+      ->type_name("NAME");
+  command
+      .add_option("--constraints", flags.constraints,
+                  "Constraints by table, which replace those of the model for these tables")
+      ->type_name("FILE");
+  group("Cost model");
+  command
+      .add_option("--cost-model", flags.cost_model,
+                  "TorchRec release whose estimates are used: torchrec-1.2, torchrec-1.4, "
+                  "torchrec-ref, torchrec-1.5, torchrec-1.7, torchrec-1.8 or torchrec-1.9 "
+                  "(default: torchrec-1.9)")
+      ->type_name("NAME");
+  command
+      .add_option("--pipeline-type", flags.pipeline_type,
+                  "Training pipeline: none, train_base, train_sparse_dist or "
+                  "train_prefetch_sparse_dist (default: none)")
+      ->type_name("NAME");
+  command.add_flag("--inference", flags.inference, "Estimate inference instead of training");
+  command.add_flag("--run-embedding-at-peak-memory", flags.run_embedding_at_peak_memory,
+                   "Count the output where the pipeline holds it at its peak");
+  group("Memory");
+  command
+      .add_option("--reservation", flags.reservation,
+                  "Memory that is kept free: heuristical[:SHARE], fixed_percentage[:SHARE], "
+                  "inference[:SHARE], fixed_absolute:SIZE or sku_aware:SIZE")
+      ->type_name("KIND");
+  command
+      .add_option("--dense-tensor-estimate", flags.dense_tensor_estimate,
+                  "Memory of the dense part per rank (default: as the model says)")
+      ->type_name("SIZE");
+  command.add_option("--hbm-cap", flags.hbm_cap, "HBM per rank, such as 80GiB")->type_name("SIZE");
+  CLI::Option* const ddr_cap =
+      command.add_option("--ddr-cap", flags.ddr_cap, "DDR per rank")->type_name("SIZE");
   command
       .add_option("--host-memory", flags.host_memory,
                   "DDR per host, such as 2TiB, of which every rank has an equal share")
+      ->type_name("SIZE")
       ->excludes(ddr_cap);
-  command.add_option("--intra-host-bw", flags.intra_host_bw, "Within a host, such as 600GiB/s");
-  command.add_option("--inter-host-bw", flags.inter_host_bw, "Between hosts");
-  command.add_option("--pipeline-type", flags.pipeline_type,
-                     "none, train_base, train_sparse_dist or train_prefetch_sparse_dist");
-  command.add_flag("--inference", flags.inference, "Estimate inference, not training");
-  command.add_flag("--run-embedding-at-peak-memory", flags.run_embedding_at_peak_memory,
-                   "Count the output where the pipeline holds it at its peak");
+  group("Hardware");
+  command.add_option("--local-world-size", flags.local_world_size, "Ranks per host")
+      ->type_name("N");
+  command
+      .add_option("--pod-size", flags.pod_size, "Hosts per fast domain (default: 0, no domains)")
+      ->type_name("N");
+  command
+      .add_option("--intra-host-bw", flags.intra_host_bw,
+                  "Bandwidth within a host, such as 600GiB/s")
+      ->type_name("RATE");
+  command.add_option("--inter-host-bw", flags.inter_host_bw, "Bandwidth between hosts")
+      ->type_name("RATE");
+  group("TorchEasyRec");
   CLI::Option* const easyrec = command.add_flag(
       "--easyrec-environment", flags.easyrec_environment,
-      "Set up as TorchEasyRec does, with its proposers; read INTRA_NODE_BANDWIDTH, "
+      "Set up as TorchEasyRec does, with its proposers; reads INTRA_NODE_BANDWIDTH, "
       "CROSS_NODE_BANDWIDTH, STORAGE_RESERVE_PERCENT, TZREC_DP_HBM_BINS_PER_DEVICE, "
       "TZREC_DP_DDR_BINS_PER_DEVICE and FORCE_LOAD_SHARDING_PLAN");
   command
       .add_option("--checkpoint-plan", flags.checkpoint_plan,
-                  "A checkpoint's plan: tables that are data_parallel there stay so")
+                  "Plan of a checkpoint: tables that are data_parallel there stay so")
+      ->type_name("FILE")
       ->needs(easyrec);
   command
       .add_flag("--force-checkpoint-plan", flags.force_checkpoint_plan,
                 "Every table keeps the sharding type of the checkpoint's plan")
       ->needs(easyrec);
+}
+
+std::string batch_size_note(const PlanningFlags& flags, const PlanningProblem& problem) {
+  if (flags.batch_size) return "";
+  if (problem.model.batch_size && *problem.model.batch_size == problem.batch_size) {
+    return " (the model's own)";
+  }
+  return problem.batch_size == kDefaultBatchSize ? " (the default)" : "";
 }
 
 Result<PlanningProblem> make_problem(const PlanningFlags& flags,
@@ -284,6 +354,7 @@ Result<PlanningProblem> make_problem(const PlanningFlags& flags,
     add_constraints(constraints, problem);
   }
 
+  PLIMSOLL_RETURN_IF_ERROR(check_pooling_factors(flags, problem.model));
   std::string optimizer = flags.optimizer;
   if (optimizer.empty()) optimizer = find(recorded, "optimizer").value_or("");
   if (!optimizer.empty()) {
@@ -304,12 +375,14 @@ Result<PlanningProblem> make_problem(const PlanningFlags& flags,
 
   PLIMSOLL_ASSIGN(const topology::TopologySpec spec, load_topology(flags));
   if (spec.pod_size.value_or(0) > 0 && !problem.cost_model.pods) {
-    return fail(ErrorCode::kUsage, "--on",
-                fmt::format("{} knows no pods of several hosts", problem.cost_model.name),
-                "choose torchrec-1.7 or newer, or --pod-size 0");
+    return fail(
+        ErrorCode::kUsage, "--on",
+        fmt::format("{} does not support fast domains of several hosts", problem.cost_model.name),
+        "choose torchrec-1.7 or newer, or --pod-size 0");
   }
   if (spec.compute_device == topology::ComputeDevice::kTpu && !problem.cost_model.tpu) {
-    return fail(ErrorCode::kUsage, "--on", fmt::format("{} knows no TPUs", problem.cost_model.name),
+    return fail(ErrorCode::kUsage, "--on",
+                fmt::format("{} does not support TPUs", problem.cost_model.name),
                 "choose torchrec-1.9");
   }
   PLIMSOLL_ASSIGN(
@@ -326,6 +399,8 @@ Result<PlanningProblem> make_problem(const PlanningFlags& flags,
   } else if (const auto text = find(recorded, "batch_size")) {
     PLIMSOLL_ASSIGN(problem.batch_size,
                     parse_number<std::int64_t>(*text, "provenance/options/batch_size"));
+  } else if (problem.model.batch_size.value_or(0) > 0) {
+    problem.batch_size = *problem.model.batch_size;
   }
   if (!flags.reservation.empty()) {
     PLIMSOLL_ASSIGN(problem.reservation, parse_reservation(flags.reservation));
@@ -347,10 +422,20 @@ Result<PlanningProblem> make_problem(const PlanningFlags& flags,
   return problem;
 }
 
-Result<std::string> read_plan_text(const PlanningFlags& flags, const std::string& plan) {
+Result<io::PlanFile> load_plan(const PlanningFlags& flags, const std::string& plan) {
   PLIMSOLL_RETURN_IF_ERROR(check_standard_input(
       {flags.model, flags.on, flags.constraints, flags.checkpoint_plan, plan}));
-  return io::read_text_file(plan);
+  const auto swapped = [&] {
+    return fail(ErrorCode::kUsage, plan, "the arguments are swapped: this is not a plan",
+                fmt::format("give the plan last: {} {}", plan, flags.model));
+  };
+  const bool is_shipped = !is_file_name(plan) && (!check_kind(plan, InputKind::kHardware) ||
+                                                  !check_kind(plan, InputKind::kModel));
+  if (is_shipped) return swapped();
+  PLIMSOLL_ASSIGN(std::string text, io::read_text_file(plan));
+  PLIMSOLL_ASSIGN(io::PlanFile opened, io::open_plan(std::move(text), plan));
+  if (io::is_input(opened)) return swapped();
+  return opened;
 }
 
 Error with_flag_as_place(Error error) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "io/import/plan_file.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/embedding/planner.h"
 
@@ -39,13 +40,16 @@ std::optional<std::string> environment(std::string_view name);
 
 void add_planning_flags(CLI::App& command, PlanningFlags& flags);
 
+// Where the batch size comes from, unless it is the flag: " (the model's own)", " (the default)".
+std::string batch_size_note(const PlanningFlags& flags, const embedding::PlanningProblem& problem);
+
 // Everything that the flags name, loaded and checked. `recorded` are the options that a plan says
 // it was made with (provenance); a flag wins over them, and they win over defaults.
 Result<embedding::PlanningProblem> make_problem(
     const PlanningFlags& flags, const std::map<std::string, std::string>& recorded = {});
 
 // The plan that a command reads beside what the flags name; standard input is read once.
-Result<std::string> read_plan_text(const PlanningFlags& flags, const std::string& plan);
+Result<io::PlanFile> load_plan(const PlanningFlags& flags, const std::string& plan);
 
 // The library names fields ("reservation/kind", "proposer"); the user gave flags.
 Error with_flag_as_place(Error error);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "plimsoll/io/files.h"
+#include "plimsoll/text_layout.h"
 
 namespace plimsoll::app {
 namespace {
@@ -17,11 +18,6 @@ std::string progress_text(const Progress& progress) {
     text += fmt::format(", gap {:.3g} %", (*progress.incumbent / *progress.lower_bound - 1) * 100);
   }
   return text + " \x1b[K";
-}
-
-void print_warning(const Warning& warning) {
-  print_error_text(fmt::format("warning: {}{}{}\n", warning.place,
-                               warning.place.empty() ? "" : ": ", warning.message));
 }
 
 }  // namespace
@@ -43,17 +39,24 @@ int run_planning(const GlobalFlags& flags, const std::string& output,
       return report(written.error(), flags);
     }
   }
+  std::string details;
   if (prints_document(flags, output)) {
     print(answered->document);
   } else if (!answered->text) {
     return report(answered->text.error(), flags);
   } else {
     print(*answered->text);
+    flush_output();  // what stands behind it at a terminal is another stream's
+    details = answered->details;
   }
   if (!flags.quiet) {
-    for (const Warning& warning : answered->warnings) print_warning(warning);
+    for (const std::string& line : warning_lines(answered->warnings, flags.verbosity > 0)) {
+      print_error_text(line + "\n");
+    }
   }
-  for (const std::string& remark : answered->remarks) print_error_text(remark + "\n");
+  print(details);
+  flush_output();
+  for (const std::string& remark : answered->remarks) print_error_text(shown(remark) + "\n");
   return exit_code(answered->status, answered->stop);
 }
 

@@ -19,8 +19,10 @@ namespace plimsoll::app {
 struct Answered {
   std::string document;  // the whole answer as JSON
   // For people, or the plan in another form; an error where that form cannot say it, by when the
-  // document is written. Not looked at where prints_document().
+  // document is written. Not looked at where prints_document(). Warnings are printed behind it, and
+  // before the details.
   Result<std::string> text;
+  std::string details;
   SolveStatus status = SolveStatus::kLimit;
   StopReason stop = StopReason::kFinished;
   std::vector<Warning> warnings;

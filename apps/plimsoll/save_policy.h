@@ -5,9 +5,10 @@
 #include <string>
 #include <string_view>
 
-#include "io/documents/save_policy_json.h"
 #include "plimsoll/common.h"
+#include "plimsoll/core/result.h"
 #include "plimsoll/core/run_context.h"
+#include "study/checkpoint/save_policy_answer.h"
 
 namespace plimsoll::app {
 
@@ -22,21 +23,21 @@ struct SavePolicyFlags {
 
 // An operator table, by torch's policy problem (--search torch) or by our own rules (exact);
 // without a budget every choice worth having. Errors kUsage at a flag, and those of the reader.
-Result<io::SavePolicyAnswer> plan_operator_table(const std::string& text,
-                                                 const SavePolicyFlags& flags);
+Result<study::SavePolicyAnswer> plan_operator_table(const std::string& text,
+                                                    const SavePolicyFlags& flags);
 
 // A partitioner's log, by a knapsack. Errors likewise.
-Result<io::SavePolicyAnswer> plan_aot_partition(const std::string& text,
-                                                const SavePolicyFlags& flags,
-                                                const SearchOptions& limits,
-                                                const RunContext& context);
+Result<study::SavePolicyAnswer> plan_aot_partition(const std::string& text,
+                                                   const SavePolicyFlags& flags,
+                                                   const SearchOptions& limits,
+                                                   const RunContext& context);
 
 // The answer for people, without the line that says how the search ended.
 struct SavePolicyText {
   std::string head;
   std::string body;
 };
-SavePolicyText describe_save_policy(const io::SavePolicyAnswer& answer,
+SavePolicyText describe_save_policy(const study::SavePolicyAnswer& answer,
                                     const SavePolicyFlags& flags);
 
 }  // namespace plimsoll::app

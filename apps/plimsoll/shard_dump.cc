@@ -58,38 +58,12 @@ embedding::GivenOptions make_given(const io::TorchrecOptions& dump) {
   return given;
 }
 
-Bill make_bill(const io::TorchrecOptions& dump, const PlanningResult& result) {
-  Bill bill;
-  if (!result.outcome.plan) return bill;
-  for (const embedding::Storage& used : rank_storage(result.enumeration.options, result.best)) {
-    bill.bytes["hbm"].push_back(used.hbm);
-    bill.bytes["ddr"].push_back(used.ddr);
-    bill.bytes["ssd"].push_back(used.ssd);
-  }
-  for (const embedding::Storage& device : dump.topology.devices) {
-    bill.bytes["capacity_hbm"].push_back(device.hbm);
-    bill.bytes["capacity_ddr"].push_back(device.ddr);
-    bill.bytes["capacity_ssd"].push_back(device.ssd);
-  }
-  bill.ms["total"] = rank_perf(result.enumeration.options, result.best);
-  if (!dump.has_components) return bill;
-  for (const embedding::Perf& perf :
-       rank_perf_components(result.enumeration.options, result.best)) {
-    bill.ms["fwd_compute"].push_back(perf.fwd_compute);
-    bill.ms["fwd_comms"].push_back(perf.fwd_comms);
-    bill.ms["bwd_compute"].push_back(perf.bwd_compute);
-    bill.ms["bwd_comms"].push_back(perf.bwd_comms);
-    bill.ms["prefetch_compute"].push_back(perf.prefetch_compute);
-  }
-  return bill;
-}
-
 namespace {
 
 // The shards of the option as an answer writes them; no ranks.
-io::TakenOption take_option(const io::TorchrecOptions& dump, std::size_t index) {
+study::TakenOption take_option(const io::TorchrecOptions& dump, std::size_t index) {
   const embedding::Option& option = dump.options.options[index];
-  io::TakenOption entry;
+  study::TakenOption entry;
   entry.fqn = dump.options.tables[static_cast<std::size_t>(option.table)].fqn;
   entry.option = dump.position[index];
   entry.storage_hash = dump.storage_hash[index];
@@ -109,12 +83,13 @@ io::TakenOption take_option(const io::TorchrecOptions& dump, std::size_t index) 
 
 }  // namespace
 
-check::StatedOption stated_option(const io::TorchrecOptions& dump, const io::TakenOption& taken) {
+check::StatedOption stated_option(const io::TorchrecOptions& dump,
+                                  const study::TakenOption& taken) {
   check::StatedOption stated{taken.fqn, -1, taken.ranks, std::nullopt};
   const auto found = std::find(dump.position.begin(), dump.position.end(), taken.option);
   if (found == dump.position.end()) return stated;
   stated.option = std::distance(dump.position.begin(), found);
-  const io::TakenOption own = take_option(dump, static_cast<std::size_t>(stated.option));
+  const study::TakenOption own = take_option(dump, static_cast<std::size_t>(stated.option));
   if (taken.storage_hash && taken.storage_hash != own.storage_hash) {
     stated.fault = "the storage hash is not that of the dump's option";
   } else if (!taken.shards.empty() && taken.shards != own.shards) {
@@ -123,12 +98,12 @@ check::StatedOption stated_option(const io::TorchrecOptions& dump, const io::Tak
   return stated;
 }
 
-std::vector<io::TakenOption> taken_options(const io::TorchrecOptions& dump,
-                                           const embedding::OptionSet& options,
-                                           const embedding::PlacedProposal& plan) {
-  std::vector<io::TakenOption> taken;
+std::vector<study::TakenOption> taken_options(const io::TorchrecOptions& dump,
+                                              const embedding::OptionSet& options,
+                                              const embedding::PlacedProposal& plan) {
+  std::vector<study::TakenOption> taken;
   for (std::size_t p = 0; p < plan.options.size(); ++p) {
-    io::TakenOption& entry =
+    study::TakenOption& entry =
         taken.emplace_back(take_option(dump, static_cast<std::size_t>(plan.options[p])));
     for_each_shard(options, plan, p,
                    [&](const embedding::ShardView& shard) { entry.ranks.push_back(shard.rank); });

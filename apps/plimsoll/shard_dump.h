@@ -24,15 +24,12 @@ embedding::PlanningProblem make_problem(const io::TorchrecOptions& dump);
 // (the dump's own).
 embedding::GivenOptions make_given(const io::TorchrecOptions& dump);
 
-// Bytes and milliseconds by rank; components where the dump has them.
-Bill make_bill(const io::TorchrecOptions& dump, const embedding::PlanningResult& result);
-
 // The option, by its place in the option set, that a plan says a table takes; -1: there is none.
-check::StatedOption stated_option(const io::TorchrecOptions& dump, const io::TakenOption& taken);
+check::StatedOption stated_option(const io::TorchrecOptions& dump, const study::TakenOption& taken);
 
 // The options of a plan, in table order; empty without one.
-std::vector<io::TakenOption> taken_options(const io::TorchrecOptions& dump,
-                                           const embedding::OptionSet& options,
-                                           const embedding::PlacedProposal& plan);
+std::vector<study::TakenOption> taken_options(const io::TorchrecOptions& dump,
+                                              const embedding::OptionSet& options,
+                                              const embedding::PlacedProposal& plan);
 
 }  // namespace plimsoll::app

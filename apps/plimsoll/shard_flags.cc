@@ -11,6 +11,7 @@
 #include "io/import/foreign_plan.h"
 #include "plimsoll/core/suggest.h"
 #include "plimsoll/embedding/easyrec.h"
+#include "plimsoll/help.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/plan_json.h"
 #include "plimsoll/shard_dump.h"
@@ -54,7 +55,7 @@ Result<void> choose_search(ShardFlags& flags) {
   const auto only = [&](bool is_given, std::string flag, std::string_view search) -> Result<void> {
     if (!is_given || flags.search == search) return {};
     return fail(ErrorCode::kUsage, std::move(flag),
-                fmt::format("it has no meaning to the {} search", flags.search),
+                fmt::format("the {} search does not use it", flags.search),
                 fmt::format("give --search {}", search));
   };
   PLIMSOLL_RETURN_IF_ERROR(only(!flags.stored_plan.empty(), "--load-plan", "torchrec"));
@@ -114,7 +115,7 @@ Result<RecordedRun> read_run(const std::string& file) {
   PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(file));
   PLIMSOLL_ASSIGN(const io::ShardingAnswer answer, io::read_plan(text, file));
   if (!answer.provenance) {
-    return fail(ErrorCode::kValue, file, "the plan does not say how it was made",
+    return fail(ErrorCode::kValue, file, "the plan does not record how it was made",
                 "give a plan that `plimsoll shard` wrote with -o");
   }
   return RecordedRun{answer.provenance->options, answer.provenance->inputs,
@@ -180,8 +181,9 @@ Result<void> fit_to_dump(const ShardFlags& flags, ShardRequest& request) {
     return fail(ErrorCode::kUsage, std::move(flag), std::move(message),
                 "leave the flag out, or plan from the model");
   };
-  if (!flags.stored_plan.empty()) return refuse("--load-plan", "the dump is no model");
-  if (flags.prints_stats) return refuse("--stats", "the dump is no model");
+  if (!flags.stored_plan.empty()) return refuse("--load-plan", "a dump of options is not a model");
+  if (flags.prints_stats || !flags.stats_file.empty())
+    return refuse("--stats", "a dump of options is not a model");
   embedding::BridgeOptions& bridge = request.balanced.bridge;
   if (request.balanced.max_column_blocks > 0) {
     return refuse("--widths", "the dump has the widths that its planner tried");
@@ -214,7 +216,7 @@ Result<ShardRequest> make_shard_request(ShardFlags& flags) {
   const bool is_replay = !flags.replay.empty();
   if (is_replay) {
     if (!flags.decided_twice.empty()) {
-      return fail(ErrorCode::kUsage, flags.decided_twice, "the plan of --replay decides that",
+      return fail(ErrorCode::kUsage, flags.decided_twice, "the plan of --replay sets it already",
                   "leave the flag out");
     }
     PLIMSOLL_ASSIGN(run, read_run(flags.replay));
@@ -222,9 +224,13 @@ Result<ShardRequest> make_shard_request(ShardFlags& flags) {
   }
   PLIMSOLL_RETURN_IF_ERROR(choose_search(flags));
   ShardRequest request;
+  request.is_balanced = flags.is_balanced();
+  request.is_frontier = flags.is_frontier;
   PLIMSOLL_ASSIGN(request.dump, load_dump(flags.planning));
   if (request.dump) {
     request.problem = make_problem(*request.dump);
+    request.given = make_given(*request.dump);
+    request.has_components = request.dump->has_components;
   } else {
     PLIMSOLL_ASSIGN(request.problem, make_problem(flags.planning, run.options));
   }
@@ -278,63 +284,107 @@ std::string find_decided_twice(const CLI::App& command) {
 }
 
 void add_shard_flags(CLI::App& command, ShardFlags& flags) {
+  const auto group = [&command](const char* name) { command.option_defaults()->group(name); };
   add_planning_flags(command, flags.planning);
   command.get_option("--on")->required(false);
   command.get_option("MODEL")->description(
-      "A model file, '-' for standard input, or the name of a shipped model; or a dump of "
-      "TorchRec's options, which names its own hardware");
-  command.add_option("--search", flags.search,
-                     "balanced: our own, certified (the default); torchrec: the reference's");
+      "A model: a file, '-' for standard input, or a name that `plimsoll models` lists; or a dump "
+      "of TorchRec's options, which names its own hardware");
+  group(kCommonGroup);
+  command
+      .add_option("--search", flags.search,
+                  "balanced, our own search with a lower bound, or torchrec, TorchRec's planner "
+                  "(default: balanced)")
+      ->type_name("NAME");
+  command
+      .add_option("-o,--output", flags.output,
+                  "Write the answer as JSON to this file ('-': to standard output)")
+      ->type_name("FILE");
+  command
+      .add_option("--time-limit", flags.time_limit,
+                  "Stop after this time, such as 500ms, 5s or 2m, with the best plan so far")
+      ->type_name("TIME");
+  group("What the balanced search minimizes");
   command
       .add_option("--objective", flags.objective,
-                  "What the balanced search makes small: rating, step or time; unless given, the "
-                  "time of plans that rate as well as the reference's")
+                  "rating (the slowest rank), step or time (the predicted step); by default the "
+                  "time of plans whose slowest rank is no slower than TorchRec's")
       ->check(CLI::IsMember({"rating", "step", "time"}));
-  command.add_option("--step-model", flags.step_model,
-                     "A file that says what a step takes; 0.5 ms a sharding type and module unless "
-                     "given");
+  command
+      .add_option("--step-model", flags.step_model,
+                  "What a step takes beside the ranks (default: 0.5 ms for each sharding type of "
+                  "a module)")
+      ->type_name("FILE");
+  command.add_flag("--frontier", flags.is_frontier,
+                   "The best objective for every HBM size of a rank");
+  group("Which plans the balanced search considers");
   command
       .add_option("--widths", flags.widths,
-                  "Column widths of the balanced search: default, or all multiples of 4 that "
-                  "divide the dimension, and grids")
+                  "Column widths: default, or all multiples of 4 that divide the dimension, and "
+                  "grids")
       ->check(CLI::IsMember({"default", "all"}));
-  command.add_option("--rules", flags.rules,
-                     "A file of ranks allowed and forbidden, and of tables together and apart");
+  command
+      .add_option("--rules", flags.rules,
+                  "Ranks that are allowed or forbidden, tables that stay together or apart")
+      ->type_name("FILE");
   command.add_flag("--pool-ddr", flags.pools_ddr, "The ranks of a host share its DDR");
   command.add_flag("--strict-numerics", flags.strict_numerics,
-                   "No columns cut under row-wise Adagrad, which keeps a state for each block");
-  command.add_flag("--frontier", flags.is_frontier,
-                   "The least objective where no rank holds more than so many bytes of HBM");
-  command.add_option("--proposer", flags.proposer,
-                     fmt::format("Proposers of the reference search, joined by '+': {}",
-                                 fmt::join(embedding::proposer_names(), ", ")));
-  command.add_option("--partitioner", flags.partitioner,
-                     fmt::format("Partitioner of the reference search: {}",
-                                 fmt::join(embedding::partitioner_names(), ", ")));
+                   "Do not cut columns under row-wise Adagrad, which keeps one state per block");
+  group("TorchRec's planner");
   command
-      .add_option("--perf-model", flags.perf_model,
-                  "What the reference search rates plans by: perf or storage; perf unless given")
+      .add_option(
+          "--proposer", flags.proposer,
+          fmt::format("Proposers, joined by '+': {}", fmt::join(embedding::proposer_names(), ", ")))
+      ->type_name("NAMES");
+  command
+      .add_option("--partitioner", flags.partitioner,
+                  fmt::format("Partitioner: {}", fmt::join(embedding::partitioner_names(), ", ")))
+      ->type_name("NAME");
+  command.add_option("--perf-model", flags.perf_model, "What plans are rated by (default: perf)")
       ->check(CLI::IsMember({"perf", "storage"}));
   command.add_flag("--balance-modules", flags.balance_modules,
                    "Place the tables of small modules first");
+  command
+      .add_option("--load-plan", flags.stored_plan,
+                  "Rate this stored plan instead of searching; it must have been made from the "
+                  "same inputs")
+      ->type_name("FILE");
+  group("Reports and replay");
   command.add_flag("--stats", flags.prints_stats, "Print TorchRec's statistics report");
+  command
+      .add_option("--stats-file", flags.stats_file,
+                  "Write TorchRec's statistics report to this file")
+      ->type_name("FILE");
   command.add_flag("--plan", flags.prints_plan, "Print the plan as TorchRec prints it");
-  command.add_option("-o,--output", flags.output,
-                     "Write the answer as JSON to this file (-: to stdout, as --json)");
-  command.add_option("--load-plan", flags.stored_plan,
-                     "Take this stored plan instead of searching; what it records of its inputs "
-                     "must agree");
-  command.add_option("--replay", flags.replay,
-                     "Search as this plan's search did, to the place where it stopped");
-  command.add_option("--time-limit", flags.time_limit,
-                     "Stop the search after this time (5s, 200ms) with the best plan so far");
+  command
+      .add_option("--replay", flags.replay,
+                  "Repeat the search that made this plan, to the place where it stopped")
+      ->type_name("PLAN");
   command
       .add_option("--effort", flags.effort,
-                  "Stop after this many moves and nodes; of the reference search proposals")
+                  "Stop after so many moves and nodes; for TorchRec's planner, proposals")
+      ->type_name("N")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 60));
   command.add_option("--tolerance", flags.tolerance, "A gap up to this counts as optimal")
+      ->type_name("SHARE")
       ->capture_default_str();
   add_global_flags(command, flags.global);
+  set_help(
+      command,
+      {{kCommonGroup, "plimsoll shard mlperf-dlrm-dcnv2 --on dgx-h100:2 -o plan.json"},
+       {"Model", "plimsoll shard model.json --on 8x80GiB --optimizer rowwise_adagrad"},
+       {"Cost model", "plimsoll shard model.json --on 8x80GiB --cost-model torchrec-1.8"},
+       {"Memory", "plimsoll shard model.json --on dgx-h100:2 --reservation heuristical:0.1"},
+       {"Hardware", "plimsoll shard model.json --on 16x40GiB --local-world-size 4"},
+       {"TorchEasyRec", "plimsoll shard model.json --on 8x80GiB --easyrec-environment"},
+       {"What the balanced search minimizes",
+        "plimsoll shard model.json --on 8x80GiB --objective rating"},
+       {"Which plans the balanced search considers",
+        "plimsoll shard model.json --on 8x80GiB --widths all --time-limit 10s"},
+       {"TorchRec's planner",
+        "plimsoll shard model.json --on 8x80GiB --search torchrec --proposer "
+        "dynamic_programming"},
+       {"Reports and replay", "plimsoll shard model.json --on 8x80GiB --stats-file stats.txt"}});
 }
 
 }  // namespace plimsoll::app

@@ -9,9 +9,8 @@
 
 #include "io/documents/torchrec_options_json.h"
 #include "plimsoll/common.h"
-#include "plimsoll/core/run_context.h"
-#include "plimsoll/embedding/balanced_search.h"
 #include "plimsoll/planning_flags.h"
+#include "study/embedding/sharding_run.h"
 
 namespace CLI {
 class App;
@@ -37,6 +36,7 @@ struct ShardFlags {
   bool balance_modules = false;
   bool prints_stats = false;
   bool prints_plan = false;
+  std::string stats_file;
   std::string output;
   std::string stored_plan;
   std::string time_limit;
@@ -51,13 +51,9 @@ void add_shard_flags(CLI::App& command, ShardFlags& flags);
 std::string find_decided_twice(const CLI::App& command);
 
 // What is asked of the searches, in full.
-struct ShardRequest {
-  embedding::PlanningProblem problem;
+struct ShardRequest : study::ShardingQuestion {
   std::optional<io::TorchrecOptions> dump;  // where MODEL is one
-  embedding::ReferenceOptions reference;
-  embedding::BalancedOptions balanced;  // with `reference`
-  std::string rules;                    // of `balanced`, as text
-  SearchOptions limits;
+  std::string rules;                        // of `balanced`, as text
 };
 
 // A plan that says what it was made with: options by name, and where it was stopped.

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
 
 #include "plimsoll/shard_dump.h"
 #include "plimsoll/text_table.h"
@@ -13,6 +16,7 @@ namespace {
 using embedding::BalancedResult;
 using embedding::PlanningResult;
 using embedding::PlanTimes;
+using study::ShardingRun;
 
 std::string ranks_text(const embedding::TableSharding& table) {
   std::string text;
@@ -23,9 +27,6 @@ std::string ranks_text(const embedding::TableSharding& table) {
   }
   return text;
 }
-
-// Bounds are lowered by 1e-12 for safety; a gap of that size is none.
-std::string percent(double gap) { return gap < 1e-9 ? "0 %" : fmt::format("{:.3g} %", gap * 100); }
 
 // What the shards of one tier are made of, the largest cause first: "weights 4.1 GiB, ...".
 std::string causes_text(const Bill& bill, std::string_view tier, std::size_t rank) {
@@ -47,44 +48,130 @@ std::string causes_text(const Bill& bill, std::string_view tier, std::size_t ran
   return text;
 }
 
-std::string bound_text(const Certificate& certificate, std::string_view whose) {
-  if (!certificate.lower_bound) return "";
-  std::string text = fmt::format(", no {} is below {:.6g} ms", whose, *certificate.lower_bound);
-  if (const auto gap = certificate.gap()) text += fmt::format(" (gap {})", percent(*gap));
-  return text;
-}
-
 std::string step_model_text(const embedding::StepModel& m) {
   return fmt::format(
-      "step model: {} x kernels + {} x collectives + {} ms a sharding type and module{}{}{}{}\n",
+      "step model: {} x kernels + {} x collectives + {} ms a sharding type and module{}{}{}{}",
       m.kernel_weight, m.collective_weight, m.ms_per_sharding_type,
       m.ms_per_output_byte > 0 ? fmt::format(" + {} ms an output byte", m.ms_per_output_byte) : "",
       m.ms_per_table > 0 ? fmt::format(" + {} ms a table", m.ms_per_table) : "",
       m.floor_ms > 0 ? fmt::format(" + {} ms", m.floor_ms) : "", m.is_assumed ? ", assumed" : "");
 }
 
-// The plan and the reference's, each seen in three ways, and what is proved.
-std::string balance_text(const ShardRequest& request, const BalancedResult& result) {
-  const Certificate& certificate = result.planning.outcome.certificate;
+// What no plan is below, of the objective.
+std::string bound_row(const ShardingRun& run) {
+  const Certificate& certificate = run.planning().outcome.certificate;
+  if (!certificate.lower_bound) return "";
+  return fmt::format("{:<13}{}", ms_text(*certificate.lower_bound), bound_words(certificate));
+}
+
+// "2.283 ms     TorchRec's planner: 2.614 ms (14.5 % slower)".
+std::string beside_reference(double own, const std::optional<double>& reference,
+                             const BalancedResult& result) {
+  std::string text = fmt::format("{:<13}", ms_text(own));
+  if (!reference) return text;
+  const double share = *reference / own - 1;
+  text += fmt::format("TorchRec's planner: {}", ms_text(*reference));
+  if (std::abs(share) < 1e-9) {
+    text += " (the same)";
+  } else if (std::isfinite(share)) {
+    text += fmt::format(" ({} {})", percent_text(std::abs(share)), share > 0 ? "slower" : "faster");
+  }
+  return text + (result.is_reference_whole ? "" : ", its search cut");
+}
+
+// The fullest rank, by HBM; of machines without any by DDR.
+std::string memory_row(const ShardingRun& run) {
+  const PlanningResult& result = run.planning();
+  const bool has_hbm = std::any_of(run.bill.bytes.at("hbm").begin(), run.bill.bytes.at("hbm").end(),
+                                   [](Bytes bytes) { return bytes > 0; });
+  const std::vector<Bytes>& used = run.bill.bytes.at(has_hbm ? "hbm" : "ddr");
+  const auto fullest = std::max_element(used.begin(), used.end()) - used.begin();
+  const topology::Storage& room =
+      result.reservation->topology.devices[static_cast<std::size_t>(fullest)];
+  return fmt::format("{:<13}of {} usable {}on rank {}, the fullest",
+                     size_text(*std::max_element(used.begin(), used.end())),
+                     size_text(has_hbm ? room.hbm : room.ddr), has_hbm ? "" : "DDR ", fullest);
+}
+
+std::string seconds_text(double seconds) {
+  return seconds < 10 ? fmt::format("{:.2g} s", std::max(seconds, 0.001))
+                      : fmt::format("{:.0f} s", seconds);
+}
+
+std::string found_row(const ShardingRun& run, double seconds) {
+  const StopReason stop = run.planning().outcome.stop;
+  return seconds_text(seconds) +
+         (stop == StopReason::kDeadline    ? ", when the time limit ended the search"
+          : stop == StopReason::kCancelled ? ", when the search was interrupted"
+                                           : "");
+}
+
+// What was gained, and how good it is.
+std::string gain_text(const ShardRequest& request, const ShardRun& run) {
+  const PlanningResult& result = run.planning();
+  const bool has_tables = !result.enumeration.options.tables.empty();
+  std::string text = "\n";
+  const auto row = [&text](std::string_view name, const std::string& what) {
+    if (!what.empty()) text += screen_row(name, what);
+  };
+  const auto& reference = run.balanced.reference;
+  const bool shows_reference = request.is_balanced && reference;
+  if (has_tables) {
+    const PlanTimes& times = run.balanced.times;
+    row("slowest rank",
+        beside_reference(times.rating,
+                         shows_reference ? std::optional(reference->rating) : std::nullopt,
+                         run.balanced));
+    const bool is_of_step = request.is_balanced && request.balanced.bridge.objective !=
+                                                       embedding::BalanceObjective::kRating;
+    if (is_of_step) {
+      const auto objective = request.balanced.bridge.objective;
+      row("predicted step", beside_reference(embedding::value_of(times, objective),
+                                             shows_reference ? std::optional(embedding::value_of(
+                                                                   *reference, objective))
+                                                             : std::nullopt,
+                                             run.balanced));
+    }
+    row(is_of_step ? "best step" : "best possible", bound_row(run));
+  }
+  if (!run.bill.bytes.empty()) row("memory", memory_row(run));
+  row("found in", found_row(run, run.seconds));
+  return text;
+}
+
+// All figures of the search, for -v.
+std::string search_text(const ShardRequest& request, const ShardRun& run) {
+  const PlanningResult& result = run.planning();
+  const Outcome<embedding::ShardingPlan>& outcome = result.outcome;
+  std::string text = fmt::format(
+      "\n{}: {}{} proposals, {} plans\n", to_string(outcome.status),
+      request.is_balanced ? fmt::format("{} moves and nodes, ", run.balanced.effort) : "",
+      result.num_proposals, result.num_plans);
+  if (result.enumeration.options.tables.empty()) return text;
   TextTable table({"ms", "rating", "step", "time"}, {false, true, true, true});
   const auto add = [&table](const std::string& name, const PlanTimes& times) {
     table.add({name, fmt::format("{:.6g}", times.rating), fmt::format("{:.6g}", times.step),
                fmt::format("{:.6g}", times.time)});
   };
-  if (result.planning.outcome.plan) add("plan", result.times);
-  if (result.reference) {
-    add(result.is_reference_whole ? "reference plan" : "reference, search cut", *result.reference);
+  if (outcome.plan) add("plan", run.balanced.times);
+  if (request.is_balanced && run.balanced.reference) {
+    add(run.balanced.is_reference_whole ? "TorchRec's plan" : "TorchRec's plan, search cut",
+        *run.balanced.reference);
   }
-  std::string text;
-  if (result.planning.outcome.plan || result.reference) text = table.text();
-  if (!result.planning.outcome.plan) return text;
-  const std::string whose =
-      result.rating_cap ? fmt::format("plan that rates at most {:.6g} ms", *result.rating_cap)
-                        : "plan";
-  text += fmt::format("{} {:.6g} ms{}\n", to_string(request.balanced.bridge.objective),
-                      certificate.objective, bound_text(certificate, whose));
-  if (!certificate.proof.empty()) text += fmt::format("proof: {}\n", certificate.proof);
-  return text + step_model_text(request.balanced.bridge.step_model);
+  if (outcome.plan || run.balanced.reference) text += table.text();
+  if (outcome.plan && outcome.certificate.lower_bound) {
+    text += wrapped(fmt::format(
+                        "lower bound {:.6g} ms{}: {}", *outcome.certificate.lower_bound,
+                        run.balanced.rating_cap
+                            ? fmt::format(" for plans whose slowest rank takes at most {:.6g} ms",
+                                          *run.balanced.rating_cap)
+                            : "",
+                        to_string(outcome.certificate.proof)),
+                    text_columns(), 2) +
+            "\n";
+  }
+  return text + wrapped(step_model_text(request.balanced.bridge.step_model), text_columns(), 2) +
+         "\n";
 }
 
 // What every plan of the curve needs and costs, and what is proved at its size.
@@ -103,12 +190,57 @@ std::string frontier_text(const math::Frontier& frontier) {
 std::string no_plan_text(const ShardRun& run) {
   const Outcome<embedding::ShardingPlan>& outcome = run.planning().outcome;
   if (outcome.status != SolveStatus::kInfeasible) {
-    return "no plan was found, and none is proved impossible\n";
+    return "No plan was found, and it is not proved that there is none.\n";
   }
-  if (outcome.explanation.lines.empty()) return "does not fit\n";
-  std::string text = fmt::format("does not fit: {}\n", outcome.explanation.lines.front());
-  for (const std::string& remedy : run.remedies) text += fmt::format("try {}\n", remedy);
+  std::string text = "Does not fit (proved infeasible)";
+  if (!outcome.explanation.lines.empty()) text += ": " + outcome.explanation.lines.front();
+  text = wrapped(shown(text), text_columns(), 2) + "\n";
+  if (!run.remedies.empty()) text += "Try one of:\n";
+  for (const std::string& remedy : run.remedies) {
+    text += "  " + wrapped(shown(remedy), text_columns() - 2, 4) + "\n";
+  }
   return text;
+}
+
+// Tables that are sharded alike.
+struct TableGroup {
+  std::string ranks, type, kernel;
+  std::vector<std::string> tables;
+  std::vector<int> on;
+};
+
+// Of each kind of sharding one row; whole tables on one rank each stand together.
+std::string folded_tables(const embedding::ShardingPlan& plan) {
+  std::vector<std::string> names;
+  for (const embedding::TableSharding& table : plan.tables) names.push_back(table.fqn());
+  const std::size_t prefix = common_prefix(names).size();
+  std::vector<TableGroup> groups;
+  std::map<std::pair<std::string, std::string>, std::size_t> place;
+  for (std::size_t i = 0; i < plan.tables.size(); ++i) {
+    const embedding::TableSharding& table = plan.tables[i];
+    std::string type(to_string(table.sharding_type));
+    std::string kernel(to_string(table.compute_kernel));
+    const auto [found, is_new] = place.try_emplace({type, kernel}, groups.size());
+    if (is_new) groups.push_back({"", type, kernel, {}, {}});
+    TableGroup& group = groups[found->second];
+    group.tables.push_back(names[i].substr(prefix));
+    for (const embedding::RankRun& run : table.ranks) {
+      for (int r = 0; r < run.count; ++r) group.on.push_back(run.first + r);
+    }
+  }
+  std::stable_sort(groups.begin(), groups.end(), [](const TableGroup& a, const TableGroup& b) {
+    return a.tables.size() > b.tables.size();
+  });
+  TextTable text({"tables", "ranks", "type", "kernel", "which"}, {true});
+  for (TableGroup& group : groups) {
+    std::sort(group.on.begin(), group.on.end());
+    group.on.erase(std::unique(group.on.begin(), group.on.end()), group.on.end());
+    const bool is_everywhere = static_cast<int>(group.on.size()) == plan.world_size;
+    text.add({grouped(static_cast<std::int64_t>(group.tables.size())),
+              is_everywhere ? "all" : fold_numbers(group.on), group.type, group.kernel,
+              fmt::format("{}", fmt::join(folded(group.tables), ", "))});
+  }
+  return text.text(2);
 }
 
 std::string plan_text(const PlanningResult& result, const topology::Topology& topology,
@@ -137,125 +269,87 @@ std::string plan_text(const PlanningResult& result, const topology::Topology& to
   const auto fullest =
       static_cast<std::size_t>(std::max_element(hbm.begin(), hbm.end()) - hbm.begin());
   if (hbm[fullest] > 0) {
-    text += fmt::format("fullest HBM: rank {}, {}\n", fullest, causes_text(bill, "hbm", fullest));
+    text +=
+        wrapped(fmt::format("fullest HBM: rank {}, {}", fullest, causes_text(bill, "hbm", fullest)),
+                text_columns(), 2) +
+        "\n";
   }
   return text;
 }
 
-// Entries of `all` that differ from those of the same place in `known`.
-template <class T>
-std::vector<T> find_differences(const std::vector<T>& known, std::vector<T> all) {
-  std::vector<T> others;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (i >= known.size() || !(known[i] == all[i])) others.push_back(std::move(all[i]));
+// "mlperf-dlrm-dcnv2 on 2 x dgx-h100 (16 GPUs), 4,096 samples per GPU, TorchRec 1.9 cost model".
+std::string title(const ShardFlags& flags, const ShardRequest& request) {
+  const embedding::PlanningProblem& problem = request.problem;
+  const topology::Topology& topology = problem.topology;
+  std::string machine = topology.name.empty() ? flags.planning.on : topology.name;
+  if (const std::size_t colon = machine.rfind(':'); colon != std::string::npos) {
+    machine = fmt::format("{} x {}", machine.substr(colon + 1), machine.substr(0, colon));
   }
-  return others;
+  if (request.dump) machine = "the hardware of the dump";
+  const bool is_gpu = topology.compute_device == topology::ComputeDevice::kCuda;
+  const std::string_view one = is_gpu ? "GPU" : "rank";
+  const std::string_view many = is_gpu ? "GPUs" : "ranks";
+  std::string model = request.dump ? "TorchRec " + request.dump->torchrec : problem.cost_model.name;
+  constexpr std::string_view kRelease = "torchrec-";
+  if (model.starts_with(kRelease)) model = "TorchRec " + model.substr(kRelease.size());
+  std::string samples = counted(problem.batch_size, "sample", "samples");
+  samples += fmt::format(" per {}{}", one, batch_size_note(flags.planning, problem));
+  return fmt::format("{} on {} ({}), {}, {} cost model",
+                     problem.model.name.empty() ? flags.planning.model : problem.model.name,
+                     machine, counted(topology.world_size, one, many), samples, model);
 }
 
-// The curves, with what a judge needs to see that they are right.
-void add_frontier(const ShardRequest& request, const ShardRun& run, io::ShardingAnswer& answer) {
-  const PlanningResult& result = run.planning();
-  answer.frontier = run.frontier.breakpoints();
-  answer.frontier_bound = math::Frontier(run.frontier.lower()).breakpoints();
-  std::vector<io::TakenOption> own = answer.options;
-  for (io::TakenOption& option : own) option.shards.clear();
-  for (const embedding::PlacedProposal& plan : run.frontier_plans) {
-    io::FrontierPlan& point = answer.frontier_plans.emplace_back();
-    if (request.dump) {
-      std::vector<io::TakenOption> taken =
-          taken_options(*request.dump, result.enumeration.options, plan);
-      for (io::TakenOption& option : taken) option.shards.clear();
-      point.options = find_differences(own, std::move(taken));
-    } else {
-      embedding::ShardingPlan whole =
-          make_sharding_plan(result.enumeration.options, plan, request.problem.model,
-                             request.problem.topology, request.problem.enumeration);
-      point.tables = find_differences(answer.plan->tables, std::move(whole.tables));
-    }
-  }
-  for (const auto& bound : run.frontier_proofs) answer.frontier_proofs.push_back({bound});
-}
+constexpr const char* kHint = "Use -v for every table and rank, -o plan.json to save the plan.";
 
 }  // namespace
 
-std::string summary(const ShardFlags& flags, const ShardRequest& request, const ShardRun& run) {
-  const embedding::PlanningProblem& problem = request.problem;
+ShardText describe(const ShardFlags& flags, const ShardRequest& request, const ShardRun& run) {
   const PlanningResult& result = run.planning();
-  const topology::Topology& topology = problem.topology;
-  std::string text =
-      fmt::format("{} on {}: {} ranks in {} host(s), {} HBM a rank, {} samples a rank, {}\n",
-                  problem.model.name.empty() ? flags.planning.model : problem.model.name,
-                  request.dump            ? "its own hardware"
-                  : topology.name.empty() ? flags.planning.on
-                                          : topology.name,
-                  topology.world_size, topology.num_hosts(),
-                  format_bytes(topology.devices.front().hbm), problem.batch_size,
-                  request.dump ? "TorchRec " + request.dump->torchrec : problem.cost_model.name);
-  const bool has_plan = result.outcome.plan.has_value();
-  if (!has_plan) text += no_plan_text(run);
-  text += fmt::format(
-      "{}  {}{} proposals, {} plans, {:.3f} s\n",
-      paint(to_string(result.outcome.status), has_plan ? Tone::kGood : Tone::kBad, flags.global),
-      run.is_balanced ? fmt::format("{} moves and nodes, ", run.balanced.effort) : "",
-      result.num_proposals, result.num_plans, run.seconds);
+  const bool is_verbose = flags.global.verbosity > 0;
+  ShardText text;
+  text.head = paint(wrapped(shown(title(flags, request)), text_columns(), 2), Tone::kHeading,
+                    flags.global) +
+              "\n";
+  if (!result.outcome.plan) {
+    text.head += no_plan_text(run);
+    if (is_verbose) text.body = search_text(request, run);
+    if (!run.frontier.is_empty()) text.body += "\n" + frontier_text(run.frontier);
+    return text;
+  }
+  text.head += gain_text(request, run);
   for (const Warning& warning : result.outcome.warnings) {
     if (warning.code != "worse_than_reference") continue;
-    text += paint(warning.message, Tone::kBad, flags.global) + "\n";
+    text.head += paint(warning.message, Tone::kBad, flags.global) + "\n";
   }
-  if (run.is_balanced && !result.enumeration.options.tables.empty()) {
-    text += balance_text(request, run.balanced);
-  } else if (has_plan) {
-    text += fmt::format("rating {:.6g} ms{}\n", result.rating,
-                        bound_text(result.outcome.certificate, "plan"));
-    if (!result.enumeration.options.tables.empty()) {
-      const embedding::PlanTimes& times = run.balanced.times;
-      text += fmt::format("step {:.6g} ms, time {:.6g} ms\n{}", times.step, times.time,
-                          step_model_text(request.balanced.bridge.step_model));
-    }
-  }
-  if (!run.frontier.is_empty()) text += "\n" + frontier_text(run.frontier);
-  if (!has_plan) return text;
-  return text + "\n" + plan_text(result, topology, run.bill);
+  if (is_verbose) text.body += search_text(request, run);
+  if (!run.frontier.is_empty()) text.body += "\n" + frontier_text(run.frontier);
+  if (result.outcome.plan->tables.empty()) return text;
+  text.body += "\n";
+  text.body += is_verbose ? plan_text(result, request.problem.topology, run.bill)
+                          : folded_tables(*result.outcome.plan) + hint(kHint);
+  return text;
 }
 
-io::ShardingAnswer make_answer(const ShardFlags& flags, const ShardRequest& request,
-                               const ShardRun& run) {
-  const PlanningResult& result = run.planning();
-  io::ShardingAnswer answer;
-  answer.status = result.outcome.status;
-  answer.stop = result.outcome.stop;
-  answer.rating = result.rating;
-  answer.plan = result.outcome.plan;
-  if (answer.plan) answer.bill = run.bill;
-  answer.certificate = result.outcome.certificate;
-  answer.provenance = result.provenance;
+study::ShardingAnswer make_answer(const ShardFlags& flags, const ShardRequest& request,
+                                  const ShardRun& run) {
+  study::TakenOptions taken;
+  if (request.dump) {
+    taken = [&](const embedding::PlacedProposal& plan) {
+      return taken_options(*request.dump, run.planning().enumeration.options, plan);
+    };
+  }
+  study::ShardingAnswer answer = study::make_answer(request, run, taken);
   auto& recorded = answer.provenance->options;
   if (!flags.planning.optimizer.empty()) recorded["optimizer"] = flags.planning.optimizer;
-  if (request.dump) {
-    if (answer.plan) {
-      answer.options = taken_options(*request.dump, result.enumeration.options, result.best);
-    }
-  } else {
-    recorded["on"] = flags.planning.on;
+  if (!request.dump) recorded["on"] = flags.planning.on;
+  const bool has_tables = !run.planning().enumeration.options.tables.empty();
+  if (request.is_balanced && has_tables && !request.rules.empty()) {
+    recorded["rules"] = request.rules;
   }
-  const bool has_tables = !result.enumeration.options.tables.empty();
-  if (answer.plan && has_tables) answer.times = run.balanced.times;
-  if (run.is_balanced && has_tables) {
-    answer.objective = request.balanced.bridge.objective;
-    answer.reference = run.balanced.reference;
-    answer.bound = run.balanced.bound;
-    if (!request.rules.empty()) recorded["rules"] = request.rules;
-  }
-  if (!run.frontier.is_empty()) add_frontier(request, run, answer);
-  answer.warnings = result.outcome.warnings;
-  if (!(result.outcome.explanation == Explanation{})) {
-    answer.explanation = result.outcome.explanation;
+  if (answer.explanation) {
     for (const std::string& remedy : run.remedies) {
       answer.explanation->lines.push_back("try " + remedy);
     }
-  }
-  if (result.failure) {
-    answer.failure = {result.failure->kind, result.failure->place, result.failure->message};
   }
   return answer;
 }

@@ -89,8 +89,8 @@ def compare_models(program, limit, cases):
         stats = json.loads(path.read_text())
         budget = int(stats["baseline_peak_bytes"] * share)
         _, torch_ms, torch_s = run_torch(stats, budget, limit)
-        reference, reference_s = run_ours(program, path, "--budget", str(budget), "--search", "torch")
-        exact, exact_s = run_ours(program, path, "--budget", str(budget), "--search", "exact", repeats=5)
+        reference, reference_s = run_ours(program, path, "--budget", f"{budget}B", "--search", "torch")
+        exact, exact_s = run_ours(program, path, "--budget", f"{budget}B", "--search", "exact", repeats=5)
         reference_ms, exact_ms = reference["predicted"]["recompute_ms"], exact["predicted"]["recompute_ms"]
         if exact_ms > torch_ms + 0.01:
             raise SystemExit(f"{name}: {exact_ms} is above torch's {torch_ms}")
@@ -131,7 +131,7 @@ def compare_tree(program, limit, stats):
         frontier, frontier_s = run_ours(program, path, "--frontier", "--search", "exact", repeats=3)
         least, most = frontier["frontier"][0]["bytes"], frontier["frontier"][-1]["bytes"]
         budget = int(least + SHARE * (most - least))
-        exact, exact_s = run_ours(program, path, "--budget", str(budget), "--search", "exact", repeats=3)
+        exact, exact_s = run_ours(program, path, "--budget", f"{budget}B", "--search", "exact", repeats=3)
         exact_ms = exact["predicted"]["recompute_ms"]
         decisions, torch_ms, torch_s = run_torch(stats, budget, limit)
         if decisions and exact_ms > torch_ms + 0.01:

@@ -170,7 +170,8 @@ bool run(const Instance& instance, const embedding::BalancedOptions& options,
       result->times.rating, result->times.step, result->times.time, reference.rating,
       reference.step, reference.time, static_cast<long long>(result->effort), seconds_since(start),
       processor_seconds() - processor_start, milestones.bound_s, milestones.last_bound_s,
-      milestones.first_s, milestones.last_s, peak_mib(), outcome.certificate.proof.c_str(),
+      milestones.first_s, milestones.last_s, peak_mib(),
+      to_string(outcome.certificate.proof).c_str(),
       outcome.explanation.lines.empty() ? "" : outcome.explanation.lines[0].c_str());
   std::fflush(stdout);
   if (bounds_alone) bound_alone(instance, problem, options, search, *result);

@@ -100,7 +100,7 @@ bool run(const TightCase& c, const SearchOptions& search) {
               name_of(c).c_str(), std::string(to_string(outcome.status)).c_str(),
               outcome.certificate.objective, outcome.certificate.lower_bound.value_or(0),
               100 * outcome.certificate.gap().value_or(0), static_cast<long long>(result->effort),
-              processor_seconds() - start, outcome.certificate.proof.c_str());
+              processor_seconds() - start, to_string(outcome.certificate.proof).c_str());
   std::fflush(stdout);
   return true;
 }

@@ -101,7 +101,8 @@ bool place_one(const std::string& folder, const std::string& name, double second
               name.c_str(), certificate.objective, expected, certificate.objective / expected - 1,
               certificate.lower_bound.value_or(NAN), certificate.gap().value_or(NAN), found_ms,
               all_ms, placed->num_groups, static_cast<long long>(placed->num_moves),
-              is_right ? "right" : "WRONG", certificate.proof.c_str(), ms_since(start) - all_ms);
+              is_right ? "right" : "WRONG", to_string(certificate.proof).c_str(),
+              ms_since(start) - all_ms);
   std::fflush(stdout);
   return is_right && !(certificate.objective > expected * (1 + 1e-6));
 }

@@ -30,6 +30,10 @@ def plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
+# Flags whose numbers are bytes: the command line wants a unit.
+_SIZES = {"hbm_cap", "ddr_cap", "host_memory", "dense_tensor_estimate", "memory", "optimizer_bytes", "budget"}
+
+
 class _Folder:
     """Documents as files for as long as a command runs."""
 
@@ -46,6 +50,8 @@ class _Folder:
     def word(self, value: object, name: str) -> str:
         """A command-line word for the value: a document becomes a file of that name."""
         value = getattr(value, "document", value)
+        if name in _SIZES and isinstance(value, int) and not isinstance(value, bool):
+            return f"{value}B"
         if not isinstance(value, Mapping):
             return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
         if self._folder is None:

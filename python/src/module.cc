@@ -164,7 +164,7 @@ nb::dict to_dict(const embedding::BalancedResult& found) {
   result["objective"] = outcome.certificate.objective;
   result["lower_bound"] = outcome.certificate.lower_bound;
   result["gap"] = outcome.certificate.gap();
-  result["proof"] = outcome.certificate.proof;
+  result["proof"] = to_string(outcome.certificate.proof);
   result["times"] = to_dict(found.times);
   result["reference"] = found.reference ? nb::object(to_dict(*found.reference)) : nb::none();
   result["effort"] = found.effort;

@@ -67,7 +67,7 @@ class Maker {
       return false;
     }
     part.lower_bound = part.bound.value + part.constant;
-    part.proof = "the average over ranks of what a target leaves";
+    part.proof = ProofKind::kFilteredAverage;
     return true;
   }
 
@@ -105,7 +105,7 @@ void BalancePart::take(const PlacementBound& of_all) {
   }
   if (least == nullptr || least->value <= lower_bound) return;
   lower_bound = least->value;
-  proof = describe(least->method, of_all);
+  proof = proof_of(least->method, of_all);
 }
 
 BalanceParts make_balance_parts(const PlacementProblem& problem, const PlacementGroups& groups,

@@ -16,6 +16,7 @@
 #include "balance/prices/filtered_bound.h"
 #include "core/effort_clock.h"
 #include "plimsoll/balance/placement_bound.h"
+#include "plimsoll/core/proof.h"
 
 namespace plimsoll::balance {
 
@@ -25,7 +26,7 @@ struct BalancePart {
   double lower_bound = 0;  // of the objective
   FilteredBound bound;
   std::uint64_t forbidden = 0;  // causes, a bit each
-  std::string proof;
+  Proof proof;
   std::vector<Start> starts;
 
   void find_items(const PlacementProblem& problem);

@@ -339,7 +339,9 @@ class Balancer {
     const double bound = refuted * (1 - kRoundingSlack) + part.constant;
     if (bound <= part.lower_bound) return;
     part.lower_bound = bound;
-    part.proof = fmt::format("search to the end for a plan of {} ms, {} nodes", refuted, nodes);
+    part.proof = ProofKind::kSearchToTheEnd;
+    part.proof.ms = refuted;
+    part.proof.count = nodes;
     report();
   }
 
@@ -565,9 +567,7 @@ class Balancer {
         outcome.explanation = explain_infeasible(problem_, {}, clock_.context());
       }
       outcome.certificate.proof =
-          infeasible_->weight.empty()
-              ? "a unit that fits nowhere"
-              : "weighted bytes that all units need exceed the weighted caps";
+          infeasible_->weight.empty() ? ProofKind::kUnitFitsNowhere : ProofKind::kWeightedBytes;
       return result;
     }
     const auto least = std::min_element(

@@ -108,8 +108,10 @@ std::optional<std::uint64_t> find_prefix(std::string_view prefix) {
 }
 
 constexpr Expected kSize{"a size", "80GiB, 80GB or 85899345920 (bytes)"};
+constexpr Expected kSizeWithUnit{"a size", "80GiB, 80GB or 85899345920B (bytes)"};
+constexpr Expected kCount{"a number", "4096, 4k (4,000) or 4Ki (4,096)"};
 constexpr Expected kBandwidth{"a bandwidth", "400Gbps, 25GB/s, 600GiB/s or 13421772.8 (bytes/ms)"};
-constexpr Expected kDuration{"a duration", "5s, 200ms, 2min or 1.5 (seconds)"};
+constexpr Expected kDuration{"a duration", "5s, 200ms, 2m (minutes) or 1.5 (seconds)"};
 
 }  // namespace
 
@@ -120,11 +122,7 @@ Result<Bytes> parse_bytes(std::string_view text) {
   if (prefix.ends_with('b')) {
     return refuse(ErrorCode::kValue, text, kSize, "'b' counts bits, 'B' counts bytes");
   }
-  if (prefix.ends_with('B')) {
-    prefix.remove_suffix(1);
-  } else if (!prefix.empty()) {
-    return refuse(ErrorCode::kValue, text, kSize, fmt::format("unknown unit '{}'", prefix));
-  }
+  if (prefix.ends_with('B')) prefix.remove_suffix(1);
   const auto unit = find_prefix(prefix);
   if (!unit) {
     return refuse(ErrorCode::kValue, text, kSize, fmt::format("unknown unit '{}'", quantity.unit));
@@ -184,6 +182,26 @@ Result<Bytes> parse_bytes(std::string_view text) {
   return static_cast<Bytes>(bytes);
 }
 
+Result<Bytes> parse_size(std::string_view text) {
+  PLIMSOLL_ASSIGN(const Quantity quantity, split_quantity(text, kSizeWithUnit));
+  PLIMSOLL_ASSIGN(const Bytes bytes, parse_bytes(text));
+  if (!quantity.unit.empty() || bytes == 0) return bytes;
+  return fail(ErrorCode::kValue, {}, fmt::format("'{}' is a size without a unit", text),
+              fmt::format("write {0}GiB, {0}GB or {0}B (bytes)", trim(text)));
+}
+
+Result<std::int64_t> parse_count(std::string_view text) {
+  PLIMSOLL_ASSIGN(const Quantity quantity, split_quantity(text, kCount));
+  // Counts are read as sizes are: in integers, with the same prefixes.
+  auto count = quantity.unit.find_first_of("bB") == std::string_view::npos
+                   ? parse_bytes(text)
+                   : refuse(ErrorCode::kValue, text, kCount, "it has a unit");
+  if (!count) {
+    return refuse(count.error().code, text, kCount, "it is not a whole number in 63 bits");
+  }
+  return *count;
+}
+
 Result<double> parse_bandwidth(std::string_view text) {
   PLIMSOLL_ASSIGN(const Quantity quantity, split_quantity(text, kBandwidth));
   PLIMSOLL_ASSIGN(const double value, parse_number(text, quantity, kBandwidth));
@@ -232,8 +250,9 @@ Result<double> parse_seconds(std::string_view text) {
     std::string_view name;
     double multiplier, divisor;
   };
-  constexpr std::array kUnits = {Unit{"", 1, 1},     Unit{"s", 1, 1},    Unit{"ms", 1, 1e3},
-                                 Unit{"us", 1, 1e6}, Unit{"min", 60, 1}, Unit{"h", 3600, 1}};
+  constexpr std::array kUnits = {Unit{"", 1, 1},     Unit{"s", 1, 1},  Unit{"ms", 1, 1e3},
+                                 Unit{"us", 1, 1e6}, Unit{"m", 60, 1}, Unit{"min", 60, 1},
+                                 Unit{"h", 3600, 1}};
   for (const Unit& unit : kUnits) {
     if (unit.name != quantity.unit) continue;
     const double seconds = value * unit.multiplier / unit.divisor;

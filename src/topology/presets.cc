@@ -166,7 +166,7 @@ Result<TopologySpec> find_counted(std::string_view on, std::string_view count,
                          std::string_view("+-.").find(what.front()) != std::string_view::npos;
   if (is_memory) {
     // Without a unit it would be bytes, which nobody means here.
-    if (what.find_first_of("Bb") == std::string_view::npos) {
+    if (what.find_first_not_of("0123456789.+-eE") == std::string_view::npos) {
       return refuse(on, fmt::format("the memory '{}' needs a unit", what));
     }
     const Result<Bytes> memory = parse_bytes(what);

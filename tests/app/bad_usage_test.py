@@ -1,5 +1,6 @@
 """Command lines that make no sense: the flag, what is wrong with it and what to write, exit code 1."""
 
+import re
 import subprocess
 
 import program
@@ -35,9 +36,9 @@ SHARD = {
 # Flags of `shard` on a model and hardware that are right: flag, value, a word of message or remedy.
 FLAGS = [
     ("--batch-size", "0", "1"),
-    ("--batch-size", "-5", "1"),
-    ("--batch-size", "4k", "4k"),
-    ("--batch-size", "1e3", "1e3"),
+    ("--batch-size", "-5", "negative"),
+    ("--batch-size", "4kB", "4kB"),
+    ("--batch-size", "1e-3", "1e-3"),
     ("--batch-size", "9223372036854775808", ""),
     ("--time-limit", "0", "5s"),
     ("--time-limit", "-1s", "5s"),
@@ -66,6 +67,7 @@ FLAGS = [
     ("--reservation", "fixed_absolute:much", "80GiB"),
     ("--dense-tensor-estimate", "much", "80GiB"),
     ("--hbm-cap", "-1", "80GiB"),
+    ("--hbm-cap", "80", "'80' is a size without a unit; write 80GiB"),
     ("--hbm-cap", "16EiB", "2^63"),
     ("--ddr-cap", "1.5 B", ""),
     ("--host-memory", "much", "80GiB"),
@@ -136,7 +138,7 @@ def test_values_that_do_not_go_together(plimsoll, arguments, place):
         (["hardware", "abacus"], "abacus", "known: "),
         (["schema", "modle"], "modle", "did you mean 'model'"),
         (["completion"], "", "SHELL"),
-        (["completion", "fish"], "SHELL", "zsh"),
+        (["completion", "tcsh"], "SHELL", "zsh"),
         (["check", "model.json", "--on", "4x40GiB"], "", "PLAN"),
         (["convert", "model.json", "plan.json", "--on", "4x40GiB", "--to", "xml"], "--to", "torchrec"),
     ],
@@ -146,13 +148,14 @@ def test_commands(plimsoll, arguments, place, word):
 
 
 def test_no_command(plimsoll):
-    assert "Subcommands:" in plimsoll.run_help(code=1).err
+    assert "Commands:" in plimsoll.run_help(code=1).err
     assert plimsoll.run("--json", code=1).error["code"] == "usage"
 
 
 @pytest.mark.parametrize("command", ["shard", "check", "convert", "models", "hardware", "schema", "completion"])
 def test_help(plimsoll, command):
-    assert "Subcommands:" in plimsoll.run_help("--help").out
+    assert "Commands:" in plimsoll.run_help("--help").out
     answer = plimsoll.run_help(command, "--help")
-    assert "Examples:\n  " in answer.out
+    assert re.search(r"  Example: plimsoll |Examples:\n  \w", answer.out)
+    assert max(map(len, answer.out.splitlines())) <= 100
     assert answer.err == ""

@@ -50,7 +50,7 @@ def plimsoll(program_path, tmp_path):
 class TestRightPlans:
     def test_our_own(self, plimsoll):
         answer = plimsoll.check("plan.json")
-        assert answer.out.startswith("right: 0 violation(s), 0 hazard(s), rating "), answer.out
+        assert answer.out.startswith("right: no violations, no hazards, slowest rank "), answer.out
         assert answer.err == ""
 
     def test_the_report_as_a_document(self, plimsoll):
@@ -174,7 +174,7 @@ class BrokenPlans(Checks):
         report = self.check("broken.json", "--json", *arguments, code=5).document
         assert not report["is_right"]
         found = [(v["code"], v.get("table"), v.get("rank")) for v in report["violations"]]
-        text = self.check("broken.json", *arguments, code=5).out
+        text = self.check("broken.json", *arguments, "-v", code=5).out
         for code, fqn, rank in found:
             where = [code] + ([fqn] if fqn else []) + ([f"rank {rank}"] if rank is not None else [])
             assert "violation " + ", ".join(where) + ": " in text
@@ -295,7 +295,7 @@ class TestBadPlans:
             '{"x": 1}',
             '{"tables": 1}',
             '{"schema": "plimsoll.plan/2"}',
-            '{"schema": "plimsoll.model/1", "tables": []}',
+            '{"schema": "plimsoll.topology/1", "tables": []}',
         ],
     )
     def test_wrong_documents(self, plimsoll, text):

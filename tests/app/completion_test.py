@@ -63,7 +63,7 @@ class TestBash:
     def test_every_flag_that_help_names(self, plimsoll, command):
         text = plimsoll.run(command, "--help").out
         offered = plimsoll.complete(command, "--")
-        for flag in re.findall(r"^  (?:-\w,)?(--[a-z-]+)", text, re.MULTILINE):
+        for flag in re.findall(r"^  (?:-\w, )?(--[a-z-]+)", text, re.MULTILINE):
             assert flag in offered
 
 

@@ -112,6 +112,6 @@ def test_schemas_refuse_what_the_program_refuses(plimsoll, bad):
 @pytest.mark.parametrize("command", ["shard", "partition", "check", "convert"])
 def test_help_names_every_flag_once(plimsoll, command):
     text = plimsoll.run(command, "--help").out
-    flags = re.findall(r"^  (?:-\w,)?(--[a-z-]+)", text, re.MULTILINE)
+    flags = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", text, re.MULTILINE)
     assert "--on" in flags
     assert len(flags) == len(set(flags))

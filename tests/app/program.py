@@ -89,6 +89,7 @@ def environment(**variables):
     """Ours without the variables that the program reads, and with these."""
     read = {
         "NO_COLOR",
+        "COLUMNS",
         "INTRA_NODE_BANDWIDTH",
         "CROSS_NODE_BANDWIDTH",
         "STORAGE_RESERVE_PERCENT",

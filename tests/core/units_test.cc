@@ -36,6 +36,39 @@ TEST(ParseBytes, TellsDecimalFromBinaryPrefixes) {
   EXPECT_EQ(parse_bytes("1 EiB"), Bytes{1} << 60);
 }
 
+TEST(ParseBytes, NeedsNoB) {
+  EXPECT_EQ(parse_bytes("40G"), 40'000'000'000);
+  EXPECT_EQ(parse_bytes("40 Gi"), 40 * kGiB);
+  EXPECT_EQ(parse_bytes("3k"), 3000);
+}
+
+TEST(ParseSize, RefusesNumbersWithoutAUnit) {
+  EXPECT_EQ(parse_size("80GiB"), 80 * kGiB);
+  EXPECT_EQ(parse_size("40G"), 40'000'000'000);
+  EXPECT_EQ(parse_size("80B"), 80);
+  EXPECT_EQ(parse_size("0"), 0);
+  for (const char* text : {"80", " 80 ", "1e9", "1.0"}) {
+    SCOPED_TRACE(text);
+    ASSERT_FALSE(parse_size(text));
+    EXPECT_EQ(parse_size(text).error().code, ErrorCode::kValue);
+  }
+  EXPECT_EQ(format_error(parse_size("80").error()),
+            "'80' is a size without a unit; write 80GiB, 80GB or 80B (bytes)");
+  EXPECT_EQ(parse_size("x").error().code, ErrorCode::kValue);
+}
+
+TEST(ParseCount, ReadsDecimalAndBinaryThousands) {
+  EXPECT_EQ(parse_count("4096"), 4096);
+  EXPECT_EQ(parse_count("4k"), 4000);
+  EXPECT_EQ(parse_count("4Ki"), 4096);
+  EXPECT_EQ(parse_count("1.5M"), 1'500'000);
+  for (const char* text : {"4kB", "4b", "1.5", "-4", "four", "", "4 k k"}) {
+    SCOPED_TRACE(text);
+    EXPECT_FALSE(parse_count(text));
+  }
+  EXPECT_EQ(parse_count("1e19").error().code, ErrorCode::kOverflow);
+}
+
 TEST(ParseBytes, ReadsFractionsExactly) {
   EXPECT_EQ(parse_bytes("1.5GB"), 1'500'000'000);
   EXPECT_EQ(parse_bytes(".5 KiB"), 512);
@@ -84,10 +117,10 @@ TEST(ParseBytes, RefusesAFractionOfAByteThatMatters) {
 
 TEST(ParseBytes, RefusesWhatIsNoSize) {
   for (const char* text :
-       {"",        " ",        "GiB",     "-1",    "-5 GiB", "+5",    "nan",      "inf",
-        "NaN GiB", "infinity", "0x10",    "1,000", "1_000",  "1 2",   "80 gib",   "80 gB",
-        "80 G",    "80 Gi",    "80 GiBs", "80 XB", "80 iB",  "80 BB", "80 KKB",   "80 mB",
-        "1e",      "1e+",      ".",       ". GB",  "1..5",   "--1",   "80 GiB 2", "80\xC2\xA0GB"}) {
+       {"",        " ",        "GiB",   "-1",    "-5 GiB",   "+5",          "nan",    "inf",
+        "NaN GiB", "infinity", "0x10",  "1,000", "1_000",    "1 2",         "80 gib", "80 gB",
+        "80 GiBs", "80 XB",    "80 iB", "80 BB", "80 KKB",   "80 mB",       "1e",     "1e+",
+        ".",       ". GB",     "1..5",  "--1",   "80 GiB 2", "80\xC2\xA0GB"}) {
     SCOPED_TRACE(text);
     const auto size = parse_bytes(text);
     ASSERT_FALSE(size.has_value());
@@ -155,6 +188,7 @@ TEST(ParseSeconds, ReadsEveryUnit) {
   EXPECT_EQ(parse_seconds("200 ms"), 0.2);
   EXPECT_EQ(parse_seconds("50us"), 50e-6);
   EXPECT_EQ(parse_seconds("2min"), 120.0);
+  EXPECT_EQ(parse_seconds("5m"), 300.0);
   EXPECT_EQ(parse_seconds("0.5 h"), 1800.0);
   EXPECT_EQ(parse_seconds("1e3ms"), 1.0);
 }

@@ -237,6 +237,17 @@ class Help(unittest.TestCase):
                 with self.subTest(text.splitlines()[0]):
                     self.assertEqual(Words.phrases_of(text), [])
 
+    def test_the_phrases_do_not_come_back_in_the_messages_of_the_program(self):
+        num_texts = 0
+        for source in sorted((ROOT / "apps" / "plimsoll").glob("*.cc")):
+            code = re.sub(r"//[^\n]*", "", source.read_text(encoding="utf-8"))
+            code = re.sub(r'"\s*\n\s*"', "", code)  # one text on several lines
+            for text in re.findall(r'"((?:[^"\\]|\\.)*)"', code):
+                num_texts += 1
+                with self.subTest(f"{source.name}: {text}"):
+                    self.assertEqual(Words.phrases_of(text), [])
+        self.assertGreater(num_texts, 1000)
+
 
 class Links(unittest.TestCase):
     LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -437,7 +448,9 @@ class Names(unittest.TestCase):
     def test_every_command_with_its_exit_codes(self):
         page = self.page("command-line.md")
         help_text = self.run_program("--help")
-        commands = re.findall(r"^  (\w+)  +\w", help_text.partition("Subcommands:")[2], re.MULTILINE)
+        commands = re.findall(
+            r"^  (\w+)  +\w", help_text.partition("Commands:")[2].partition("Common options:")[0], re.MULTILINE
+        )
         self.assertIn("shard", commands)
         for command in commands:
             self.assertIn(f"`plimsoll {command} ", page)

@@ -52,12 +52,22 @@ ALLOWED = {
     " embedding/cost",
     "check/checkpoint": "core math check checkpoint/model checkpoint/trace",
     "check/partition": "core check partition/fx partition/graph",
+    # Planners and judges, never documents or flags.
+    "study/embedding": "core topology math balance/problem balance/prices embedding/model embedding/cost"
+    " embedding/torchrec embedding/problem embedding/balanced check check/embedding",
+    "study/checkpoint": "core math checkpoint/model checkpoint/trace checkpoint/frontier checkpoint/milp"
+    " checkpoint/torch check check/checkpoint",
+    "study/partition": "core math partition/fx partition/fx_search partition/graph partition/assignment"
+    " partition/stages partition/throughput partition/latency partition/pipeline partition/profile check"
+    " check/partition",
     "io": "core",
     "io/json": "core io",
-    "io/documents": "core topology math balance/prices embedding/model embedding/problem checkpoint/model"
+    "io/documents": "core topology math study/embedding study/checkpoint study/partition"
+    " balance/prices embedding/model embedding/problem checkpoint/model"
     " checkpoint/torch partition/fx partition/graph partition/pipeline check/embedding check/checkpoint"
     " check/partition io io/json",
-    "io/import": "core topology embedding/model embedding/cost partition/graph partition/pipeline partition/profile"
+    "io/import": "core topology study/embedding study/partition"
+    " embedding/model embedding/cost partition/graph partition/pipeline partition/profile"
     " io io/json io/documents",
     "io/export": "core partition/fx partition/graph io/json",
 }
@@ -88,6 +98,9 @@ HEADER_ONLY = {
     "io/imported_graph": "io/import",
     "partition/device_assignment": "partition/graph",
     "partition/placement": "partition/fx",
+    "study/checkpoint_answer": "study/checkpoint",
+    "study/plan_failure": "core",
+    "study/sharding_answer": "study/embedding",
 }
 
 UMBRELLA = "include/plimsoll/plimsoll.h"  # of all rooms

@@ -164,7 +164,7 @@ inline CheckpointAnswer random_checkpoint_answer(Random& random) {
   }
   answer.certificate = random.maybe([&] {
     return Certificate{1 + random.fraction(), random.maybe([&] { return random.fraction(); }),
-                       random.name()};
+                       parse_proof(random.name())};
   });
   answer.warnings = random.list(2, [&] { return Warning{random.name(), "", random.name()}; });
   answer.explanation = random.maybe([&] {

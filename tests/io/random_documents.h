@@ -385,7 +385,7 @@ inline ShardingAnswer random_answer(Random& random) {
     Certificate certificate;
     certificate.lower_bound = random.maybe([&] { return random.number(); });
     certificate.objective = certificate.lower_bound.value_or(0) + random.number();
-    certificate.proof = random.name();
+    certificate.proof = parse_proof(random.name());
     return certificate;
   });
   if (answer.certificate) answer.bound = random.maybe([&] { return random_bound(random); });
@@ -478,7 +478,7 @@ inline PlacementAnswer random_placement(Random& random) {
   });
   answer.certificate = random.maybe([&] {
     return Certificate{1 + random.fraction(), random.maybe([&] { return random.fraction(); }),
-                       random.name()};
+                       parse_proof(random.name())};
   });
   if (random.coin()) {
     answer.provenance =

@@ -99,7 +99,7 @@ inline PipelineAnswer random_pipeline_answer(Random& random) {
   answer.num_devices = random.maybe([&] { return 1 + static_cast<int>(random.below(100)); });
   answer.certificate = random.maybe([&] {
     return Certificate{1 + random.fraction(), random.maybe([&] { return random.fraction(); }),
-                       random.name()};
+                       parse_proof(random.name())};
   });
   if (random.coin()) {
     answer.provenance =

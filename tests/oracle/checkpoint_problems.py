@@ -143,7 +143,7 @@ def random_flags(random, document, costs):
         "nested": random.randrange(5) == 0,
     }
     words = ["--costs", costs, "--peak", flags["peak"], "--world-size", str(flags["world_size"])]
-    words += ["--optimizer-bytes", str(flags["optimizer_bytes"]), "--segments", str(flags["segments"])]
+    words += ["--optimizer-bytes", f"{flags['optimizer_bytes']}B", "--segments", str(flags["segments"])]
     words += ["--unit-overhead-ms", str(flags["unit_overhead_ms"])]
     for flag, values in (("ac-unit", "ac_units"), ("fsdp-unit", "fsdp_units"), ("repair", "repairs")):
         for value in flags[values]:

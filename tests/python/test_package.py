@@ -124,9 +124,9 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
         lambda: plimsoll.frontier("llama-3-8b"),
         lambda: plimsoll.partition(EXAMPLES / "graph.json"),
         lambda: plimsoll.check("llama-3-8b", plimsoll.checkpoint("llama-3-8b", "70%")),
-        lambda: plimsoll.partition(GRAPH, objective="pipeline", microbatches=4, memory="30"),
+        lambda: plimsoll.partition(GRAPH, objective="pipeline", microbatches=4, memory="30B"),
         lambda: plimsoll.partition(FX_GRAPH),
-        lambda: plimsoll.partition(GRAPH, memory="14"),
+        lambda: plimsoll.partition(GRAPH, memory="14B"),
         lambda: plimsoll.shard(MODEL, on="4x1MiB", reservation="fixed_percentage:0"),
         lambda: plimsoll.checkpoint("llama-3-8b", 0, costs="fit"),
     ],
@@ -282,14 +282,14 @@ def test_a_placement_says_which_device_runs_what():
     assert placement.devices_of == {n: stage["devices"] for stage in placement.stages for n in stage["nodes"]}
     assert sorted(placement.devices_of) == ["0", "1", "2"]
     assert [(cut["from"], cut["to"]) for cut in placement.cuts] == [(0, [1])]
-    batch = plimsoll.partition(GRAPH, objective="pipeline", microbatches=4, memory="30")
+    batch = plimsoll.partition(GRAPH, objective="pipeline", microbatches=4, memory="30B")
     assert batch.objective == "pipeline"
     assert batch.devices_of == {str(i): [0, 1] for i in range(3)}  # copies
     assert plimsoll.check(GRAPH, batch).is_right
 
 
 def test_where_nothing_fits_the_placement_says_why():
-    for flags in ({"memory": "14"}, {"pin": ["0=0", "1=1", "2=0"]}):
+    for flags in ({"memory": "14B"}, {"pin": ["0=0", "1=1", "2=0"]}):
         placement = plimsoll.partition(GRAPH, **flags)
         assert placement.status == "infeasible" and not placement.stages
         assert placement.explanation and placement.certificate.proof
@@ -307,7 +307,7 @@ def test_torchs_partitioner_on_plain_data():
     assert placement.node_to_partition == {"x": 0, "a": 0, "b": 1}
     assert plimsoll.convert(FX_GRAPH, placement, to="callback") == {"a": 0, "b": 1}
     assert plimsoll.check(FX_GRAPH, placement).is_right
-    failed = plimsoll.partition(FX_GRAPH, memory="43")
+    failed = plimsoll.partition(FX_GRAPH, memory="43B")
     assert failed.failure["kind"] == "RuntimeError" and failed.failure["message"] == "a is too large to fit any device"
 
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plimsoll/core/numbers.h"
+#include "plimsoll/core/proof.h"
 #include "plimsoll/core/units.h"
 
 namespace plimsoll::balance {
@@ -159,6 +160,6 @@ struct PlacementBound {
 };
 
 // What proves a case of the bound, for people: "dual feasible functions in 12 windows of ...".
-std::string describe(BoundMethod method, const PlacementBound& bound);
+Proof proof_of(BoundMethod method, const PlacementBound& bound);
 
 }  // namespace plimsoll::balance

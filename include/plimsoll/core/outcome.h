@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "plimsoll/core/proof.h"
 #include "plimsoll/core/units.h"
 
 namespace plimsoll {
@@ -34,7 +35,7 @@ std::string_view to_string(StopReason reason);
 struct Certificate {
   double objective = 0;               // value of the plan; NaN without a plan
   std::optional<double> lower_bound;  // absent: nothing was proved
-  std::string proof;  // how the bound (or the infeasibility) was shown; empty without one
+  Proof proof;  // how the bound (or the infeasibility) was shown; kNone without one
 
   // objective / lower_bound - 1; absent without a plan or a bound. 0 where both are 0.
   std::optional<double> gap() const;

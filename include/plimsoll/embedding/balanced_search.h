@@ -38,9 +38,6 @@
 
 namespace plimsoll::embedding {
 
-// How the proof of a bound begins that rests on an exhausted search, not on prices.
-inline constexpr std::string_view kSearchedToTheEnd = "search to the end";
-
 struct BalancedOptions {
   BridgeOptions bridge;
   bool keeps_reference_rating = false;  // with kTime

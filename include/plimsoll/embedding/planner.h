@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "plimsoll/core/outcome.h"
+#include "plimsoll/core/proof.h"
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/embedding/enumerator.h"
 #include "plimsoll/embedding/partitioner.h"
@@ -123,7 +124,7 @@ Result<Bill> make_bill(const PlanningProblem& problem, const PlanningResult& res
 struct SimpleBound {
   double lower_bound = 0;
   bool is_infeasible = false;
-  std::string proof;  // of the bound or of infeasibility
+  ProofKind proof = ProofKind::kNone;  // of the bound or of infeasibility
 };
 SimpleBound simple_bound(const OptionSet& options, const topology::Topology& room);
 

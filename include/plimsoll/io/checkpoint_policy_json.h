@@ -5,55 +5,17 @@
 // compared. Strictness as in model_json.h. Source: docs/formats.md#checkpointing-plan.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "plimsoll/checkpoint/checkpoint_policy.h"
-#include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
-#include "plimsoll/core/units.h"
-#include "plimsoll/math/frontier.h"
+#include "plimsoll/study/checkpoint_answer.h"
 
 namespace plimsoll::io {
 
-struct CheckpointPrediction {
-  Bytes peak_bytes = 0;
-  double recompute_ms = 0;
-  Bytes baseline_peak_bytes = 0;  // without checkpointing
-  std::string binding;            // the module whose backward needs the peak; empty: the loss
-  std::optional<double> price_ms_per_gib;  // what one more GiB would save at first
-  bool operator==(const CheckpointPrediction&) const = default;
-};
-
-// Bytes needed while a module's backward runs.
-struct ProfileEntry {
-  std::string fqn;
-  Bytes bytes = 0;
-  bool operator==(const ProfileEntry&) const = default;
-};
-
-// A policy, what it was made for, and what is known of it. A file that holds a policy alone is an
-// answer whose other fields are empty.
-struct CheckpointAnswer {
-  std::optional<checkpoint::CheckpointPolicy> policy;  // absent: there is no plan
-  std::string input_hash;             // of the statistics, hexadecimal; may be empty
-  std::string torch;                  // release that made them; may be empty
-  std::optional<Bytes> budget_bytes;  // that was asked for
-  std::optional<CheckpointPrediction> predicted;
-  int world_size = 1;                               // >= 1, over which parameters are sharded
-  std::vector<ProfileEntry> profile;                // by position in forward post-order
-  std::vector<math::FrontierPoint> frontier;        // by bytes
-  std::vector<math::FrontierPoint> frontier_bound;  // likewise, what is proved; empty: the same
-  std::optional<SolveStatus> status;
-  std::optional<StopReason> stop;
-  std::optional<Certificate> certificate;
-  std::optional<Provenance> provenance;
-  std::vector<Warning> warnings;
-  std::optional<Explanation> explanation;
-  bool operator==(const CheckpointAnswer&) const = default;
-};
+using study::CheckpointAnswer;
+using study::CheckpointPrediction;
+using study::ProfileEntry;
 
 // Is this such a document, by its "schema" or, where it has none, by a list "units"?
 bool is_checkpoint_policy(std::string_view text);

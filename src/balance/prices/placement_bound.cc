@@ -63,33 +63,31 @@ double dual_value(const DualFunction& function, double x) {
   return 0;
 }
 
-std::string describe(BoundMethod method, const PlacementBound& bound) {
+Proof proof_of(BoundMethod method, const PlacementBound& bound) {
+  const auto in_windows = [&bound](ProofKind kind) {
+    Proof proof = kind;
+    proof.count = bound.num_windows;
+    return proof;
+  };
   switch (method) {
     case BoundMethod::kNone:
-      return "";
+      return {};
     case BoundMethod::kAverage:
-      return "the average over ranks";
+      return ProofKind::kAverage;
     case BoundMethod::kFiltered:
-      return "the average over ranks of what a target leaves";
+      return ProofKind::kFilteredAverage;
     case BoundMethod::kWindows:
-      return fmt::format("dual feasible functions in {} windows of the slowest load",
-                         std::int64_t{bound.num_windows});
+      return in_windows(ProofKind::kWindows);
     case BoundMethod::kPatterns:
-      return fmt::format("contents of hosts and ranks in {} windows of the slowest load",
-                         std::int64_t{bound.num_windows});
+      return in_windows(ProofKind::kPatterns);
     case BoundMethod::kBranched:
-      return fmt::format(
-          "contents of hosts and ranks in {} windows of the slowest load and of the "
-          "numbers of uniform units or the blocks of hosts",
-          std::int64_t{bound.num_windows});
+      return in_windows(ProofKind::kBranchedPatterns);
     case BoundMethod::kChoices:
-      return fmt::format(
-          "averages and largest pieces, branched on the choices of units in {} nodes",
-          std::int64_t{bound.num_windows});
+      return in_windows(ProofKind::kBranchedChoices);
     case BoundMethod::kMemory:
-      return "weighted bytes that all units need exceed the weighted caps";
+      return ProofKind::kWeightedBytes;
   }
-  return "";
+  return {};
 }
 
 }  // namespace plimsoll::balance

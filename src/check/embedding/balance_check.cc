@@ -287,13 +287,12 @@ class Judge {
   }
 
   bool is_said_to_be_searched() const {
-    return stated_.certificate &&
-           stated_.certificate->proof.starts_with(embedding::kSearchedToTheEnd);
+    return stated_.certificate && stated_.certificate->proof.kind == ProofKind::kSearchToTheEnd;
   }
 
   // Prices are named and there are none that prove it.
   bool is_said_to_be_priced() const {
-    return stated_.certificate && stated_.certificate->proof.starts_with("prices of");
+    return stated_.certificate && stated_.certificate->proof.kind == ProofKind::kPrices;
   }
 
   // A bound above what its prices prove: other prices, a search of our own, a plan below it.

@@ -51,7 +51,7 @@ Result<Outcome<CheckpointPlan>> infeasible(const CheckpointProblem& problem, Byt
   Outcome<CheckpointPlan> outcome;
   outcome.status = SolveStatus::kInfeasible;
   outcome.certificate.objective = std::nan("");
-  outcome.certificate.proof = "the least slack of every position, discarding all that may be";
+  outcome.certificate.proof = ProofKind::kLeastSlack;
   outcome.explanation = explain_infeasible(smallest, budget);
   return outcome;
 }
@@ -109,7 +109,7 @@ Result<Outcome<Frontier>> plan_frontier(const CheckpointProblem& problem,
   outcome.plan = Frontier(std::move(first));
   outcome.certificate.objective = outcome.plan->min_ms();
   outcome.certificate.lower_bound = outcome.plan->min_ms();
-  outcome.certificate.proof = "exact dynamic program over slack, every budget";
+  outcome.certificate.proof = ProofKind::kSlackProgramOfBudgets;
   if (problem.thinned.empty()) return outcome;
   const CheckpointProblem low = lowered(problem);
   IntervalProgram low_program(low, options, context, work == nullptr ? own : *work);
@@ -157,7 +157,7 @@ Result<Outcome<CheckpointPlan>> plan_for_budget(const CheckpointProblem& problem
   outcome.certificate.objective = outcome.plan->figures.recompute_ms;
   outcome.certificate.lower_bound =
       std::min(value_at(first, budget), outcome.plan->figures.recompute_ms);
-  outcome.certificate.proof = "exact dynamic program over slack";
+  outcome.certificate.proof = ProofKind::kSlackProgram;
   if (problem.thinned.empty()) return outcome;
   const CheckpointProblem low = lowered(problem);
   IntervalProgram low_program(low, options, context, work == nullptr ? own : *work);
@@ -178,7 +178,7 @@ Result<Outcome<CheckpointPlan>> plan_for_time(const CheckpointProblem& problem,
   Outcome<CheckpointPlan> outcome;
   outcome.status = SolveStatus::kInfeasible;
   outcome.certificate.objective = std::nan("");
-  outcome.certificate.proof = "no checkpointing at all costs no time";
+  outcome.certificate.proof = ProofKind::kNothingDiscarded;
   outcome.explanation.binding = "recompute_ms";
   return outcome;
 }

@@ -144,13 +144,13 @@ class StageSearch {
       out.certificate.objective = std::nan("");
       const bool is_proved = queue_.empty() && !is_stopped_;
       out.status = is_proved ? SolveStatus::kInfeasible : SolveStatus::kLimit;
-      if (is_proved) out.certificate.proof = "every range of discarded bytes is infeasible";
+      if (is_proved) out.certificate.proof = ProofKind::kInfeasibleRanges;
       return out;
     }
     out.certificate.objective = best_->recompute_ms;
     if (!is_stopped_) {
       out.certificate.lower_bound = std::min(*bound, best_->recompute_ms);
-      out.certificate.proof = "branching on the bytes discarded, each range bounded exactly";
+      out.certificate.proof = ProofKind::kBranchedRanges;
     }
     const auto gap = out.certificate.gap();
     out.status = gap && *gap <= kTolerance ? SolveStatus::kOptimal : SolveStatus::kFeasible;
@@ -186,7 +186,7 @@ Result<Outcome<PipelinePlan>> plan_feasible_stage(const CheckpointProblem& probl
                  outcome);
   } else {
     outcome.status = SolveStatus::kFeasible;
-    outcome.certificate.proof.clear();
+    outcome.certificate.proof = {};
     outcome.warnings.push_back(choices_left_out(problem));
   }
   return outcome;
@@ -230,7 +230,7 @@ Result<Outcome<PipelinePlan>> plan_pipeline_stage(const CheckpointProblem& probl
   Outcome<PipelinePlan> outcome;
   outcome.status = SolveStatus::kInfeasible;
   outcome.certificate.objective = std::nan("");
-  outcome.certificate.proof = "the least need of every position and amount discarded";
+  outcome.certificate.proof = ProofKind::kLeastNeed;
   outcome.explanation = explain_infeasible(smallest, budget);
   return outcome;
 }

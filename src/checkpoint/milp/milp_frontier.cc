@@ -212,7 +212,7 @@ class FrontierProof {
     const bool is_exact = num_open == 0 && loss_ms == 0;
     outcome.plan = is_exact ? math::Frontier(curve_) : math::Frontier(curve_, std::move(lower));
     outcome.certificate = {outcome.plan->min_ms(), outcome.plan->lower().back().y,
-                           "mixed-integer programs, one for each piece of the curve"};
+                           ProofKind::kProgramsOfPieces};
     if (!problem_.thinned.empty()) outcome.warnings.push_back(choices_left_out(problem_));
     outcome.status = is_exact && starts_proved_ ? SolveStatus::kOptimal : SolveStatus::kFeasible;
     return outcome;

@@ -296,7 +296,7 @@ Result<Outcome<UnitMilpPlan>> solve(const UnitMilpProblem& problem, const Progra
   Outcome<UnitMilpPlan> outcome;
   outcome.status = solved.status;
   outcome.stop = solved.stop;
-  outcome.certificate = {std::nan(""), std::nullopt, "branch and cut"};
+  outcome.certificate = {std::nan(""), std::nullopt, ProofKind::kBranchAndCut};
   if (solved.values.empty()) return outcome;
   UnitMilpPlan& plan = outcome.plan.emplace();
   plan.units = program.read_units(solved.values);

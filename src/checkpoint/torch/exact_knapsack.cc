@@ -248,7 +248,7 @@ Result<Outcome<KnapsackChoice>> exact_knapsack(const KnapsackProblem& problem,
   outcome.certificate.objective = recomputed_runtime;
   outcome.certificate.lower_bound =
       std::max(0.0, recomputed_runtime - runtime_scale.to_double(search.possible_gain()));
-  outcome.certificate.proof = "linear relaxation of every undominated set";
+  outcome.certificate.proof = ProofKind::kUndominatedSets;
   const bool is_optimal = *outcome.certificate.lower_bound >=
                           recomputed_runtime - options.tolerance * recomputed_runtime;
   outcome.status = is_optimal ? SolveStatus::kOptimal : SolveStatus::kFeasible;

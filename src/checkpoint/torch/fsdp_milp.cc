@@ -307,7 +307,7 @@ Result<Outcome<FSDPPlan>> plan_fsdp_units(const ModuleStats& stats, const FSDPOp
   Outcome<FSDPPlan> outcome;
   outcome.status = solved.status;
   outcome.stop = solved.stop;
-  outcome.certificate = {std::nan(""), solved.lower_bound, "branch and cut"};
+  outcome.certificate = {std::nan(""), solved.lower_bound, ProofKind::kBranchAndCut};
   if (solved.values.empty()) return outcome;
   std::vector<bool> chosen;
   for (const int column : is_unit) chosen.push_back(solved.values[column] > 0.5);

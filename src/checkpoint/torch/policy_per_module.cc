@@ -180,7 +180,7 @@ Result<Outcome<ModulePolicy>> optimal_policy_per_module(const SACStats& stats,
   for (Group& group : make_groups(stats)) {
     if (group.must_save && group.must_drop) {
       outcome.status = SolveStatus::kInfeasible;
-      outcome.certificate.proof = "an operator that must be kept goes with one that cannot be";
+      outcome.certificate.proof = ProofKind::kKeptWithDiscarded;
       return outcome;
     }
     if (group.must_save) {
@@ -192,7 +192,7 @@ Result<Outcome<ModulePolicy>> optimal_policy_per_module(const SACStats& stats,
   }
   if (room < 0) {
     outcome.status = SolveStatus::kInfeasible;
-    outcome.certificate.proof = "what must be kept is larger than the budget";
+    outcome.certificate.proof = ProofKind::kKeptTooLarge;
     outcome.explanation.missing = static_cast<Bytes>(-room);
     return outcome;
   }
@@ -211,7 +211,7 @@ Result<Outcome<ModulePolicy>> optimal_policy_per_module(const SACStats& stats,
     policy.saved_runtime += stats.runtimes[op];
   }
   outcome.status = SolveStatus::kOptimal;
-  outcome.certificate = {recomputed, recomputed, "dynamic programming"};
+  outcome.certificate = {recomputed, recomputed, ProofKind::kDynamicProgram};
   outcome.plan = std::move(policy);
   return outcome;
 }

@@ -255,7 +255,7 @@ Result<SACMilpResult> plan_like_sac_milp(const ModuleStats& stats, const SACMilp
 
   result.outcome.status = solved.status;
   result.outcome.stop = solved.stop;
-  result.outcome.certificate = {std::nan(""), solved.lower_bound, "branch and cut"};
+  result.outcome.certificate = {std::nan(""), solved.lower_bound, ProofKind::kBranchAndCut};
   if (solved.values.empty()) return result;
   result.outcome.certificate.objective = solved.objective;
   read_plan(stats, nodes, tree, columns, solved.values, result);

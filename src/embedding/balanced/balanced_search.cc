@@ -82,14 +82,13 @@ class BalancedSearch {
       return std::move(result_);
     }
     if (const auto overdrawn = find_overdrawn_rank(planning.reservation->topology)) {
-      refuse(overdrawn->error(), overdrawn->tier, overdrawn->missing,
-             "reservations alone exceed the capacity of a rank");
+      refuse(overdrawn->error(), overdrawn->tier, overdrawn->missing, ProofKind::kReservation);
       return std::move(result_);
     }
     if (options_.bridge.strict_numerics) {
       if (auto error = find_numeric_refusal(planning.enumeration.options, problem_.model)) {
         error->message += "; " + error->remedy;
-        refuse(*error, error->place, 0, "a table has no option");
+        refuse(*error, error->place, 0, ProofKind::kNoOption);
         return std::move(result_);
       }
     }
@@ -107,11 +106,11 @@ class BalancedSearch {
  private:
   // Whatever the plan, a rank is over its capacity before a table is placed, or a table has no
   // option.
-  void refuse(const Error& error, std::string binding, Bytes missing, std::string proof) {
+  void refuse(const Error& error, std::string binding, Bytes missing, ProofKind proof) {
     PlanningResult& planning = result_.planning;
     Outcome<ShardingPlan>& outcome = planning.outcome;
     outcome.status = SolveStatus::kInfeasible;
-    outcome.certificate = {kNaN, std::nullopt, std::move(proof)};
+    outcome.certificate = {kNaN, std::nullopt, proof};
     outcome.explanation = {};
     outcome.explanation.binding = std::move(binding);
     outcome.explanation.missing = missing;
@@ -222,7 +221,7 @@ class BalancedSearch {
     result_.bound.reset();
     Outcome<ShardingPlan>& outcome = result_.planning.outcome;
     outcome.certificate.lower_bound.reset();
-    outcome.certificate.proof.clear();
+    outcome.certificate.proof = {};
     outcome.explanation = {};
     outcome.status = best_ ? SolveStatus::kFeasible : SolveStatus::kLimit;
     if (stop_ == StopReason::kFinished) {

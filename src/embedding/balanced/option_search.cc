@@ -617,7 +617,7 @@ class OptionSearch {
   Result<void> bound_all() {
     Outcome<PlacedProposal>& outcome = result_.outcome;
     outcome.certificate.lower_bound.reset();
-    outcome.certificate.proof.clear();
+    outcome.certificate.proof = {};
     outcome.explanation = {};
     if (outcome.status == SolveStatus::kInfeasible) outcome.status = SolveStatus::kLimit;
     if (!options_.certifies) return {};
@@ -655,13 +655,13 @@ class OptionSearch {
       return {};
     }
     const balance::BoundVerdict verdict = balance::verify_bound(bridge_.problem, bound_);
-    const bool is_searched = outcome.certificate.proof.starts_with(kSearchedToTheEnd);
+    const bool is_searched = outcome.certificate.proof.kind == ProofKind::kSearchToTheEnd;
     const bool is_free =  // of times that nothing weighs
         has_plan() && value_of(times_of(*outcome.plan), settings_.objective) == 0;
     if (!(verdict.value > 0) && !(is_free && verdict.value == 0)) {  // nothing is proved
       if (is_searched) return {};
       outcome.certificate.lower_bound.reset();
-      outcome.certificate.proof.clear();
+      outcome.certificate.proof = {};
       return {};
     }
     bound_.value = std::min(bound_.value, verdict.value);
@@ -672,8 +672,9 @@ class OptionSearch {
     result_.bound = std::move(bound_);
     if (is_searched && value <= outcome.certificate.lower_bound.value_or(0)) return {};
     outcome.certificate.lower_bound = value;
-    outcome.certificate.proof = fmt::format("prices of {} case(s), {}", result_.bound->cases.size(),
-                                            to_string(result_.bound->method));
+    Proof& proof = outcome.certificate.proof = ProofKind::kPrices;
+    proof.count = static_cast<std::int64_t>(result_.bound->cases.size());
+    proof.words = to_string(result_.bound->method);
     return {};
   }
 
@@ -691,7 +692,7 @@ class OptionSearch {
     if (bound > certificate.objective * (1 + kBoundSlack)) {
       // A start outside the listed options: what is proved of them does not hold for it.
       certificate.lower_bound.reset();
-      certificate.proof.clear();
+      certificate.proof = {};
       result_.bound.reset();
     } else if (certificate.lower_bound) {  // sums in plan order may differ in the last digit
       certificate.lower_bound = std::min(bound, certificate.objective);

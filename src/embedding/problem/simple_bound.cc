@@ -174,18 +174,17 @@ SimpleBound simple_bound(const OptionSet& options, const Topology& room) {
   const TierSet* tiers = nullptr;
   if (totals.stuck_table >= 0) {
     bound.is_infeasible = true;
-    bound.proof = "a table fits on no rank, whichever option it takes";
+    bound.proof = ProofKind::kTableFitsNowhere;
     return bound;
   }
   if (find_excess(totals, room, tiers) > 0) {
     bound.is_infeasible = true;
-    bound.proof = "the least that all tables need exceeds the room of all ranks";
+    bound.proof = ProofKind::kTotalBytes;
     return bound;
   }
   const double mean = totals.time / static_cast<double>(options.world_size);
   bound.lower_bound = std::max(mean, totals.largest) * (1 - 1e-12);
-  bound.proof = mean >= totals.largest ? "mean over ranks of the tables' cheapest options"
-                                       : "largest shard of a table's cheapest option";
+  bound.proof = mean >= totals.largest ? ProofKind::kMeanOfOptions : ProofKind::kLargestShard;
   return bound;
 }
 

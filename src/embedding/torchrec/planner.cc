@@ -228,7 +228,7 @@ void withdraw(Error error, PlanningResult& result) {
   result.failure = std::move(error);
   result.outcome.plan.reset();
   result.outcome.status = SolveStatus::kLimit;
-  result.outcome.certificate = {kNaN, std::nullopt, ""};
+  result.outcome.certificate = {kNaN, std::nullopt, {}};
 }
 
 // Reserving leaves nothing: whatever the plan, rank 0 is over its capacity before a table is
@@ -237,7 +237,7 @@ void explain_reservation(const PlanningProblem& problem, Error error, PlanningRe
   Outcome<ShardingPlan>& outcome = result.outcome;
   outcome.status = SolveStatus::kInfeasible;
   outcome.certificate.objective = kNaN;
-  outcome.certificate.proof = "reservations alone exceed the capacity of rank 0";
+  outcome.certificate.proof = ProofKind::kReservationOfRankZero;
   outcome.explanation.binding = "hbm";
   const auto shortage = find_reservation_shortage(
       problem.cost_model, problem.reservation, problem.topology, problem.model, problem.batch_size);
@@ -303,7 +303,7 @@ Result<PlanningResult> search_like_torchrec(const PlanningProblem& problem,
   if (space.tables.empty()) {  // nothing to shard: an empty plan, no report
     result.best.first_rank.push_back(0);
     result.outcome.status = SolveStatus::kOptimal;
-    result.outcome.certificate = {0, 0, "nothing to place"};
+    result.outcome.certificate = {0, 0, ProofKind::kNothingToPlace};
     result.outcome.plan = make_sharding_plan(space, result.best, problem.model, problem.topology);
     return result;
   }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "io/documents/checkpoint_descriptions.h"
+#include "io/documents/plan_tree.h"
 #include "io/json/json_writer.h"
 
 namespace plimsoll::io {
@@ -118,18 +119,26 @@ Result<void> check_frontier(const std::vector<math::FrontierPoint>& points, std:
 
 }  // namespace
 
+bool is_checkpoint_policy_tree(const JsonValue& root) {
+  if (root.find("schema") != nullptr) {
+    return check_schema(root, "", kCheckpointPolicySchema).has_value();
+  }
+  return root.find("units") != nullptr;
+}
+
 bool is_checkpoint_policy(std::string_view text) {
   const auto root = parse_json(text, "");
-  if (!root) return false;
-  if (root->find("schema") != nullptr) {
-    return check_schema(*root, "", kCheckpointPolicySchema).has_value();
-  }
-  return root->find("units") != nullptr;
+  return root && is_checkpoint_policy_tree(*root);
 }
 
 Result<CheckpointAnswer> read_checkpoint_answer(std::string_view text, std::string_view file) {
+  PLIMSOLL_ASSIGN(const JsonValue root, parse_json(text, file));
+  return read_checkpoint_tree(root, file);
+}
+
+Result<CheckpointAnswer> read_checkpoint_tree(const JsonValue& root, std::string_view file) {
   PLIMSOLL_ASSIGN(PolicyDocument document,
-                  read_document<PolicyDocument>(text, file, kCheckpointPolicySchema));
+                  read_tree<PolicyDocument>(root, file, kCheckpointPolicySchema));
   CheckpointAnswer answer = std::move(document.answer);
   if (!document.units && !answer.status) {
     return fail(ErrorCode::kSchema, document_place(file, ""), "the key 'units' is missing",
@@ -144,8 +153,7 @@ Result<CheckpointAnswer> read_checkpoint_answer(std::string_view text, std::stri
     }
   }
   if (document.certificate) {
-    PLIMSOLL_RETURN_IF_ERROR(check_gap(*document.certificate, file));
-    answer.certificate = std::move(document.certificate->certificate);
+    PLIMSOLL_ASSIGN(answer.certificate, take_certificate(*document.certificate, file));
   }
   PLIMSOLL_RETURN_IF_ERROR(check_frontier(answer.frontier, file, "frontier"));
   PLIMSOLL_RETURN_IF_ERROR(check_frontier(answer.frontier_bound, file, "frontier_bound"));
@@ -162,7 +170,7 @@ std::string write_checkpoint_answer(const CheckpointAnswer& answer) {
     }
   }
   if (answer.certificate) {
-    document.certificate = CertificateEntry{*answer.certificate, answer.certificate->gap()};
+    document.certificate = make_certificate_entry(*answer.certificate);
   }
   return write_document(document);
 }

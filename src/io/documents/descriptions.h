@@ -247,12 +247,14 @@ struct PlanDocument {
 };
 
 struct CertificateEntry {
-  Certificate certificate;
+  Certificate certificate;    // without its proof
   std::optional<double> gap;  // derived; read only to be compared
+  std::string proof;          // as a sentence
 };
 
-// A stated gap is that of objective and bound. Error kConflict.
-Result<void> check_gap(const CertificateEntry& entry, std::string_view file);
+CertificateEntry make_certificate_entry(const Certificate& certificate);
+// Error kConflict where a stated gap is not that of objective and bound.
+Result<Certificate> take_certificate(const CertificateEntry& entry, std::string_view file);
 
 struct BoundedCertificateEntry {
   CertificateEntry entry;
@@ -323,7 +325,7 @@ void describe(Fields& fields, T& entry) {
   fields.required("objective", entry.certificate.objective, kNullable);
   fields.stated("lower_bound", entry.certificate.lower_bound, kNullable);
   fields.stated("gap", entry.gap, kNullable);
-  fields.stated("proof", entry.certificate.proof);
+  fields.stated("proof", entry.proof);
 }
 
 template <class Fields, SameAs<BoundedCertificateEntry> T>

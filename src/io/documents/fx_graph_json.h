@@ -11,16 +11,11 @@
 #include <string_view>
 
 #include "plimsoll/core/result.h"
-#include "plimsoll/partition/graph.h"
-#include "plimsoll/partition/partitioner_config.h"
+#include "study/partition/graph_case.h"
 
 namespace plimsoll::io {
 
-struct FxInput {
-  partition::Graph graph;
-  partition::PartitionerConfig config;
-  bool operator==(const FxInput&) const = default;
-};
+using study::FxInput;
 
 // Besides the shape: what make_graph() and validate() ask; names that exist.
 Result<FxInput> read_fx_graph(std::string_view text, std::string_view file);

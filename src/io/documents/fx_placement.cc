@@ -76,13 +76,16 @@ Result<PlacedStage> read_partition(const JsonValue& value, const std::string& pl
 
 }  // namespace
 
-bool is_fx_partition(std::string_view text) {
-  const auto root = parse_json(text, "");
-  return root && root->find("schema") == nullptr && root->find("partitions") != nullptr;
+bool is_fx_partition(const JsonValue& root) {
+  return root.find("schema") == nullptr && root.find("partitions") != nullptr;
 }
 
 Result<PlacementAnswer> read_fx_partition(std::string_view text, std::string_view file) {
   PLIMSOLL_ASSIGN(const JsonValue root, parse_json(text, file));
+  return read_fx_partition_tree(root, file);
+}
+
+Result<PlacementAnswer> read_fx_partition_tree(const JsonValue& root, std::string_view file) {
   PlacementAnswer answer;
   answer.objective = partition::Objective::kFx;
   answer.stages.emplace();
@@ -123,7 +126,7 @@ Result<PlacementAnswer> read_fx_partition(std::string_view text, std::string_vie
       return fail(ErrorCode::kValue, document_place(file, "/critical_path_latency"), "is no time",
                   "give seconds, 0 or more");
     }
-    answer.certificate = Certificate{seconds * kMsPerSecond, {}, ""};
+    answer.certificate = Certificate{seconds * kMsPerSecond, {}, {}};
   }
   return answer;
 }

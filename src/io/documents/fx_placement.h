@@ -9,6 +9,7 @@
 
 #include <string_view>
 
+#include "io/json/json_document.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/io/placement_json.h"
 #include "plimsoll/partition/graph.h"
@@ -17,10 +18,11 @@
 namespace plimsoll::io {
 
 // Is this such a result of torch's?
-bool is_fx_partition(std::string_view text);
+bool is_fx_partition(const JsonValue& root);
 
 // As one of our answers, without status. Errors: kSyntax, kSchema, kValue.
 Result<PlacementAnswer> read_fx_partition(std::string_view text, std::string_view file);
+Result<PlacementAnswer> read_fx_partition_tree(const JsonValue& root, std::string_view file);
 
 // The partitions that an answer names; of an answer without a mapping of nodes, the stages' own.
 // Errors at the file: kValue (no stages, a name that no node has), kUsage (an answer for another

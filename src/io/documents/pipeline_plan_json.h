@@ -4,63 +4,22 @@
 // was predicted and how the search ended stand beside it. Strictness as in model_json.h.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
-#include "plimsoll/core/units.h"
-#include "plimsoll/partition/pipeline_model.h"
-#include "plimsoll/partition/pipeline_plan.h"
+#include "study/partition/pipeline_answer.h"
 
 namespace plimsoll::io {
 
-struct PipelineStageEntry {
-  std::vector<int> operators;        // places in the model
-  std::vector<std::string> choices;  // [operators] names
-  int data_parallel = 1;
-  int tensor_parallel = 1;
-  std::optional<double> time_ms;  // predicted, of a microbatch
-  std::optional<int> in_flight;   // microbatches that a device holds
-  std::optional<Bytes> memory;    // of a device
-  bool operator==(const PipelineStageEntry&) const = default;
-};
-
-// A plan, and what is known of it. A file that holds a plan alone is an answer whose other fields
-// are empty.
-struct PipelineAnswer {
-  std::optional<std::vector<PipelineStageEntry>>
-      stages;                        // in the direction of data; absent: no plan
-  std::string input_hash;            // of the model, hexadecimal; may be empty
-  std::string objective;             // such as "slowest_stage"; may be empty
-  std::optional<double> slowest_ms;  // predicted
-  std::optional<int> num_devices;    // that were given
-  std::optional<SolveStatus> status;
-  std::optional<StopReason> stop;
-  std::optional<Certificate> certificate;
-  std::optional<Provenance> provenance;
-  std::vector<Warning> warnings;
-  std::optional<Explanation> explanation;
-  bool operator==(const PipelineAnswer&) const = default;
-};
+using study::make_pipeline_plan;
+using study::make_stage_entries;
+using study::PipelineAnswer;
+using study::PipelineStageEntry;
 
 // Besides the shape: stages or a status; in a stage one choice for each operator. Whether the plan
 // suits a model is the checker's question. Errors: kSyntax, kSchema, kValue, kOverflow, kConflict.
-// Whether the text is such a document, of whatever version.
-bool is_pipeline_answer(std::string_view text);
-
 Result<PipelineAnswer> read_pipeline_answer(std::string_view text, std::string_view file);
 std::string write_pipeline_answer(const PipelineAnswer& answer);
-
-// The stages of a plan, with figures. Precondition: operators, degrees and choices exist.
-std::vector<PipelineStageEntry> make_stage_entries(const partition::PipelineModel& model,
-                                                   const partition::PipelinePlan& plan);
-
-// The plan that the stages name. Errors, at "stage 2": kValue for an operator, degree or choice
-// that the model does not know, kUsage for an answer without stages.
-Result<partition::PipelinePlan> make_pipeline_plan(const partition::PipelineModel& model,
-                                                   const PipelineAnswer& answer);
 
 }  // namespace plimsoll::io

@@ -54,11 +54,17 @@ Result<void> check_tables(const std::vector<TableSharding>& tables, std::string_
 
 }  // namespace
 
-Result<void> check_gap(const CertificateEntry& entry, std::string_view file) {
+CertificateEntry make_certificate_entry(const Certificate& certificate) {
+  return {certificate, certificate.gap(), to_string(certificate.proof)};
+}
+
+Result<Certificate> take_certificate(const CertificateEntry& entry, std::string_view file) {
   const std::optional<double> gap = entry.certificate.gap();
   constexpr double kTolerance = 1e-9;
   if (!entry.gap || (gap && std::abs(*gap - *entry.gap) <= kTolerance * (1 + std::abs(*gap)))) {
-    return {};
+    Certificate certificate = entry.certificate;
+    certificate.proof = parse_proof(entry.proof);
+    return certificate;
   }
   return fail(ErrorCode::kConflict, document_place(file, "/certificate/gap"),
               "objective and lower_bound give another gap", "leave the key out");
@@ -84,8 +90,7 @@ Result<ShardingAnswer> read_plan_tree(const JsonValue& root, std::string_view fi
     if (proof.bound) restore_infinities(*proof.bound);
   }
   if (document.certificate) {
-    PLIMSOLL_RETURN_IF_ERROR(check_gap(document.certificate->entry, file));
-    answer.certificate = std::move(document.certificate->entry.certificate);
+    PLIMSOLL_ASSIGN(answer.certificate, take_certificate(document.certificate->entry, file));
     answer.bound = std::move(document.certificate->bound);
     if (answer.bound) restore_infinities(*answer.bound);
   }
@@ -107,7 +112,7 @@ std::string write_answer(const ShardingAnswer& answer) {
   document.answer = answer;
   if (answer.certificate) {
     document.certificate =
-        BoundedCertificateEntry{{*answer.certificate, answer.certificate->gap()}, answer.bound};
+        BoundedCertificateEntry{make_certificate_entry(*answer.certificate), answer.bound};
   }
   return write_document(document);
 }

@@ -312,10 +312,7 @@ Result<void> check_writable(const DnnPartitioningInput& input) {
 
 }  // namespace
 
-bool is_dnn_partitioning_split(std::string_view text) {
-  const auto root = parse_json(text, "");
-  return root && root->find("fpgas") != nullptr;
-}
+bool is_dnn_partitioning_split(const JsonValue& root) { return root.find("fpgas") != nullptr; }
 
 Result<DnnPartitioningInput> read_dnn_partitioning(std::string_view text, std::string_view file) {
   PLIMSOLL_ASSIGN(const JsonValue root, parse_json(text, file));
@@ -355,6 +352,11 @@ Result<std::string> write_dnn_partitioning(const DnnPartitioningInput& input) {
 Result<DeviceAssignment> read_dnn_partitioning_split(std::string_view text, std::string_view file,
                                                      const DnnPartitioningInput& input) {
   PLIMSOLL_ASSIGN(const JsonValue root, parse_json(text, file));
+  return read_dnn_partitioning_split(root, file, input);
+}
+
+Result<DeviceAssignment> read_dnn_partitioning_split(const JsonValue& root, std::string_view file,
+                                                     const DnnPartitioningInput& input) {
   PLIMSOLL_ASSIGN(const DnnSplitDocument document, read_tree<DnnSplitDocument>(root, file));
   std::unordered_map<std::int64_t, std::size_t> index;
   for (std::size_t i = 0; i < input.ids.size(); ++i) index.emplace(input.ids[i], i);

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/json/json_document.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/partition/cost_graph.h"
 #include "plimsoll/partition/device_assignment.h"
@@ -29,7 +30,7 @@ struct DnnPartitioningInput {
 };
 
 // Is this such a split, by its "fpgas"?
-bool is_dnn_partitioning_split(std::string_view text);
+bool is_dnn_partitioning_split(const JsonValue& root);
 
 // Besides the shape: distinct ids, edges between nodes that exist and at most one from node to
 // node, equal costs (to 1e-6; the first one counts) on all edges out of a node, whole bytes, no
@@ -43,6 +44,9 @@ Result<std::string> write_dnn_partitioning(const DnnPartitioningInput& input);
 // {"maxLoad", "fpgas": [{"load", "nodes"}], "cpus": [...]}, nodes by id. Loads that are read are
 // not looked at. Besides the shape: every node on one device, no more devices than there are.
 Result<partition::DeviceAssignment> read_dnn_partitioning_split(std::string_view text,
+                                                                std::string_view file,
+                                                                const DnnPartitioningInput& input);
+Result<partition::DeviceAssignment> read_dnn_partitioning_split(const JsonValue& root,
                                                                 std::string_view file,
                                                                 const DnnPartitioningInput& input);
 // Precondition: a valid assignment of the input's graph, whose classes are as above.

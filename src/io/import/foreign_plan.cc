@@ -339,7 +339,13 @@ std::string write_foreign_plan(const ShardingPlan& plan, const Convert& convert)
   return print_json({std::move(root)});
 }
 
-bool is_ours(const JsonValue& root) {
+ForeignTable to_easyrec(const TableSharding& sharding) {
+  return {sharding.sharding_type, sharding.compute_kernel, expand_ranks(sharding), {}};
+}
+
+}  // namespace
+
+bool is_own_plan(const JsonValue& root) {
   const auto is = [&root](std::string_view key, auto type) {
     const JsonValue* value = root.find(key);
     return value != nullptr && value->as<decltype(type)>() != nullptr;
@@ -347,12 +353,6 @@ bool is_ours(const JsonValue& root) {
   return is("schema", std::string{}) || is("status", std::string{}) ||
          is("tables", JsonValue::Array{});
 }
-
-ForeignTable to_easyrec(const TableSharding& sharding) {
-  return {sharding.sharding_type, sharding.compute_kernel, expand_ranks(sharding), {}};
-}
-
-}  // namespace
 
 std::string write_torchrec_plan(const ShardingPlan& plan) {
   return write_foreign_plan(plan, [&plan](const TableSharding& sharding) {
@@ -375,13 +375,18 @@ std::string write_easyrec_plan(const ShardingPlan& plan) {
 Result<ShardingPlan> read_foreign_plan(std::string_view text, std::string_view file,
                                        const ForeignPlanContext& context) {
   PLIMSOLL_ASSIGN(const JsonValue root, parse_json(text, file));
+  return read_foreign_plan(root, file, context);
+}
+
+Result<ShardingPlan> read_foreign_plan(const JsonValue& root, std::string_view file,
+                                       const ForeignPlanContext& context) {
   return ForeignPlanReader(file, context).read_plan(root);
 }
 
 Result<ShardingAnswer> read_any_plan(std::string_view text, std::string_view file,
                                      const ForeignPlanContext& context) {
   PLIMSOLL_ASSIGN(const JsonValue root, parse_json(text, file));
-  if (is_ours(root)) return read_plan_tree(root, file);
+  if (is_own_plan(root)) return read_plan_tree(root, file);
   ShardingAnswer answer;
   PLIMSOLL_ASSIGN(answer.plan, ForeignPlanReader(file, context).read_plan(root));
   return answer;
@@ -391,7 +396,7 @@ Result<std::map<std::string, ShardingType>> read_sharding_types(std::string_view
                                                                 std::string_view file) {
   PLIMSOLL_ASSIGN(const JsonValue root, parse_json(text, file));
   std::map<std::string, ShardingType> types;
-  if (!is_ours(root)) {
+  if (!is_own_plan(root)) {
     PLIMSOLL_RETURN_IF_ERROR(
         for_each_table(root, file,
                        [&types](const ForeignTable& table, const std::string& path,

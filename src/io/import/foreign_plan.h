@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "io/json/json_document.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/embedding/cost_model.h"
 #include "plimsoll/embedding/model.h"
@@ -39,6 +40,12 @@ Result<embedding::ShardingPlan> read_foreign_plan(std::string_view text, std::st
 // Any of the three forms: ours is known by "schema", a list "tables", or the keys of an answer.
 Result<ShardingAnswer> read_any_plan(std::string_view text, std::string_view file,
                                      const ForeignPlanContext& context);
+
+// The same of a tree. Only other programs' forms need a context: our own is read first, and says
+// what it was made for.
+bool is_own_plan(const JsonValue& root);
+Result<embedding::ShardingPlan> read_foreign_plan(const JsonValue& root, std::string_view file,
+                                                  const ForeignPlanContext& context);
 
 // How each table of a plan in any of the three forms is cut, by fqn, whatever machine and model the
 // plan was made for: all that TorchEasyRec takes from a checkpoint. Error kValue: an answer without

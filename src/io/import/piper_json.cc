@@ -358,9 +358,8 @@ Result<std::string> write_piper(const PiperInput& input) {
   return write_document(document);
 }
 
-bool is_piper_plan(std::string_view text) {
-  const auto root = parse_json(text, "");
-  const JsonValue* stages = root ? root->find("stages") : nullptr;
+bool is_piper_plan(const JsonValue& root) {
+  const JsonValue* stages = root.find("stages");
   const auto* list = stages != nullptr ? stages->as<JsonValue::Array>() : nullptr;
   return list != nullptr && !list->empty() && list->front().find("TMPCids") != nullptr;
 }
@@ -368,6 +367,11 @@ bool is_piper_plan(std::string_view text) {
 Result<PipelinePlan> read_piper_plan(std::string_view text, std::string_view file,
                                      const PiperInput& input) {
   PLIMSOLL_ASSIGN(const JsonValue root, parse_json(text, file));
+  return read_piper_plan(root, file, input);
+}
+
+Result<PipelinePlan> read_piper_plan(const JsonValue& root, std::string_view file,
+                                     const PiperInput& input) {
   PLIMSOLL_ASSIGN(const PiperPlanDocument document, read_tree<PiperPlanDocument>(root, file));
   std::unordered_map<std::int64_t, int> index;
   for (std::size_t i = 0; i < input.ids.size(); ++i)

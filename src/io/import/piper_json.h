@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/json/json_document.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/partition/pipeline_model.h"
 #include "plimsoll/partition/pipeline_plan.h"
@@ -31,12 +32,14 @@ Result<PiperInput> read_piper(std::string_view text, std::string_view file);
 // another number; those of validate().
 Result<std::string> write_piper(const PiperInput& input);
 
-// Whether the text is such a plan as below, with at least one stage.
-bool is_piper_plan(std::string_view text);
+// Whether this is such a plan as below, with at least one stage.
+bool is_piper_plan(const JsonValue& root);
 
 // {"stages": [{"nodes", "dataParallelDegree", "tensorParallelDegree", "TMPCids"}]}, as the planner
 // answers. Besides the shape: nodes, degrees and choices that the input knows.
 Result<partition::PipelinePlan> read_piper_plan(std::string_view text, std::string_view file,
+                                                const PiperInput& input);
+Result<partition::PipelinePlan> read_piper_plan(const JsonValue& root, std::string_view file,
                                                 const PiperInput& input);
 // Precondition: a plan of the input's operators, degrees and choices.
 std::string write_piper_plan(const PiperInput& input, const partition::PipelinePlan& plan);

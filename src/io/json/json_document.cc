@@ -48,6 +48,26 @@ struct Frame {
   }
 };
 
+// Is this UTF-8 (RFC 3629), but for a sequence that the end cuts?
+bool is_utf8_so_far(std::string_view text) {
+  const auto byte = [&text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  for (std::size_t i = 0; i < text.size();) {
+    const unsigned char lead = byte(i++);
+    if (lead < 0x80) continue;
+    if (lead < 0xc2 || lead > 0xf4) return false;
+    const int num_following = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
+    for (int k = 0; k < num_following && i < text.size(); ++k, ++i) {
+      if ((byte(i) & 0xc0) != 0x80) return false;
+      if (k > 0) continue;  // overlong forms, surrogates and what is beyond U+10FFFF
+      if ((lead == 0xe0 && byte(i) < 0xa0) || (lead == 0xed && byte(i) > 0x9f) ||
+          (lead == 0xf0 && byte(i) < 0x90) || (lead == 0xf4 && byte(i) > 0x8f)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 class TreeBuilder final : public Json::json_sax_t {
  public:
   TreeBuilder(std::string_view text, std::string_view file) : text_(text), file_(file) {}
@@ -88,7 +108,7 @@ class TreeBuilder final : public Json::json_sax_t {
     std::string_view what = error.what();
     if (const auto end = what.find("] "); end != std::string_view::npos)
       what.remove_prefix(end + 2);
-    return refuse(ErrorCode::kSyntax, std::string(what), remedy_at(position, what));
+    return refuse(ErrorCode::kSyntax, std::string(what), remedy_at(position));
   }
 
   Result<JsonValue> take() && {
@@ -147,12 +167,16 @@ class TreeBuilder final : public Json::json_sax_t {
     return result;
   }
 
-  std::string remedy_at(std::size_t position, std::string_view what) const {
-    if (what.find("unexpected end of input") != std::string_view::npos ||
-        what.find("missing closing quote") != std::string_view::npos) {
-      return "the text ends too early; is the file complete?";
+  // `position`: characters that were read, the end of the text counting as one.
+  std::string remedy_at(std::size_t position) const {
+    if (file_.ends_with(".yaml") || file_.ends_with(".yml")) {
+      return "YAML is not read; write it as JSON: python3 -c 'import json, sys, yaml; "
+             "json.dump(yaml.safe_load(sys.stdin), sys.stdout)' < model.yaml > model.json";
     }
-    if (what.find("UTF-8") != std::string_view::npos) return "save the file as UTF-8";
+    if (!is_utf8_so_far(text_.substr(0, std::min(position, text_.size())))) {
+      return "save the file as UTF-8";
+    }
+    if (position > text_.size()) return "the text ends too early; is the file complete?";
     constexpr std::size_t kLongestWord = sizeof("-Infinity");
     const std::size_t from = position - std::min(position, kLongestWord);
     const std::string_view around = text_.substr(from, 2 * kLongestWord);

@@ -92,7 +92,7 @@ bool read(const Cursor& cursor, std::int64_t& out, const Rule& rule) {
   if (const auto* value = cursor.value.as<std::int64_t>()) {
     out = *value;
   } else if (const auto* text = cursor.value.as<std::string>(); text != nullptr && is_bytes) {
-    if (!read_with_unit(cursor, *text, &parse_bytes, out)) return false;
+    if (!read_with_unit(cursor, *text, &parse_size, out)) return false;
   } else {
     return cursor.fail_kind(is_bytes ? "an integer or a string like \"80 GiB\"" : "an integer");
   }
@@ -188,7 +188,9 @@ ObjectReader::ObjectReader(const Cursor& cursor, std::span<const KeyInfo> keys) 
   for (const JsonMember& member : *object) {
     const bool is_known = std::any_of(keys.begin(), keys.end(),
                                       [&](const KeyInfo& info) { return info.key == member.key; });
-    if (is_known) continue;
+    // Editors find the JSON Schema of a document by this key of its root.
+    const bool is_of_editors = cursor.place.parent == nullptr && member.key == "$schema";
+    if (is_known || is_of_editors) continue;
     std::vector<std::string> known;
     for (const KeyInfo& info : keys) known.push_back(info.key);
     const Place place{&cursor.place, member.key, {}};

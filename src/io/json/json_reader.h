@@ -271,10 +271,15 @@ Result<T> read_tree(const JsonValue& root, std::string_view file) {
 }
 
 template <Described T>
-Result<T> read_document(std::string_view text, std::string_view file, std::string_view schema) {
-  PLIMSOLL_ASSIGN(const JsonValue root, parse_json(text, file));
+Result<T> read_tree(const JsonValue& root, std::string_view file, std::string_view schema) {
   PLIMSOLL_RETURN_IF_ERROR(check_schema(root, file, schema));
   return read_tree<T>(root, file);
+}
+
+template <Described T>
+Result<T> read_document(std::string_view text, std::string_view file, std::string_view schema) {
+  PLIMSOLL_ASSIGN(const JsonValue root, parse_json(text, file));
+  return read_tree<T>(root, file, schema);
 }
 
 }  // namespace plimsoll::io

@@ -27,10 +27,6 @@
 
 namespace plimsoll::partition {
 
-// The proof of what such a search proves.
-inline constexpr const char* kTriedEverything =
-    "search to the end: every placement that could be better was tried";
-
 // What twelve groups on four devices take at most.
 inline constexpr std::int64_t kTreeSteps = 22'369'620;
 

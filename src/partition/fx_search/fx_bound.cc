@@ -105,7 +105,7 @@ class Cutter {
 
 FxBound bound_critical_path(const FxProblem& problem, bool cuts_paths, const RunContext& context) {
   FxBound bound;
-  bound.proof = "longest path without transfers";
+  bound.proof = ProofKind::kPathWithoutTransfers;
   const int num_operators = problem.num_operators();
   std::vector<double> head(problem.node.size());  // the longest path that ends with it
   std::vector<int> before(problem.node.size(), kNone);
@@ -144,7 +144,7 @@ FxBound bound_critical_path(const FxProblem& problem, bool cuts_paths, const Run
     const double value = cutter.cut(path);
     if (value <= bound.value) continue;
     bound.value = value;
-    bound.proof = "a path cut into stretches that fit a device";
+    bound.proof = ProofKind::kPathInStretches;
   }
   return bound;
 }

@@ -12,13 +12,14 @@
 #include <string>
 
 #include "partition/fx_search/fx_problem.h"
+#include "plimsoll/core/proof.h"
 #include "plimsoll/core/run_context.h"
 
 namespace plimsoll::partition {
 
 struct FxBound {
   double value = 0;  // seconds; infinite: an operator fits no device
-  std::string proof;
+  ProofKind proof = ProofKind::kNone;
 };
 
 // `cuts_paths` false: the longest path alone.

@@ -95,7 +95,7 @@ class Search {
       effort_left_ = std::max<std::int64_t>(0, effort_left_ - tree.num_evaluations);
       if (tree.is_complete) {
         is_infeasible_ = value_ == kNever;
-        bound_ = {value_, "all placements that could be better were tried"};
+        bound_ = {value_, ProofKind::kTriedBetterPlacements};
       }
     }
     if (options_.rules.anneals && value_ < kNever) anneal();
@@ -213,7 +213,7 @@ Result<FxPlacement> partition_for_critical_path(const Graph& graph, const Partit
   outcome.stop = search.stop();
   if (!search.has_plan()) {
     outcome.status = search.is_infeasible() ? SolveStatus::kInfeasible : SolveStatus::kLimit;
-    if (search.is_infeasible()) certificate.proof = "no placement keeps every device's bytes";
+    if (search.is_infeasible()) certificate.proof = ProofKind::kNoPlacementFits;
     outcome.explanation = {"memory", 0, {"the devices do not hold the graph"}};
     result.failure =
         Error{ErrorCode::kPlanner, "devices",

@@ -369,8 +369,8 @@ LatencyBound bound_latency(const CostGraph& graph, const LatencyBoundRules& rule
   const LatencyGroups groups(graph);
   const std::vector<int> order = topological_order(graph);
   for (const double tail : least_tails(graph, order)) bound.value = std::max(bound.value, tail);
-  bound.proof = "longest path with the least time of each node";
-  if (bound.value == kUnlimited) bound.proof = "a node that no device may run";
+  bound.proof = ProofKind::kLongestPath;
+  if (bound.value == kUnlimited) bound.proof = ProofKind::kNoDeviceForNode;
   if (!rules.uses_spines || graph.nodes.empty() || bound.value == kUnlimited) return bound;
   Spine spine(graph, groups, order, context);
   std::vector<std::vector<int>> tried;
@@ -381,7 +381,7 @@ LatencyBound bound_latency(const CostGraph& graph, const LatencyBoundRules& rule
     tried.push_back(std::move(path));
     if (value <= bound.value) continue;
     bound.value = value;
-    bound.proof = "a path cut into contiguous runs that fit their devices";
+    bound.proof = ProofKind::kPathInRuns;
     if (value == kUnlimited) return bound;
     bound.runs = spine.runs();
   }

@@ -26,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "plimsoll/core/proof.h"
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/partition/cost_graph.h"
 
@@ -39,7 +40,7 @@ struct SpineRun {
 
 struct LatencyBound {
   double value = 0;  // ms; kUnlimited: no placement exists
-  std::string proof;
+  ProofKind proof = ProofKind::kNone;
   std::vector<SpineRun> runs;  // on accelerators, in the spine's order; empty without a spine
 };
 

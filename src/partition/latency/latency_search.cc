@@ -87,11 +87,11 @@ class Search {
         bound_latency(graph_, {options_.rules.uses_spines, options_.rules.uses_cuts}, context_);
     const Bytes missing = missing_bytes(graph_);
     if (missing > 0) {
-      prove_infeasible("memory", "all devices together hold fewer bytes than the graph", missing);
+      prove_infeasible("memory", ProofKind::kFewerBytesThanGraph, missing);
       return answer();
     }
     if (bound_.value == kUnlimited) {
-      prove_infeasible("permissions", "a node, or a path, that no device may run", 0);
+      prove_infeasible("permissions", ProofKind::kNoDeviceForPath, 0);
       return answer();
     }
     start();
@@ -156,11 +156,11 @@ class Search {
     effort_left_ = std::max<std::int64_t>(0, effort_left_ - tree.num_evaluations);
     if (!tree.is_complete) return;
     if (value_ == kUnlimited) {
-      prove_infeasible("memory", "no placement keeps every device within its memory cap", 0);
+      prove_infeasible("memory", ProofKind::kNoPlacementWithinCaps, 0);
       return;
     }
     bound_.value = value_;
-    bound_.proof = "all placements that could be better were tried";
+    bound_.proof = ProofKind::kTriedBetterPlacements;
   }
 
   // Several short runs from the start, then longer and cooler ones from the best of them; all over
@@ -201,9 +201,10 @@ class Search {
     plan_ = std::move(plan);
   }
 
-  void prove_infeasible(const char* binding, const char* line, Bytes missing) {
+  void prove_infeasible(const char* binding, ProofKind proof, Bytes missing) {
     is_infeasible_ = true;
-    explanation_ = {binding, missing, {line}};
+    bound_.proof = proof;
+    explanation_ = {binding, missing, {to_string(Proof(proof))}};
   }
 
   LatencyPlacement answer() {
@@ -216,7 +217,6 @@ class Search {
     outcome.explanation = explanation_;
     if (is_infeasible_) {
       outcome.status = SolveStatus::kInfeasible;
-      certificate.proof = explanation_.lines.front();
       return result;
     }
     // Bound and value add the same numbers up in another order.

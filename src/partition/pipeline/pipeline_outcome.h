@@ -10,6 +10,7 @@
 #include "partition/pipeline/pipeline_chain.h"
 #include "partition/stages/stage_chain.h"
 #include "plimsoll/core/outcome.h"
+#include "plimsoll/core/proof.h"
 
 namespace plimsoll::partition {
 
@@ -20,7 +21,7 @@ struct PipelineKnowledge {
   std::optional<Plan> plan;  // the best
   double best = kUnlimited;  // its value
   double lower_bound = 0;
-  std::string proof;           // of the bound, where it is not that of a complete search
+  Proof proof;                 // of the bound, where it is not that of a complete search
   bool is_complete = false;    // chains of all downsets were searched
   bool is_infeasible = false;  // proved
   Explanation explanation;     // of that
@@ -36,11 +37,11 @@ Outcome<Plan> make_pipeline_outcome(PipelineKnowledge<Plan> known, double tolera
   Certificate& certificate = outcome.certificate;
   certificate.objective = std::numeric_limits<double>::quiet_NaN();
   outcome.explanation = std::move(known.explanation);
-  certificate.proof = std::move(known.proof);
+  certificate.proof = known.proof;
   if (known.is_infeasible) {
     outcome.status = SolveStatus::kInfeasible;
-    if (certificate.proof.empty()) {
-      certificate.proof = "no contiguous pipeline fits, whatever its stages take";
+    if (!certificate.proof.is_given()) {
+      certificate.proof = ProofKind::kNoPipelineFits;
     }
     if (outcome.explanation.lines.empty()) {
       outcome.explanation.binding = "memory";
@@ -49,7 +50,7 @@ Outcome<Plan> make_pipeline_outcome(PipelineKnowledge<Plan> known, double tolera
     return outcome;
   }
   certificate.lower_bound = std::min(known.lower_bound, known.best);
-  if (known.is_complete) certificate.proof = "no chain of downsets below the bound";
+  if (known.is_complete) certificate.proof = ProofKind::kNoChainBelow;
   if (!known.plan) return outcome;
   certificate.objective = known.best;
   const bool is_optimal =

@@ -105,7 +105,7 @@ class Planner {
     const std::vector<double> work = work_of_groups(groups);
     if (std::find(work.begin(), work.end(), kUnlimited) == work.end()) return false;
     known_.is_infeasible = true;
-    known_.proof = "a group of nodes that no device may run";
+    known_.proof = ProofKind::kNoDeviceForGroup;
     known_.explanation = {
         "permissions",
         0,
@@ -330,7 +330,7 @@ class Planner {
 
   PipelinePlacementSearch finish() {
     known_.lower_bound = proved();
-    if (!known_.is_infeasible) known_.proof = "least device time spread over devices and stages";
+    if (!known_.is_infeasible) known_.proof = ProofKind::kSpreadOverStages;
     result_.num_pairs = pairs_at_start_ - pairs_left_;
     result_.outcome = make_pipeline_outcome(
         std::move(known_), options_.search.tolerance,

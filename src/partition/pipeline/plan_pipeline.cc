@@ -48,7 +48,7 @@ class Planner {
     known_.explanation = explain_lone_operators(model_);
     if (!known_.explanation.lines.empty()) {
       known_.is_infeasible = true;
-      known_.proof = "an operator fits no device";
+      known_.proof = ProofKind::kOperatorFitsNoDevice;
       return finish();
     }
     lower_bound_ = slowest_at_least();
@@ -330,7 +330,7 @@ class Planner {
 
   PipelineSearch finish() {
     known_.lower_bound = proved();
-    known_.proof = known_.is_infeasible ? known_.proof : "least device time spread evenly";
+    if (!known_.is_infeasible) known_.proof = ProofKind::kSpreadEvenly;
     result_.num_pairs = pairs_at_start_ - pairs_left_;
     result_.outcome = make_pipeline_outcome(
         std::move(known_), options_.search.tolerance,

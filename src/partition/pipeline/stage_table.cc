@@ -142,12 +142,12 @@ class Planner {
     certificate.objective = std::numeric_limits<double>::quiet_NaN();
     if (end == Guess::kNone) {
       outcome_.status = SolveStatus::kInfeasible;
-      certificate.proof = "no chain of stages uses all devices";
+      certificate.proof = ProofKind::kNoChainOfAllDevices;
       outcome_.explanation = {"devices", 0, {"no stages in a line fit and use all devices"}};
       return std::move(outcome_);
     }
     certificate.lower_bound = std::min(bound_, best_);
-    certificate.proof = "least sums under limits on the slowest stage";
+    certificate.proof = ProofKind::kLeastSums;
     if (outcome_.plan) {
       certificate.objective = best_;
       const bool is_optimal =

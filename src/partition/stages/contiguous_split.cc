@@ -254,16 +254,14 @@ Result<ContiguousSplit> split_contiguously(const CostGraph& graph,
       outcome.plan ? known.value : std::numeric_limits<double>::quiet_NaN();
   if (known.is_infeasible) {
     outcome.status = SolveStatus::kInfeasible;
-    outcome.certificate.proof = is_tried ? kTriedEverything : "exhausted all chains of downsets";
+    outcome.certificate.proof =
+        is_tried ? ProofKind::kTriedEveryPlacement : ProofKind::kExhaustedDownsets;
     outcome.explanation = explain_infeasible(graph);
     return result;
   }
   outcome.certificate.lower_bound = std::min(known.lower_bound, known.value);
   outcome.certificate.proof =
-      is_tried
-          ? kTriedEverything
-          : "limits refuted over all chains of downsets, or total work, or minimum cuts around "
-            "groups and runs of a path";
+      is_tried ? ProofKind::kTriedEveryPlacement : ProofKind::kRefutedLimits;
   if (outcome.plan) {
     const bool is_optimal = known.value <= known.lower_bound * (1 + options.search.tolerance);
     outcome.status = is_optimal ? SolveStatus::kOptimal : SolveStatus::kFeasible;

@@ -220,7 +220,7 @@ class Placer {
 
   void report(Outcome<DeviceAssignment>& outcome) {
     outcome.stop = stop_;
-    if (is_complete_) outcome.certificate.proof = kTriedEverything;
+    if (is_complete_) outcome.certificate.proof = ProofKind::kTriedEveryPlacement;
     if (is_infeasible_) {
       outcome.status = SolveStatus::kInfeasible;
       outcome.certificate.objective = std::numeric_limits<double>::quiet_NaN();
@@ -300,8 +300,8 @@ Result<GeneralPlacement> place_generally(const CostGraph& graph,
   const bool is_known_better = options.known_bound > bound.lower_bound;
   GeneralPlacement result =
       Placer(graph, options, context, std::max(bound.lower_bound, options.known_bound)).run();
-  std::string& proof = result.outcome.certificate.proof;
-  if (proof.empty()) proof = is_known_better ? "the caller's bound" : bound.proof;
+  Proof& proof = result.outcome.certificate.proof;
+  if (!proof.is_given()) proof = is_known_better ? ProofKind::kCallersBound : bound.proof;
   return result;
 }
 

@@ -46,12 +46,12 @@ class Bounder {
     std::vector<int> merged_of;
     if (graph_.pair_rates.empty()) groups_ = absorb_unordered_groups(groups_, merged_of);
     if (options_.rules.uses_work) {
-      raise(shared_work(groups_), "all work shared out over all devices");
+      raise(shared_work(groups_), ProofKind::kSharedWork);
     }
     if (options_.rules.uses_packing && !is_met()) {
       const double shared = shared_work(groups_);
       const double packed = packing_bound(groups_, shared, options_.goal);
-      if (packed > shared) raise(packed, "all work in whole groups packed into all devices");
+      if (packed > shared) raise(packed, ProofKind::kPackedWork);
     }
     if (options_.rules.uses_groups && !is_met()) bound_by_groups();
     if (options_.rules.uses_shares && !is_met()) bound_by_shares();
@@ -61,8 +61,8 @@ class Bounder {
 
  private:
   bool is_met() const { return bound_.lower_bound >= options_.goal / (1 + options_.tolerance); }
-  void raise(double value, const char* proof) {
-    if (value <= bound_.lower_bound && !bound_.proof.empty()) return;
+  void raise(double value, ProofKind proof) {
+    if (value <= bound_.lower_bound && bound_.proof != ProofKind::kNone) return;
     bound_.lower_bound = std::max(value, bound_.lower_bound);
     bound_.proof = proof;
   }
@@ -74,7 +74,7 @@ class Bounder {
       for (const auto& times : groups_.time_ms) is_allowed |= times[g] < kUnlimited;
       if (is_allowed) continue;
       bound_.is_infeasible = true;
-      bound_.proof = "a group of nodes that no device may run";
+      bound_.proof = ProofKind::kNoDeviceForGroup;
       bound_.explanation =
           explain("permissions", 0,
                   "no device may run " + place_of(graph_, node) + " and all nodes of its colour");
@@ -97,7 +97,7 @@ class Bounder {
       }
       if (needed <= room) continue;
       bound_.is_infeasible = true;
-      bound_.proof = "a group of nodes that holds more than any of its devices";
+      bound_.proof = ProofKind::kGroupTooLarge;
       bound_.explanation =
           explain("memory", needed - room,
                   place_of(graph_, groups_.nodes[g].front()) + " and its colour hold " +
@@ -114,7 +114,7 @@ class Bounder {
     if (room >= total) return false;
     const Bytes missing = static_cast<Bytes>(total - room);
     bound_.is_infeasible = true;
-    bound_.proof = "all bytes beside the room of all devices";
+    bound_.proof = ProofKind::kAllBytes;
     bound_.explanation =
         explain("memory", missing,
                 "all nodes and weights hold " + std::to_string(total) + " bytes, " +
@@ -124,7 +124,7 @@ class Bounder {
 
   void bound_by_groups() {
     raise(heaviest_group_bound(groups_, options_.max_cuts, options_.goal, context_),
-          "the least load of a device that runs the heaviest group, by minimum cuts");
+          ProofKind::kHeaviestGroup);
   }
 
   void bound_by_shares() {
@@ -133,7 +133,7 @@ class Bounder {
     raise(
         partition::bound_by_shares(groups_, proved, std::min(options_.goal, kLargestGoal * proved),
                                    options_.max_share_steps, context_),
-        "all work with the share of what is moved that each group must bear");
+        ProofKind::kSharedTransfers);
   }
 
   double seconds_left() const {
@@ -159,7 +159,7 @@ class Bounder {
             std::min(bound, solve_block_program(groups_, k, least, cutoff, seconds).lower_bound);
       }
       if (bound < kUnlimited) {
-        raise(bound * (1 - kRounding), "the least load of a device with its share of the work");
+        raise(bound * (1 - kRounding), ProofKind::kLoadWithShare);
       }
     }
     if (is_met() || !options_.rules.uses_program || seconds_left() <= 0 ||
@@ -168,7 +168,7 @@ class Bounder {
     }
     const ProgramAnswer answer = solve_placement_program(groups_, cutoff, seconds_left());
     if (answer.lower_bound < kUnlimited) {
-      raise(answer.lower_bound, "the placement as a mixed-integer program");
+      raise(answer.lower_bound, ProofKind::kPlacementProgram);
     }
     if (!answer.device.empty()) keep(answer.device);
   }

@@ -34,6 +34,7 @@
 #include <string>
 
 #include "plimsoll/core/outcome.h"
+#include "plimsoll/core/proof.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/partition/cost_graph.h"
@@ -66,8 +67,8 @@ struct PlacementBoundOptions {
 
 struct PlacementBound {
   double lower_bound = 0;
-  std::string proof;           // which of the bounds above, in words
-  bool is_infeasible = false;  // proved; then nothing above counts but the explanation
+  ProofKind proof = ProofKind::kNone;  // which of the bounds above
+  bool is_infeasible = false;          // proved; then nothing above counts but the explanation
   Explanation explanation;
   std::optional<DeviceAssignment> plan;  // better than the goal, where the program met one
 };

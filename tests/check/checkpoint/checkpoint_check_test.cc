@@ -263,7 +263,7 @@ CheckpointCheckOptions promises_of(const CheckpointReport& report) {
     options.stated.profile.emplace_back(stats.mod_order.fw_post_order[p], report.profile[p]);
   }
   options.stated.claims = {true, true, SolveStatus::kFeasible,
-                           Certificate{report.recompute_ms, 6.6e-4, "told"}, ""};
+                           Certificate{report.recompute_ms, 6.6e-4, parse_proof("told")}, ""};
   return options;
 }
 

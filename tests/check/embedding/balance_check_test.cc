@@ -176,7 +176,7 @@ TEST(BalanceCheck, FindsChangedPrices) {
 TEST(BalanceCheck, SaysWhenABoundWasSearchedFor) {
   Made made = make_plan(make_problem(), BalanceObjective::kRating, false);
   made.stated.certificate->lower_bound = made.stated.certificate->objective;
-  made.stated.certificate->proof = std::string(embedding::kSearchedToTheEnd) + " for a plan";
+  made.stated.certificate->proof = ProofKind::kSearchToTheEnd;
   made.stated.status = SolveStatus::kOptimal;
   const BalanceReport report = judge(made);
   const bool is_searched = *report.proved_bound * (1 + 1e-7) < made.stated.certificate->objective;
@@ -188,7 +188,7 @@ TEST(BalanceCheck, SaysWhenABoundWasSearchedFor) {
 TEST(BalanceCheck, SearchesAgainWhereABoundWasSearchedFor) {
   Made made = make_plan(make_problem(), BalanceObjective::kRating, false);
   made.stated.bound.reset();
-  made.stated.certificate->proof = std::string(embedding::kSearchedToTheEnd) + " for a plan";
+  made.stated.certificate->proof = ProofKind::kSearchToTheEnd;
   Certificate& certificate = *made.stated.certificate;
   certificate.lower_bound = certificate.objective * .9;  // far below what is possible
   made.stated.status = SolveStatus::kFeasible;

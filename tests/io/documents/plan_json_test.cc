@@ -69,7 +69,7 @@ TEST(PlanJson, WritesNumbersThatAreNotFiniteAsNull) {
   ShardingAnswer answer;
   answer.status = SolveStatus::kInfeasible;
   answer.rating = std::numeric_limits<double>::infinity();
-  answer.certificate = Certificate{std::nan(""), {}, "storage"};
+  answer.certificate = Certificate{std::nan(""), {}, parse_proof("storage")};
   const std::string text = write_answer(answer);
   EXPECT_THAT(text, ::testing::HasSubstr(R"("rating": null)"));
   EXPECT_THAT(text, ::testing::HasSubstr(R"("objective": null)"));

@@ -5,6 +5,7 @@
 #include "io/expect_error.h"
 #include "io/import/pipedream_graph.h"
 #include "io/import/piper_json.h"
+#include "io/import/plan_file.h"
 #include "io/random_pipeline_documents.h"
 
 namespace plimsoll::io {
@@ -165,10 +166,10 @@ TEST(PiperJson, ReadsAndWritesPlans) {
   const auto input = *read_piper(kPiper, "p.json");
   const PipelinePlan plan = {{{{0}, {0}, 2, 1}, {{1}, {0}, 1, 1}}};
   const std::string text = write_piper_plan(input, plan);
-  EXPECT_TRUE(is_piper_plan(text));
-  EXPECT_FALSE(is_piper_plan(kPiper));
-  EXPECT_FALSE(is_piper_plan("{\"stages\": []}"));
-  EXPECT_FALSE(is_piper_plan("{\"stages\": [7]}"));
+  EXPECT_EQ(open_plan(text, "p.json")->format, PlanFormat::kPiperPlan);
+  EXPECT_NE(open_plan(kPiper, "p.json")->format, PlanFormat::kPiperPlan);
+  EXPECT_NE(open_plan("{\"stages\": []}", "p.json")->format, PlanFormat::kPiperPlan);
+  EXPECT_NE(open_plan("{\"stages\": [7]}", "p.json")->format, PlanFormat::kPiperPlan);
   const auto back = read_piper_plan(text, "plan.json", input);
   ASSERT_TRUE(back.has_value()) << format_error(back.error());
   EXPECT_EQ(*back, plan);

@@ -93,6 +93,17 @@ TEST(JsonDocument, RefusesTextsThatAreNotJsonAndSaysWhere) {
   }
 }
 
+TEST(JsonDocument, TellsBrokenEncodingFromOtherFaults) {
+  const char* const kUtf8[] = {"[\"\xc3(\"]", "[\"\xed\xa0\x80\"]", "[\"\xf4\x90\x80\x80\"]",
+                               "\xff"};
+  for (const char* text : kUtf8) EXPECT_THAT(error_of(text).remedy, HasSubstr("UTF-8")) << text;
+  const char* const kShort[] = {"[\"\xc3\xa9", "[\"\xe2\x82", "[1, 2]]"};
+  EXPECT_THAT(error_of(kShort[0]).remedy, HasSubstr("complete"));
+  EXPECT_THAT(error_of(kShort[1]).remedy, HasSubstr("complete"));
+  EXPECT_EQ(error_of(kShort[2]).remedy, "");
+  EXPECT_EQ(error_of("{\"\xc3\xa9\": tru}").remedy, "");
+}
+
 TEST(JsonDocument, RefusesNumbersBeyondDouble) {
   EXPECT_EQ(error_of("[1e400]").code, ErrorCode::kOverflow);
   EXPECT_EQ(error_of("[1e400]").place, "f.json#/0");

@@ -208,7 +208,7 @@ TEST(PlacementTree, ProvesContiguousSplitsWithPairRates) {
     ASSERT_TRUE(result.has_value());
     expect_right(graph, result->outcome, true);
     expect_near(proved_optimum(result->outcome), BruteForce(graph).best(), 2e-6);
-    num_tried += result->outcome.certificate.proof == kTriedEverything ? 1 : 0;
+    num_tried += result->outcome.certificate.proof == ProofKind::kTriedEveryPlacement ? 1 : 0;
   }
   EXPECT_GT(num_tried, 10);
 }

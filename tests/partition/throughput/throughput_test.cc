@@ -19,7 +19,7 @@ ThroughputPlacement place(const CostGraph& graph, const ThroughputOptions& optio
   const auto& outcome = result->outcome;
   expect_right(graph, outcome, options.is_contiguous);
   if (outcome.plan) {
-    EXPECT_FALSE(outcome.certificate.proof.empty());
+    EXPECT_TRUE(outcome.certificate.proof.is_given());
   }
   return *result;
 }
@@ -143,7 +143,7 @@ TEST(Throughput, HasAPlanWhateverTheClockLeaves) {
       context.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(ms);
       const auto outcome = place(graph, options, context).outcome;
       EXPECT_TRUE(outcome.plan);
-      EXPECT_NE(outcome.certificate.proof, "the caller's bound");
+      EXPECT_NE(outcome.certificate.proof, ProofKind::kCallersBound);
     }
   }
 }

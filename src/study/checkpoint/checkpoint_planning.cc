@@ -1,4 +1,4 @@
-#include "plimsoll/checkpoint_planning.h"
+#include "study/checkpoint/checkpoint_planning.h"
 
 #include <fmt/format.h>
 
@@ -14,19 +14,18 @@
 #include "checkpoint/torch/policy_per_module.h"
 #include "plimsoll/checkpoint/frontier_search.h"
 #include "plimsoll/checkpoint/operator_choices.h"
-#include "plimsoll/common.h"
-#include "plimsoll/core/digest.h"
+#include "plimsoll/checkpoint/sac_milp.h"
 #include "plimsoll/core/version.h"
-#include "plimsoll/io/module_stats_json.h"
+#include "study/checkpoint/checkpoint_judging.h"
+#include "study/checkpoint/memory_record.h"
 
-namespace plimsoll::app {
+namespace plimsoll::study {
 namespace {
 
 using checkpoint::CheckpointPlan;
 using checkpoint::CheckpointProblem;
 using checkpoint::CheckpointUnit;
 using checkpoint::ModuleStats;
-using io::CheckpointAnswer;
 using math::Frontier;
 using math::MilpOptions;
 
@@ -37,12 +36,10 @@ CheckpointAnswer start_answer(const CheckpointCase& made, const CheckpointQuesti
   answer.world_size = made.problem.model.world_size;
   Provenance& provenance = answer.provenance.emplace();
   provenance.version = kVersion;
-  provenance.options = provenance_options(made.problem.model);
-  provenance.options["search"] = question.search;
-  if (question.search == "torch") provenance.options["variant"] = question.variant;
+  provenance.options = record_of(made.problem.model, question.in_flight);
+  provenance.options["search"] = to_string(question.search);
+  if (question.search == CheckpointSearch::kTorch) provenance.options["variant"] = question.variant;
   if (question.effort >= 0) provenance.options["effort"] = fmt::format("{}", question.effort);
-  if (question.model.in_flight != 1)
-    provenance.options["in_flight"] = fmt::format("{}", question.model.in_flight);
   provenance.inputs["module_stats"] = answer.input_hash;
   provenance.seed = question.seed;
   return answer;
@@ -70,10 +67,10 @@ void take_profile(const CheckpointCase& made, const std::vector<Bytes>& bytes,
 void take_plan(const CheckpointCase& made, const CheckpointPlan& plan, CheckpointAnswer& answer) {
   answer.policy = plan.policy;
   const checkpoint::PlanFigures& figures = plan.figures;
-  answer.predicted = io::CheckpointPrediction{
-      figures.peak, figures.recompute_ms, made.baseline,
-      figures.binding_node < 0 ? "" : made.problem.fqn[figures.binding_node],
-      plan.price_ms_per_gib};
+  answer.predicted =
+      CheckpointPrediction{figures.peak, figures.recompute_ms, made.baseline,
+                           figures.binding_node < 0 ? "" : made.problem.fqn[figures.binding_node],
+                           plan.price_ms_per_gib};
   take_profile(made, figures.profile, answer);
 }
 
@@ -115,19 +112,20 @@ Result<void> explain_infeasible(const CheckpointProblem& problem, const MilpOpti
 }
 
 // Upstream's problem as our own search sees it. Upstream knows no notes, no module without a
-// backward, and no flags but these three.
+// backward, and of the model these three fields alone.
 Result<CheckpointProblem> make_upstreams_problem(const ModuleStats& stats,
-                                                 const CheckpointFlags& flags) {
+                                                 const checkpoint::MemoryModel& model) {
   ModuleStats plain = stats;
   plain.repeated.clear();
   for (checkpoint::ModuleInfo& module : plain.mod_stats) module.requires_grad = true;
-  CheckpointFlags upstream;
-  upstream.peak = "torch";
-  upstream.costs = "fit";
-  upstream.world_size = flags.world_size;
-  upstream.ac_units = flags.ac_units;
-  upstream.fsdp_units = flags.fsdp_units;
-  return make_problem(upstream, plain);
+  checkpoint::MemoryModel upstream;
+  upstream.peak = checkpoint::PeakModel::kTorch;
+  upstream.costs = checkpoint::DiscardModel::kFit;
+  upstream.world_size = model.world_size;
+  upstream.ac_units = model.ac_units;
+  upstream.fsdp_units = model.fsdp_units;
+  PLIMSOLL_ASSIGN(const checkpoint::ModuleTree tree, checkpoint::make_module_tree(plain));
+  return make_checkpoint_problem(plain, tree, upstream);
 }
 
 // No plan of upstream's program takes less: our problem leaves out rows of it (the big-M, that
@@ -145,7 +143,7 @@ Result<std::optional<double>> bound_of_upstream(const ModuleStats& stats,
 }
 
 // The larger of two bounds; rows that hold to a tolerance may let the plan cost less than either.
-void raise_bound(const std::optional<double>& bound, const char* proof, Certificate& certificate) {
+void raise_bound(const std::optional<double>& bound, ProofKind proof, Certificate& certificate) {
   if (!bound || *bound <= certificate.lower_bound.value_or(-1)) return;
   certificate.lower_bound =
       std::isnan(certificate.objective) ? *bound : std::min(certificate.objective, double{*bound});
@@ -163,7 +161,7 @@ Result<CheckpointAnswer> plan_like_torch(const CheckpointCase& made, Bytes budge
   options.fsdp_units = made.problem.model.fsdp_units;
   options.context = limits.context;
   PLIMSOLL_ASSIGN(const CheckpointProblem problem,
-                  make_upstreams_problem(made.stats, question.model));
+                  make_upstreams_problem(made.stats, made.problem.model));
   // First, for the program may use up all the time.
   PLIMSOLL_ASSIGN(const std::optional<double> bound,
                   bound_of_upstream(made.stats, problem, budget, limits.context));
@@ -172,7 +170,7 @@ Result<CheckpointAnswer> plan_like_torch(const CheckpointCase& made, Bytes budge
   CheckpointAnswer answer = start_answer(made, question);
   answer.budget_bytes = budget;
   take_outcome(result.outcome, answer);
-  raise_bound(bound, "exact dynamic program over slack", *answer.certificate);
+  raise_bound(bound, ProofKind::kSlackProgram, *answer.certificate);
   // CBC calls optimal what is within its gap of 5 %.
   if (const auto gap = answer.certificate->gap();
       answer.status == SolveStatus::kOptimal && !(gap && *gap <= check::kCertificateTolerance)) {
@@ -185,12 +183,12 @@ Result<CheckpointAnswer> plan_like_torch(const CheckpointCase& made, Bytes budge
     // whole bytes in a plan, so that its peak may be a byte above that of upstream's fractions.
     PLIMSOLL_ASSIGN(const check::CheckpointReport judged,
                     check::check_checkpointing(made.stats, *answer.policy,
-                                               make_check_options(made.problem, "torch", 1)));
-    answer.predicted = io::CheckpointPrediction{std::max(result.peak_bytes, judged.peak),
-                                                answer.certificate->objective,
-                                                make_baseline(made.stats).peak_bytes,
-                                                judged.binding,
-                                                {}};
+                                               make_check_options(made.problem, true, 1)));
+    answer.predicted = CheckpointPrediction{std::max(result.peak_bytes, judged.peak),
+                                            answer.certificate->objective,
+                                            make_baseline(made.stats).peak_bytes,
+                                            judged.binding,
+                                            {}};
     take_profile(made, judged.profile, answer);
   }
   PLIMSOLL_RETURN_IF_ERROR(explain_infeasible(problem, limits, answer));
@@ -199,14 +197,14 @@ Result<CheckpointAnswer> plan_like_torch(const CheckpointCase& made, Bytes budge
 
 // Only mixed-integer programming plans a model that returns in another order than its names'.
 bool is_for_milp(const CheckpointCase& made, const CheckpointQuestion& question) {
-  return question.search == "milp" || !made.problem.tree.is_nested;
+  return question.search == CheckpointSearch::kMilp || !made.problem.tree.is_nested;
 }
 
 Result<CheckpointAnswer> plan_pipeline(const CheckpointCase& made, Bytes budget,
                                        const CheckpointQuestion& question,
                                        const MilpOptions& limits, const RunContext& context) {
   checkpoint::PipelineOptions options;
-  options.in_flight = question.model.in_flight;
+  options.in_flight = question.in_flight;
   PLIMSOLL_ASSIGN(const Outcome<checkpoint::PipelinePlan> outcome,
                   is_for_milp(made, question)
                       ? plan_stage_by_milp(made.problem, budget, options.in_flight, limits)
@@ -220,7 +218,7 @@ Result<CheckpointAnswer> plan_pipeline(const CheckpointCase& made, Bytes budget,
     answer.predicted->price_ms_per_gib.reset();
     // What the other microbatches keep is there all the time.
     const Bytes others = outcome.plan->peak - outcome.plan->plan.figures.peak;
-    for (io::ProfileEntry& entry : answer.profile) entry.bytes += others;
+    for (ProfileEntry& entry : answer.profile) entry.bytes += others;
   }
   return answer;
 }
@@ -232,18 +230,6 @@ CheckpointAnswer answer_of(const CheckpointCase& made, const Outcome<CheckpointP
   take_outcome(outcome, answer);
   if (outcome.plan) take_plan(made, *outcome.plan, answer);
   return answer;
-}
-
-// "5%" of forward and backward, or "12.5" milliseconds.
-Result<double> parse_overhead(const std::string& text, double compute_ms) {
-  const bool is_share = text.ends_with('%');
-  const auto value =
-      parse_number<double>(is_share ? text.substr(0, text.size() - 1) : text, "--overhead");
-  if (!value || !(*value >= 0) || !std::isfinite(*value)) {
-    return fail(ErrorCode::kUsage, "--overhead", fmt::format("'{}' is no time", text),
-                "give milliseconds or a share of the step, such as 12.5 or 5%");
-  }
-  return is_share ? compute_ms * *value / 100 : *value;
 }
 
 // It gives no price: that of its units is not what others would offer.
@@ -270,8 +256,8 @@ Result<CheckpointAnswer> plan_on_milp_frontier(const CheckpointCase& made,
                                                const CheckpointQuestion& question,
                                                const MilpOptions& limits,
                                                const RunContext& context) {
-  if (!question.overhead.empty()) {
-    PLIMSOLL_ASSIGN(const double ms, parse_overhead(question.overhead, made.compute_ms));
+  if (question.overhead_ms) {
+    const double ms = *question.overhead_ms;
     PLIMSOLL_ASSIGN(const auto outcome, plan_for_time_by_milp(made.problem, ms, limits));
     return answer_of_milp(made, outcome, {}, question);
   }
@@ -293,8 +279,8 @@ Result<CheckpointAnswer> plan_on_frontier(const CheckpointCase& made,
     PLIMSOLL_ASSIGN(const auto outcome, plan_at_knee(made.problem, *found.plan, {}, context));
     return answer_of(made, outcome, {}, question);
   }
-  if (!question.overhead.empty()) {
-    PLIMSOLL_ASSIGN(const double ms, parse_overhead(question.overhead, made.compute_ms));
+  if (question.overhead_ms) {
+    const double ms = *question.overhead_ms;
     PLIMSOLL_ASSIGN(const auto outcome, plan_for_time(made.problem, *found.plan, ms, {}, context));
     return answer_of(made, outcome, {}, question);
   }
@@ -303,12 +289,25 @@ Result<CheckpointAnswer> plan_on_frontier(const CheckpointCase& made,
 
 }  // namespace
 
-Result<CheckpointCase> make_checkpoint_case(ModuleStats stats, const CheckpointFlags& flags,
-                                            std::string_view search) {
+std::string_view to_string(CheckpointSearch search) {
+  switch (search) {
+    case CheckpointSearch::kExact:
+      return "exact";
+    case CheckpointSearch::kMilp:
+      return "milp";
+    case CheckpointSearch::kTorch:
+      return "torch";
+  }
+  return "";
+}
+
+Result<CheckpointCase> make_checkpoint_case(ModuleStats stats, std::string input_hash,
+                                            const checkpoint::MemoryModel& model) {
   CheckpointCase made;
-  made.input_hash = sha256_hex(io::write_module_stats(stats));
-  made.stats = priced_stats(std::move(stats), flags, search);
-  PLIMSOLL_ASSIGN(made.problem, make_problem(flags, made.stats));
+  made.stats = std::move(stats);
+  made.input_hash = std::move(input_hash);
+  PLIMSOLL_ASSIGN(const checkpoint::ModuleTree tree, checkpoint::make_module_tree(made.stats));
+  PLIMSOLL_ASSIGN(made.problem, make_checkpoint_problem(made.stats, tree, model));
   made.baseline = replay(made.problem, {}).peak;
   made.compute_ms = make_baseline(made.stats).compute_ms;
   return made;
@@ -318,13 +317,14 @@ Result<CheckpointAnswer> plan_checkpointing(const CheckpointCase& made,
                                             const CheckpointQuestion& question,
                                             const MilpOptions& limits, const RunContext& context) {
   const bool by_milp = is_for_milp(made, question);
-  if (question.budget.empty()) {
+  if (!question.budget) {
     return by_milp ? plan_on_milp_frontier(made, question, limits, context)
                    : plan_on_frontier(made, question, context);
   }
-  PLIMSOLL_ASSIGN(const Bytes budget, parse_budget(question.budget, made.baseline, "--budget"));
-  if (question.search == "torch") return plan_like_torch(made, budget, question, limits);
-  if (question.model.in_flight > 1) return plan_pipeline(made, budget, question, limits, context);
+  const Bytes budget = *question.budget;
+  if (question.search == CheckpointSearch::kTorch)
+    return plan_like_torch(made, budget, question, limits);
+  if (question.in_flight > 1) return plan_pipeline(made, budget, question, limits, context);
   if (by_milp) {
     PLIMSOLL_ASSIGN(const auto outcome, plan_by_milp(made.problem, budget, limits));
     return answer_of_milp(made, outcome, budget, question);
@@ -333,4 +333,4 @@ Result<CheckpointAnswer> plan_checkpointing(const CheckpointCase& made,
   return answer_of(made, outcome, budget, question);
 }
 
-}  // namespace plimsoll::app
+}  // namespace plimsoll::study

@@ -1,0 +1,47 @@
+// Plans of embedding tables over ranks, as answers: by our own search, its frontier, or TorchRec's.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "plimsoll/balance/placement_bound.h"
+#include "plimsoll/core/result.h"
+#include "plimsoll/core/run_context.h"
+#include "plimsoll/embedding/balanced_search.h"
+#include "plimsoll/math/frontier.h"
+#include "plimsoll/study/sharding_answer.h"
+
+namespace plimsoll::study {
+
+struct ShardingQuestion {
+  embedding::PlanningProblem problem;
+  std::optional<embedding::GivenOptions> given;  // instead of those of the problem's model
+  bool has_components = true;  // of the given options: times are known by component
+  bool is_balanced = true;     // else the reference's search
+  bool is_frontier = false;    // of the balanced search: the least objective for every size
+  embedding::ReferenceOptions reference;
+  embedding::BalancedOptions balanced;  // with `reference`
+  SearchOptions limits;
+};
+
+struct ShardingRun {
+  embedding::BalancedResult balanced;  // of the reference search `planning` and `times`
+  // Of a frontier: curves, plans and proofs, as in embedding::BalancedFrontier.
+  math::Frontier frontier;
+  std::vector<embedding::PlacedProposal> frontier_plans;
+  std::vector<std::optional<balance::PlacementBound>> frontier_proofs;
+  Bill bill;
+
+  const embedding::PlanningResult& planning() const { return balanced.planning; }
+};
+
+// Errors of the searches, at the fields of their options.
+Result<ShardingRun> plan_tables(const ShardingQuestion& question, const RunContext& context);
+
+// `taken` tells which of the given options a plan takes; empty without given options.
+using TakenOptions = std::function<std::vector<TakenOption>(const embedding::PlacedProposal&)>;
+ShardingAnswer make_answer(const ShardingQuestion& question, const ShardingRun& run,
+                           const TakenOptions& taken = {});
+
+}  // namespace plimsoll::study

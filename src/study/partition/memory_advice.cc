@@ -1,0 +1,250 @@
+#include "study/partition/memory_advice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+#include "core/effort_clock.h"
+#include "math/least_cause.h"
+#include "plimsoll/core/checked.h"
+
+namespace plimsoll::study {
+namespace {
+
+using partition::CostGraph;
+using partition::DeviceClass;
+
+constexpr std::int64_t kEffort = 200'000;
+constexpr std::int64_t kFxEffort = 1'000;
+constexpr std::int64_t kPipelineEffort = 2'000'000;
+constexpr int kLargeGraph = 2000;  // nodes; of a larger one a thousandth is exact enough
+constexpr Bytes kLargeSteps = 1024;
+constexpr std::size_t kMaxRules = 64;
+
+// The order and the bytes of a graph, and who may run what.
+CostGraph without_times(const CostGraph& graph) {
+  CostGraph bare = graph;
+  for (partition::CostNode& node : bare.nodes) {
+    for (double& ms : node.time_ms) {
+      if (std::isfinite(ms)) ms = 0;
+    }
+  }
+  for (partition::Net& net : bare.nets) net.amount = 0;
+  bare.pair_rates.clear();
+  return bare;
+}
+
+// What one device would hold at most.
+Bytes all_bytes(const GraphCase& made) {
+  Bytes total = 0;
+  for (const partition::CostNode& node : made.costs->nodes) total += node.memory;
+  for (const partition::Weight& weight : made.costs->weights) {
+    if (!weight.readers.empty()) total += weight.bytes;
+  }
+  if (!made.terms) return total;
+  const int most = std::min(made.terms->num_microbatches, made.costs->num_devices());
+  for (const Bytes bytes : made.terms->per_microbatch) total += most * bytes;
+  return total;
+}
+
+bool has_plan(SolveStatus status) {
+  return status == SolveStatus::kOptimal || status == SolveStatus::kFeasible;
+}
+
+// Asks one search again and again.
+class Adviser {
+ public:
+  Adviser(const GraphCase& made, const PlacementSearch& search,
+          const PlacementSearchOptions& options, const RunContext& context)
+      : made_(made),
+        search_(search),
+        options_(options),
+        silent_{context.deadline, context.cancel, {}} {}
+
+  // torch.fx's devices have no classes: the smaller ones are raised to one size.
+  MemoryAdvice advise_fx() {
+    MemoryAdvice advice;
+    const auto& devices = made_.fx->config.devices;
+    if (devices.empty()) return advice;
+    advice.cap = devices.front().available_mem_bytes;
+    for (const partition::Device& device : devices) {
+      advice.cap = std::min(advice.cap, device.available_mem_bytes);
+    }
+    options_.search.effort = kFxEffort;
+    advice.need = find_memory_need(advice.cap, made_.fx->graph.total_size, 1, [&](Bytes size) {
+      if (is_stopped(silent_)) return SolveStatus::kLimit;  // before the graph is copied
+      GraphCase asked = made_;
+      for (partition::Device& device : asked.fx->config.devices) {
+        device.available_mem_bytes = std::max(device.available_mem_bytes, size);
+      }
+      return ask(asked);
+    });
+    return advice;
+  }
+
+  MemoryAdvice advise_costs(bool is_infeasible) {
+    asked_ = made_;
+    asked_.costs = without_times(*made_.costs);
+    options_.search.effort = kEffort;
+    most_ = all_bytes(made_);
+    if (made_.costs->num_nodes() > kLargeGraph) {
+      precision_ = std::max<Bytes>(1, most_ / kLargeSteps);
+    }
+    MemoryAdvice advice;
+    std::vector<int> rules;
+    if (is_infeasible) rules = find_rules();
+    advice = advise_class();
+    if (!advice.need) advice = advise_all_classes();
+    advice.rules = std::move(rules);
+    return advice;
+  }
+
+ private:
+  SolveStatus ask(const GraphCase& of) const {
+    if (is_stopped(silent_)) return SolveStatus::kLimit;
+    const auto found = search_.run(of, options_, silent_);
+    return found && found->status ? *found->status : SolveStatus::kLimit;
+  }
+
+  // Nodes that are pinned or forbidden devices, where nothing fits as long as they all are.
+  std::vector<int> find_rules() const {
+    std::vector<int> nodes;
+    for (int node = 0; node < made_.costs->num_nodes(); ++node) {
+      const partition::CostNode& of = made_.costs->nodes[node];
+      if (of.pinned_device || !of.forbidden_devices.empty()) nodes.push_back(node);
+    }
+    if (nodes.size() > kMaxRules) return {};
+    const auto cause = math::find_least_cause(nodes.size(), [&](const std::vector<bool>& goes) {
+      GraphCase asked = asked_;
+      for (std::size_t i = 0; i < nodes.size(); ++i) {
+        if (!goes[i]) continue;
+        asked.costs->nodes[nodes[i]].pinned_device.reset();
+        asked.costs->nodes[nodes[i]].forbidden_devices.clear();
+      }
+      return has_plan(ask(asked));
+    });
+    std::vector<int> rules;
+    for (const std::size_t i : cause) rules.push_back(nodes[i]);
+    return rules;
+  }
+
+  // More bytes for one class alone: the one that needs the fewest in all.
+  MemoryAdvice advise_class() {
+    const auto& classes = made_.costs->classes;
+    const auto added = [&](const MemoryNeed& of, std::size_t number) {
+      return Int128{of.enough - *classes[number].memory_cap} * classes[number].count;
+    };
+    MemoryAdvice best;
+    for (std::size_t c = 0; c < classes.size(); ++c) {
+      const DeviceClass& devices = classes[c];
+      if (!devices.memory_cap || devices.count == 0) continue;
+      const auto need = find_memory_need(*devices.memory_cap, most_, precision_, [&](Bytes cap) {
+        asked_.costs->classes[c].memory_cap = cap;
+        return ask(asked_);
+      });
+      asked_.costs->classes[c].memory_cap = devices.memory_cap;
+      if (!need || (best.need && added(*best.need, static_cast<std::size_t>(best.device_class)) <=
+                                     added(*need, c))) {
+        continue;
+      }
+      best = {{}, need, *devices.memory_cap, static_cast<int>(c), false};
+    }
+    return best;
+  }
+
+  MemoryAdvice advise_all_classes() {
+    const auto& classes = made_.costs->classes;
+    MemoryAdvice advice;
+    advice.is_added = true;
+    advice.need = find_memory_need(0, most_, precision_, [&](Bytes more) {
+      for (std::size_t c = 0; c < classes.size(); ++c) {
+        if (classes[c].memory_cap)
+          asked_.costs->classes[c].memory_cap = *classes[c].memory_cap + more;
+      }
+      return ask(asked_);
+    });
+    return advice;
+  }
+
+  const GraphCase& made_;
+  const PlacementSearch& search_;
+  PlacementSearchOptions options_;
+  RunContext silent_;
+  GraphCase asked_;  // of cost graphs: without times
+  Bytes most_ = 0;
+  Bytes precision_ = 1;
+};
+
+}  // namespace
+
+std::optional<MemoryNeed> find_memory_need(Bytes cap, Bytes most, Bytes precision,
+                                           const std::function<SolveStatus(Bytes)>& ask) {
+  if (most <= cap || !has_plan(ask(most))) return std::nullopt;
+  const SolveStatus now = ask(cap);
+  if (has_plan(now)) return std::nullopt;  // it was not memory that was missing
+  MemoryNeed need{most, now == SolveStatus::kInfeasible ? cap : 0};
+  for (Bytes open = cap; need.enough - open > precision;) {
+    const Bytes middle = open + (need.enough - open) / 2;
+    const SolveStatus status = ask(middle);
+    if (has_plan(status)) {
+      need.enough = middle;
+    } else {
+      open = middle;
+      if (status == SolveStatus::kInfeasible) need.too_little = middle;
+    }
+  }
+  // What is refuted may be less than what no plan was found for.
+  const bool is_proved = now == SolveStatus::kInfeasible;
+  for (Bytes open = need.enough; is_proved && open - need.too_little > precision;) {
+    const Bytes middle = need.too_little + (open - need.too_little) / 2;
+    (ask(middle) == SolveStatus::kInfeasible ? need.too_little : open) = middle;
+  }
+  return need;
+}
+
+MemoryAdvice find_memory_advice(const GraphCase& made, const PlacementSearch& search,
+                                const PlacementSearchOptions& options, const RunContext& context,
+                                const PlacementAnswer& answer) {
+  const bool is_infeasible = answer.status == SolveStatus::kInfeasible;
+  const bool is_open = answer.status == SolveStatus::kLimit && !answer.failure &&
+                       answer.stop != StopReason::kDeadline &&
+                       answer.stop != StopReason::kCancelled;
+  if (!is_infeasible && !is_open) return {};
+  Adviser adviser(made, search, options, context);
+  return made.fx ? adviser.advise_fx() : adviser.advise_costs(is_infeasible);
+}
+
+std::optional<MemoryNeed> find_memory_need(const partition::PipelineModel& model,
+                                           const partition::PipelineOptions& options,
+                                           const RunContext& context) {
+  if (!model.memory_cap) return std::nullopt;
+  partition::PipelineModel asked = model;
+  Int128 most = 0;
+  for (partition::PipelineOperator& op : asked.operators) {
+    Bytes largest = 0;
+    for (partition::TensorParallelChoices& degree : op.degrees) {
+      for (partition::OperatorChoice& choice : degree.choices) {
+        choice.time_ms = 0;
+        choice.parameters = 0;
+        choice.sync.clear();
+        largest = std::max(
+            largest, model.num_devices * choice.per_microbatch + std::max<Bytes>(0, choice.memory));
+      }
+    }
+    most += largest;
+  }
+  for (partition::PipelineEdge& edge : asked.edges) edge.bytes = 0;
+  partition::PipelineOptions small = options;
+  small.search.effort = kPipelineEffort;
+  const RunContext silent{context.deadline, context.cancel, {}};
+  const auto limit = static_cast<Bytes>(std::min<Int128>(most, INT64_MAX / 4));
+  return find_memory_need(*model.memory_cap, limit, 1, [&](Bytes cap) {
+    if (is_stopped(silent)) return SolveStatus::kLimit;
+    asked.memory_cap = cap;
+    const auto found = partition::plan_pipeline(asked, small, silent);
+    return found ? found->outcome.status : SolveStatus::kLimit;
+  });
+}
+
+}  // namespace plimsoll::study

@@ -1,0 +1,271 @@
+"""What a person sees: first screens, help, the manual page, and what is typed without a thought."""
+
+import copy
+import json
+import os
+import re
+import shutil
+import subprocess
+import unicodedata
+
+import pytest
+from program import Plimsoll, constrained, environment, table
+
+COMMANDS = ["shard", "checkpoint", "partition", "check", "convert", "models", "hardware", "schema", "completion"]
+ON = ("--on", "2x8GiB")
+
+
+@pytest.fixture
+def plimsoll(program_path, tmp_path):
+    made = Plimsoll(program_path, tmp_path)
+    made.write("model.json", {"name": "small", "tables": [table(count=12)]})
+    return made
+
+
+class TestFirstScreens:
+    def test_shard_begins_with_what_was_planned_and_what_was_gained(self, plimsoll):
+        lines = plimsoll.run(
+            "shard", "mlperf-dlrm-dcnv2", "--on", "dgx-h100:2", "--batch-size", "4096"
+        ).out.splitlines()
+        title = "mlperf-dlrm-dcnv2 on 2 x dgx-h100 (16 GPUs), 4,096 samples per GPU, TorchRec 1.9 cost model"
+        assert lines[:2] == [title, ""]
+        assert re.fullmatch(r"  slowest rank   [\d.]+ ms +TorchRec's planner: [\d.]+ ms \([\d.]+ % slower\)", lines[2])
+        assert re.fullmatch(r"  predicted step [\d.]+ ms +TorchRec's planner: [\d.]+ ms \([\d.]+ % slower\)", lines[3])
+        assert re.fullmatch(
+            r"  best step      [\d.]+ ms +this plan is at most [\d.]+ % above it \(verified\)", lines[4]
+        )
+        assert re.fullmatch(r"  memory         [\d.]+ GiB +of [\d.]+ GiB usable on rank \d+, the fullest", lines[5])
+        assert re.fullmatch(r"  found in       [\d.]+ s", lines[6])
+        assert len(lines) < 16
+
+    def test_equal_rows_are_folded_unless_all_are_asked_for(self, plimsoll):
+        asked = ("checkpoint", "llama-3-8b", "--budget", "70%", "-q")
+        short = plimsoll.run(*asked).out
+        assert re.match(r"Llama-3-8B|llama-3-8b: peak 55\.28 GiB of 55\.29 GiB allowed", short)
+        assert re.search(
+            r"(?m)^  layers\.0-10\.mlp +recompute 12 of 14 operators +448 MiB each +0\.3506 ms each$", short
+        )
+        assert len(short.splitlines()) < 14
+        long = plimsoll.run(*asked, "-v").out
+        assert "layers.7.mlp" in long
+        assert len(long.splitlines()) > 60
+
+    def test_a_shard_row_names_its_tables_in_ranges(self, plimsoll):
+        text = plimsoll.run("shard", "model.json", *ON, "--search", "torchrec").out
+        assert re.search(r"(?m)^ +12 .*\bt_0 \.\. t_11$", text), text
+        assert "t_5" in plimsoll.run("shard", "model.json", *ON, "--search", "torchrec", "-v").out
+
+    def test_many_findings_of_one_kind_are_one_line(self, plimsoll):
+        grids = [constrained(f"t{i}", "grid_shard", rows=100000, columns=256) | {"pooling": "mean"} for i in range(6)]
+        plimsoll.write("model.json", {"tables": grids})
+        on = ("--on", "16x40GiB")
+        plimsoll.run("shard", "model.json", *on, "-o", "plan.json")
+        asked = ("check", "model.json", "plan.json", *on)
+        folded = [line for line in plimsoll.run(*asked).out.splitlines() if line.startswith("hazard")]
+        every = [line for line in plimsoll.run(*asked, "-v").out.splitlines() if line.startswith("hazard")]
+        assert len(every) == 6
+        assert folded == [every[0] + " (and 5 more like it; -v prints them)"]
+
+    def test_check_begins_with_the_verdict(self, plimsoll):
+        plimsoll.run("shard", "model.json", *ON, "-o", "plan.json")
+        answer = json.loads(plimsoll.read("plan.json"))
+        assert plimsoll.run("check", "model.json", "plan.json", *ON).out.startswith("right: no violations")
+        answer["plan"]["tables"].pop()
+        plimsoll.write("plan.json", answer)
+        broken = plimsoll.run("check", "model.json", "plan.json", *ON, code=5).out
+        assert broken.startswith("wrong: ")
+        assert "\nviolation missing_table" in broken
+
+    @pytest.mark.parametrize("columns", [60, 80, 140])
+    def test_tables_fit_the_terminal(self, plimsoll, columns):
+        plimsoll.write("model.json", {"tables": [table(name="a_long_name_" * 6 + str(i) * 9) for i in range(4)]})
+        for arguments in (("shard", "model.json", *ON), ("shard", "model.json", *ON, "-v"), ("models",)):
+            text = subprocess.run(
+                [plimsoll.path, *arguments, "-q"],
+                cwd=plimsoll.folder,
+                env=environment(COLUMNS=str(columns)),
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+            assert max(map(len, text.splitlines())) <= columns
+
+    def test_escape_codes_are_shown_and_wide_characters_aligned(self, plimsoll):
+        names = ["\x1b[31mred", "表格一", "plain"]
+        plimsoll.write("model.json", {"tables": [table(name=name) for name in names]})
+        text = plimsoll.run("shard", "model.json", *ON, "-v", "--search", "torchrec").out
+        assert "\x1b" not in text
+        assert r"\x1b[31mred" in text
+        starts = set()
+        for name in ("表格一", "plain"):
+            row = next(line for line in text.splitlines() if name in line)
+            before = row[: re.search(r"[a-z_]+_(wise|parallel)|grid_shard", row).start()]
+            starts.add(sum(2 if unicodedata.east_asian_width(c) == "W" else 1 for c in before))
+        assert len(starts) == 1
+
+    def test_the_statistics_may_go_to_a_file(self, plimsoll):
+        answer = plimsoll.run("shard", "model.json", *ON, "--stats-file", "stats.txt")
+        assert "--- Planner Statistics ---" in plimsoll.read("stats.txt")
+        assert "Planner Statistics" not in answer.out
+        plimsoll.run("shard", "model.json", *ON, "--stats-file", "no/such/folder.txt", code=1)
+
+    def test_partition_says_what_it_counts_and_names_layers(self, plimsoll):
+        text = plimsoll.run("partition", "bert24-training").out
+        assert "  counted        compute and transfers; memory is that of" in text
+        assert re.search(r"(?m)^  stage  device .* layers$", text)
+
+
+class TestHelp:
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_is_grouped_and_fits_100_columns(self, plimsoll, command):
+        text = plimsoll.run(command, "--help").out
+        assert max(map(len, text.splitlines())) <= 100
+        groups = re.findall(r"(?m)^([A-Z][^:\n]*):$", text)
+        assert groups[0] == "Common options"
+        if command in ("shard", "checkpoint", "partition", "check", "convert"):
+            common = text.partition("Common options:")[2].partition("\n\n")[0]
+            assert "--json" in common
+            assert common.count("  Example: plimsoll ") == 1
+
+    def test_every_example_is_a_command_line_that_is_understood(self, plimsoll):
+        for command in COMMANDS[:5]:
+            text = plimsoll.run(command, "--help").out
+            for example in re.findall(r"Example: (plimsoll .*(?:\n           .*)*)", text):
+                words = example.split()
+                assert words[:2] == ["plimsoll", command]
+                flags = {word.partition("=")[0] for word in words if word.startswith("--")}
+                assert flags <= set(re.findall(r"--[a-z-]+", text)), example
+
+    def test_the_manual_page(self, plimsoll):
+        page = plimsoll.run("manual").out
+        assert page.startswith(".TH PLIMSOLL 1")
+        for command in COMMANDS:
+            assert f".SH PLIMSOLL {command}" in page
+        assert r"\-\-batch\-size N" in page
+        if shutil.which("mandoc"):
+            subprocess.run(["mandoc", "-Tlint", "-Wsyserr"], input=page, text=True, check=True)
+
+
+class TestFish:
+    def test_models_flags_and_values(self, plimsoll):
+        script = plimsoll.run("completion", "fish").out
+        assert "mlperf-dlrm-dcnv2" in script
+        assert "-l objective -x -a 'rating step time'" in script
+        if shutil.which("fish"):
+            subprocess.run(["fish", "-n", "-c", script], check=True)
+
+
+class TestSmallTruths:
+    @pytest.mark.parametrize(
+        ("flag", "value"),
+        [("--hbm-cap", "80"), ("--ddr-cap", "1e9"), ("--dense-tensor-estimate", "5"), ("--reservation", "sku_aware:6")],
+    )
+    def test_sizes_need_a_unit(self, plimsoll, flag, value):
+        error = plimsoll.run("shard", "model.json", *ON, flag, value, "--json", code=1).error
+        assert "without a unit" in error["message"]
+
+    def test_sizes_of_other_commands_need_one_too(self, plimsoll):
+        for arguments in (
+            ("checkpoint", "llama-3-8b", "--budget", "70"),
+            ("checkpoint", "llama-3-8b", "--budget", "70%", "--optimizer-bytes", "12"),
+            ("partition", "bert24-inference", "--memory", "16"),
+            ("partition", "bert24-inference", "--memory", "accelerator=16"),
+        ):
+            assert "without a unit" in str(plimsoll.run(*arguments, "--json", code=1).error)
+        plimsoll.write("machine.json", {"world_size": 2, "hbm_cap": "80"})
+        assert (
+            "without a unit"
+            in plimsoll.run("shard", "model.json", "--on", "machine.json", "--json", code=1).error["message"]
+        )
+
+    def test_40g_5m_and_4k_are_read(self, plimsoll):
+        asked = ("shard", "model.json", "--on", "2x40G", "--time-limit", "5m", "--json")
+        for text, number in (("4k", "4000"), ("4Ki", "4096"), ("64", "64")):
+            answer = plimsoll.run(*asked, "--batch-size", text).document
+            assert answer["provenance"]["options"]["batch_size"] == number
+            assert (
+                set(answer["bill"]["bytes"]["capacity_hbm"]) <= {40 * 10**9}
+                if "capacity_hbm" in answer["bill"]
+                else True
+            )
+
+    def test_a_models_own_batch_size_counts_unless_the_flag_is_given(self, plimsoll):
+        plimsoll.write("model.json", {"batch_size": 2048, "tables": [table()]})
+        own = plimsoll.run("shard", "model.json", *ON, "-o", "plan.json").out
+        assert "2,048 samples per GPU (the model's own)" in own
+        assert json.loads(plimsoll.read("plan.json"))["provenance"]["options"]["batch_size"] == "2048"
+        given = plimsoll.run("shard", "model.json", *ON, "--batch-size", "64").out
+        assert "64 samples per GPU, " in given
+        plimsoll.run("convert", "model.json", "plan.json", *ON, "--to", "torchrec", "-o", "torchrec.json")
+        foreign = plimsoll.run("check", "model.json", "torchrec.json", *ON).out
+        assert "at 2,048 samples per rank (the model's own)" in foreign
+
+    def test_two_pooling_factors_for_one_feature_are_an_error(self, plimsoll):
+        wrong = table(feature_names=["f"], constraints={"pooling_factors": [1, 12.5]})
+        plimsoll.write("model.json", {"tables": [wrong]})
+        error = plimsoll.run("shard", "model.json", *ON, "--json", code=1).error
+        assert (error["code"], error["place"]) == ("conflict", "model.json")
+        assert "2 pooling factors for the 1 feature(s) of table" in error["message"]
+        right = copy.deepcopy(wrong) | {"feature_names": ["f", "g"]}
+        plimsoll.write("model.json", {"tables": [right]})
+        plimsoll.run("shard", "model.json", *ON)
+
+    @pytest.mark.parametrize(
+        ("arguments", "what", "remedy"),
+        [
+            (("shard", "llama-3-8b", *ON), "module statistics", "plimsoll checkpoint llama-3-8b"),
+            (("shard", "bert24-training", *ON), "an operator graph", "plimsoll partition bert24-training"),
+            (("shard", "dgx-h100:2", *ON), "hardware", "--on dgx-h100:2"),
+            (
+                ("shard", "model.json", "--on", "mlperf-dlrm-dcnv2"),
+                "an embedding model",
+                "plimsoll shard mlperf-dlrm-dcnv2",
+            ),
+            (("checkpoint", "mlperf-dlrm-dcnv2"), "an embedding model", "plimsoll shard mlperf-dlrm-dcnv2"),
+            (("partition", "llama-3-8b"), "module statistics", "plimsoll checkpoint llama-3-8b"),
+        ],
+    )
+    def test_a_name_of_another_kind_says_which_command_takes_it(self, plimsoll, arguments, what, remedy):
+        error = plimsoll.run(*arguments, "--json", code=1).error
+        assert error["message"] == f"this is {what}"
+        assert remedy in error["remedy"]
+
+    def test_swapped_arguments_are_recognised(self, plimsoll):
+        plimsoll.run("shard", "model.json", *ON, "-o", "plan.json")
+        for command in ("check", "convert"):
+            error = plimsoll.run(command, "plan.json", "model.json", *ON, "--json", code=1).error
+            assert "swapped" in error["message"]
+            assert "model.json plan.json" in error["remedy"]
+        error = plimsoll.run("check", "plan.json", "mlperf-dlrm-dcnv2", *ON, "--json", code=1).error
+        assert "swapped" in error["message"]
+
+    def test_hardware_prints_a_topology_to_edit(self, plimsoll):
+        plimsoll.write("machine.json", plimsoll.run("hardware", "dgx-h100:2", "--topology").out)
+        named = plimsoll.run("shard", "model.json", "--on", "dgx-h100:2", "--json").document
+        file = plimsoll.run("shard", "model.json", "--on", "machine.json", "--json").document
+        assert file["rating"] == named["rating"]
+        assert file["plan"] == named["plan"]
+
+    def test_documents_may_name_their_schema_for_editors(self, plimsoll):
+        plimsoll.write("model.json", {"$schema": "model.schema.json", "tables": [table()]})
+        plimsoll.run("shard", "model.json", *ON)
+        plimsoll.write("model.json", {"tables": [table() | {"$schema": "x"}]})
+        plimsoll.run("shard", "model.json", *ON, code=1)
+
+    def test_yaml_is_named(self, plimsoll):
+        plimsoll.write("model.yaml", "tables:\n- name: t\n")
+        error = plimsoll.run("shard", "model.yaml", *ON, "--json", code=1).error
+        assert "YAML is not read" in error["remedy"]
+
+    def test_convert_refuses_what_check_refuses_unless_it_is_forced(self, plimsoll):
+        plimsoll.run("shard", "model.json", *ON, "-o", "plan.json")
+        answer = json.loads(plimsoll.read("plan.json"))
+        dropped = answer["plan"]["tables"].pop()["table"]
+        plimsoll.write("plan.json", answer)
+        asked = ("convert", "model.json", "plan.json", *ON, "--to", "torchrec")
+        error = plimsoll.run(*asked, "--json", code=1).error
+        assert error["code"] == "conflict"
+        assert "--force" in error["remedy"]
+        plan = json.loads(plimsoll.run(*asked, "--force").out)
+        assert not any(dropped in tables for tables in plan.values())
+        assert os.path.exists(plimsoll.folder / "plan.json")
