@@ -36,7 +36,7 @@ def test_numpys_numbers_and_arrays_are_numbers_and_lists():
         (lambda: shard("--help"), "not_found", "no shipped model"),
         (lambda: shard("-x.json"), "not_found", "cannot open"),
         (lambda: shard(MODEL, help=True), "usage", "no flag of a call"),
-        (lambda: shard(MODEL, seed="-1"), "usage", "no whole number"),
+        (lambda: shard(MODEL, seed="-1"), "usage", "is not a whole number"),
         (lambda: shard(MODEL, batch_size=True), "usage", "batch-size"),
     ],
 )

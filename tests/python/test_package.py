@@ -396,7 +396,7 @@ def test_a_frontier_is_drawn_as_it_falls(pyplot):
     assert frontier.ms_at(frontier.peak[0] - 1) == math.inf
     assert frontier.ms_at(2.0 * frontier.peak[-1]) == frontier.ms[-1]
     middle = int(frontier.peak[0] + frontier.peak[-1]) // 2
-    exact = plimsoll.checkpoint("llama-3-8b", f"{middle}")
+    exact = plimsoll.checkpoint("llama-3-8b", middle)
     assert exact.recompute_ms == pytest.approx(frontier.ms_at(middle), rel=1e-6)
 
 
