@@ -12,6 +12,7 @@
 #include "balance/bounds/choice_tree.h"
 #include "balance/bounds/explain_infeasible.h"
 #include "balance/contents/content_ladder.h"
+#include "balance/merged_part.h"
 #include "balance/moves/placement_annealing.h"
 #include "balance/moves/placement_backtracking.h"
 #include "balance/moves/placement_completion.h"
@@ -83,6 +84,7 @@ class Balancer {
     improve_start();
     make_parts();
     sharpen(Sharpness::kCheap);
+    if (options_.uses_constructions) start_parts();
     if (options_.uses_constructions) construct();
     exchange_replicas_of_parts();
     if (!has_plan()) find_by_backtracking();
@@ -189,6 +191,43 @@ class Balancer {
     options.max_plans = std::clamp<std::int64_t>(
         std::min(effort_ / 10 / num_parts, std::int64_t{160000}) / num_units, 16, 1200);
     return options;
+  }
+
+  // Every set of causes that may be worth its charges gets a placement of small total load: with
+  // several barriers, and caps near the least total there is, moves from another part's placements
+  // reach hardly any.
+  void start_parts() {
+    if (problem_.num_barriers == 1 || parts_.size() == 1) return;
+    constexpr int kMaxParts = 4;
+    int num_parts = 0;
+    for (Part& part : parts_) {
+      if (num_parts == kMaxParts) break;
+      if (!is_searchable(part)) continue;
+      ++num_parts;
+      start_part(part, effort_ / 64);
+    }
+  }
+
+  void start_part(Part& part, std::int64_t effort) {
+    const auto merged = merge_part(problem_, part.forbidden, options_.soft_tier);
+    if (!merged) return;
+    BalanceOptions options;
+    options.uses_patterns = options.explains = false;
+    if (options_.stop_at >= 0) options.stop_at = options_.stop_at - clock_.effort();
+    SearchOptions search = search_;
+    search.effort = effort;
+    RunContext context = clock_.context();
+    context.progress = {};
+    const BalanceOutcome found = balance(merged->problem, options, search, context);
+    const bool is_whole = found.outcome.stop == StopReason::kFinished;
+    clock_.spend(found.effort + (is_whole ? 1 : 0));  // a replay stops in it where this run did
+    if (!found.outcome.plan) return;
+    Start start{merged->to_whole(*found.outcome.plan), kInfinity};
+    const PlacementValue value = evaluate(problem_, start.placements);
+    if (!value.is_allowed()) return;
+    start.objective = value.objective;
+    offer(start);
+    part.starts.push_back(std::move(start));
   }
 
   double gap_of(const Part& part) const { return best_.objective / part.lower_bound - 1; }
@@ -378,6 +417,7 @@ class Balancer {
     }
     options.max_priced = kPricedAMove * effort_;
     options.use_choices = sharpness != Sharpness::kCoarse;
+    options.load_tier = options_.soft_tier;
     options.max_choice_nodes = max_choice_nodes();
     options.max_choice_pivots = max_choice_pivots();
     clock_.spend(1);

@@ -6,6 +6,8 @@
 // is a part of its own, without charges; else all is one part. In turn:
 //   the caller's starts, the best of which is annealed a little where there are several barriers;
 //   the average bound on what a target leaves, or a proof of infeasibility;
+//   with several barriers, for the parts that may be best, this search of their total loads as the
+//   only barrier (merged_part.h);
 //   completions of ranks, constructions by targets of the uniform load;
 //   where bytes have a price and the best of them is far from the bound, replicas whose caps are
 //   all soft, with most of the effort (replica_exchange.h); where nothing fits yet (rules, tight

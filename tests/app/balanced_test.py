@@ -151,6 +151,33 @@ class TestAnswers:
         report = plimsoll.run("check", "model.json", "plan.json", *on, "--json").document
         assert report["certificate_status"] == "proved"
 
+    def test_few_sharding_types_are_found_under_the_cap(self, plimsoll):
+        """Two types that rate no worse than TorchRec's three save a charge of 0.5 ms."""
+        plimsoll.run("shard", "mlperf-dlrm-dcnv2", "--on", "8xh100", "-o", "plan.json", "--effort", "1000000")
+        answer = plimsoll.answer()
+        assert len({entry["sharding_type"] for entry in answer["plan"]["tables"]}) == 2
+        assert answer["times"]["rating"] <= answer["reference"]["rating"]
+        assert answer["times"]["time"] < answer["reference"]["time"] - 0.49
+        assert answer["certificate"]["gap"] < 0.03
+
+    def test_a_set_of_types_that_cannot_keep_the_cap_is_refuted(self, plimsoll):
+        """With whole tables alone one rank needs longer than the cap, which windows of its load prove."""
+        on = ("criteo-kaggle", "plan.json", "--on", "8xh100")
+        plimsoll.run("shard", "criteo-kaggle", "--on", "8xh100", "-o", "plan.json")
+        answer = plimsoll.answer()
+        assert answer["status"] == "optimal"
+        cases = answer["certificate"]["bound"]["cases"]
+        (refuted,) = [case for case in cases if "load_tier" in case]
+        assert refuted["value"] is None and refuted["method"] == "windows" and refuted["load_tier"] == 2
+        assert "certificate proved" in plimsoll.run("check", *on).out
+
+        def forge(answer):  # another tier, which no case needs more of than there is
+            (case,) = [case for case in answer["certificate"]["bound"]["cases"] if "load_tier" in case]
+            case["load_tier"] = 0
+
+        plimsoll.change(forge)
+        assert "certificate refuted" in plimsoll.run("check", *on, code=5).out
+
     def test_a_plan_whose_hazards_may_not_be_the_fewest_is_feasible_at_any_gap(self, plimsoll):
         def mean(name, rows, columns, *types):
             made = {"name": name, "num_embeddings": rows, "embedding_dim": columns, "feature_names": [name]}

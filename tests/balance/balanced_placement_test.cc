@@ -200,6 +200,7 @@ TEST(BalancedPlacement, IsNeverWorseThanAStart) {
     options.uses_annealing = false;
     options.uses_dives = false;
     SearchOptions search;
+    search.effort = 200000;
     const BalanceOutcome found = balance(problem, options, search, {});
     EXPECT_LE(found.outcome.certificate.objective, optimum * (1 + 1e-12));
   }

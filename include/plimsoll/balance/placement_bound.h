@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -134,6 +135,9 @@ struct BoundCase {
   std::uint64_t forbidden = 0;
   double value = 0;  // ms, charges and floor included; kInfinity where it has no placement
   BoundMethod method = BoundMethod::kNone;
+  // No placement keeps the caps of this tier: the witness is of the problem whose loads are its
+  // bytes, and shows that some rank needs more than any has. `value` is kInfinity.
+  std::optional<int> load_tier;
   PriceWitness prices;    // kAverage, kFiltered, kMemory
   WindowWitness windows;  // kWindows, kPatterns, kBranched
   ChoiceWitness choices;  // kChoices

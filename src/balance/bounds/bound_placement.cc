@@ -1,12 +1,14 @@
 #include "balance/bounds/bound_placement.h"
 
 #include <algorithm>
+#include <optional>
 #include <queue>
 #include <utility>
 #include <vector>
 
 #include "balance/bounds/first_cases.h"
 #include "balance/prices/filtered_bound.h"
+#include "balance/problem/tier_load.h"
 #include "core/check.h"
 
 namespace plimsoll::balance {
@@ -44,7 +46,7 @@ class Bounder {
         split(entry.number, cause);
       } else {
         const double before = result_.cases[entry.number].value;
-        sharpen(entry.number);
+        if (!refute(entry.number)) sharpen(entry.number);
         BoundCase& done = result_.cases[entry.number];
         done.value = std::max(done.value, before);
         heap_.push({done.value, entry.number, true});
@@ -212,6 +214,39 @@ class Bounder {
     c.prices = {};
   }
 
+  // Do the caps of the tier that decides leave the case no placement?
+  bool refute(int number) {
+    if (!options_.incumbent || !(options_.use_windows || options_.use_patterns) ||
+        !is_tier_a_load(problem_, options_.load_tier) || is_stopped()) {
+      return false;
+    }
+    constexpr double kBeyond = 1e-4;  // relative, of the cap: what is proved is a little less
+    const auto cap = static_cast<double>(largest_cap(problem_, options_.load_tier));
+    if (!of_tier_) of_tier_ = with_tier_as_load(problem_, options_.load_tier);
+    const PlacementGroups groups = without_causes(make_placement_groups(*of_tier_, options_.groups),
+                                                  result_.cases[number].forbidden);
+    if (groups.ranks.kind_of_rank != groups_.ranks.kind_of_rank) return false;
+    BoundOptions options = options_;
+    options.load_tier = -1;
+    options.incumbent = cap * (1 + kBeyond);
+    options.max_cases = 1;
+    options.use_fine = false;
+    options.use_choices = false;
+    PlacementBound bound = Bounder(*of_tier_, groups, options, context_).run();
+    result_.num_evaluations += bound.num_evaluations;
+    result_.num_pricings += bound.num_pricings;
+    result_.num_windows += bound.num_windows;
+    if (bound.value * (1 - 1e-9) <= cap || bound.cases.size() != 1) return false;
+    BoundCase& c = result_.cases[number];
+    BoundCase& proof = bound.cases.front();
+    proof.paid = c.paid;
+    proof.forbidden = c.forbidden;
+    proof.value = kInfinity;
+    proof.load_tier = options_.load_tier;
+    c = std::move(proof);
+    return true;
+  }
+
   void sharpen(int number) {
     BoundCase& c = result_.cases[number];
     const PlacementGroups groups = without_causes(groups_, c.forbidden);
@@ -285,6 +320,7 @@ class Bounder {
   std::priority_queue<Entry, std::vector<Entry>, IsWorse> heap_;
   std::vector<double> rooms_;  // [cases]
   std::int64_t num_choice_nodes_ = 0, num_choice_pivots_ = 0;
+  std::optional<PlacementProblem> of_tier_;  // with its bytes as loads
   PlacementBound result_;
 };
 

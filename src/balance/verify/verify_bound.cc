@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "balance/problem/tier_load.h"
 #include "balance/verify/verified_tree.h"
 #include "balance/verify/verified_windows.h"
 #include "core/check.h"
@@ -75,6 +76,23 @@ class Verifier {
   }
 
   double value_of(const BoundCase& c) {
+    return c.load_tier ? value_by_caps(c, *c.load_tier) : value_by_method(c);
+  }
+
+  // Infinite where some rank would need more bytes of the tier than any has.
+  double value_by_caps(const BoundCase& c, int tier) {
+    if (!is_tier_a_load(problem(), tier)) {
+      find("the caps of that tier are not of single ranks that are alike");
+      return 0;
+    }
+    const PlacementProblem of_tier = with_tier_as_load(problem(), tier);
+    Verifier verifier(of_tier, bound_, max_steps_);
+    const double least = verifier.value_by_method(c);
+    if (!verifier.verdict_.fault.empty()) find(verifier.verdict_.fault);
+    return least > static_cast<double>(largest_cap(problem(), tier)) ? kInfinity : 0;
+  }
+
+  double value_by_method(const BoundCase& c) {
     switch (c.method) {
       case BoundMethod::kNone:
         return 0;

@@ -90,6 +90,7 @@ void describe(Fields& fields, T& bound) {
   fields.stated("forbidden", bound.forbidden);
   fields.required("value", bound.value, kNullable);
   fields.stated("method", bound.method);
+  fields.optional("load_tier", bound.load_tier, kNonNegative);
   fields.optional("prices", bound.prices);
   fields.optional("windows", bound.windows);
   fields.optional("choices", bound.choices);

@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "balance/bounds/bound_placement.h"
+#include "balance/problem/tier_load.h"
 #include "balance/random_placements.h"
 #include "balance/verify/verify_bound.h"
 
@@ -96,6 +98,72 @@ TEST(PlacementBounds, KnowCausesThatExcludeEachOther) {
     EXPECT_FALSE(verify_bound(problem, bound).holds);
   }
   EXPECT_GT(num_higher, 5);
+}
+
+// Bytes of the last tier are total loads: a cap on the slowest rank's. Every spread has its charge.
+PlacementProblem with_capped_total(PlacementProblem problem, Bytes cap) {
+  constexpr double kUnitsAMs = 1000;
+  for (Unit& unit : problem.units) {
+    for (UnitChoice& choice : unit.choices) {
+      choice.causes = {static_cast<int>(choice.spread)};
+      for (PieceRun& run : choice.runs) {
+        const double total = std::accumulate(run.load.begin(), run.load.end(), 0.0);
+        run.bytes[2] = static_cast<Bytes>(kUnitsAMs * total);
+      }
+    }
+  }
+  problem.charges = {1, 1, 1};
+  for (TierBytes& caps : problem.caps) caps[2] = cap;
+  return problem;
+}
+
+bool is_refuted(const BoundVerdict& verdict, std::size_t number) {
+  return verdict.fault.empty() && verdict.case_values[number] == kInfinity;
+}
+
+TEST(PlacementBounds, KnowCasesThatACapLeavesNoPlacement) {
+  constexpr Bytes kNoCap = 1000000;
+  int num_refuted = 0, num_higher = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    InstanceKind kind = kind_of_seed(seed);
+    kind.barriers = kind.charges = true;
+    kind.classes = kind.unequal_caps = false;
+    const PlacementProblem free = with_capped_total(random_problem(seed, kind), kNoCap);
+    const double least_total = Enumerator(with_tier_as_load(free, 2)).find();
+    if (least_total == kInfinity) continue;
+    const PlacementProblem problem =
+        with_capped_total(free, static_cast<Bytes>(least_total * (seed % 2 == 0 ? 1 : 1.1)));
+    const double optimum = Enumerator(problem).find();
+    ASSERT_LT(optimum, kInfinity);
+    BoundOptions options;
+    options.coarse_cells = 300;
+    options.cells = 1000;
+    options.incumbent = optimum;
+    const PlacementBound before = bound_placement(problem, options, {});
+    options.load_tier = 2;
+    PlacementBound bound = bound_placement(problem, options, {});
+    EXPECT_GE(bound.value, before.value * (1 - 1e-3));
+    EXPECT_LE(bound.value, optimum * (1 + 1e-9));
+    num_higher += bound.value > before.value * 1.001;
+    const BoundVerdict verdict = verify_bound(problem, bound);
+    EXPECT_TRUE(verdict.holds) << verdict.fault;
+    EXPECT_LE(verdict.value, optimum * (1 + 1e-9));
+    for (std::size_t i = 0; i < bound.cases.size(); ++i) {
+      BoundCase& c = bound.cases[i];
+      if (!c.load_tier) continue;
+      ++num_refuted;
+      EXPECT_EQ(c.value, kInfinity);
+      EXPECT_EQ(verdict.case_values[i], kInfinity);
+      // With more room the same witness proves nothing of the case, nor does it of another tier.
+      EXPECT_FALSE(is_refuted(verify_bound(free, bound), i));
+      c.load_tier = 1;
+      EXPECT_FALSE(is_refuted(verify_bound(problem, bound), i));
+      break;
+    }
+  }
+  EXPECT_GT(num_refuted, 4);
+  EXPECT_GT(num_higher, 3);
 }
 
 // Each rule off: what is proved holds, and no rule is without use: without it bounds are lower, or

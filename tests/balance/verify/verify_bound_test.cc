@@ -103,7 +103,7 @@ class Forger {
   }
 
   void change(BoundCase& c) {
-    switch (random_.below(5)) {
+    switch (random_.below(6)) {
       case 0:
         c.method = static_cast<BoundMethod>(random_.below(7));
         return;
@@ -115,6 +115,9 @@ class Forger {
         return;
       case 3:
         for (std::int64_t& weight : c.prices.weight) weight = INT64_MAX;
+        return;
+      case 4:
+        c.load_tier = random_.below(5) - 1;
         return;
       default:
         c.prices.theta.resize(static_cast<std::size_t>(random_.below(6)), 1e308);
@@ -225,10 +228,10 @@ TEST(VerifyBound, GivesUpWhereAQuestionWouldTakeForEver) {
   PlacementBound bound;
   bound.kind_of_rank = {0};
   for (int i = 0; i < 31; ++i) {  // (1 and 2) or (3 and 4) or ... or 0 or not 0
-    bound.cases.push_back({std::uint64_t{6} << (2 * i), 0, 0, BoundMethod::kNone, {}, {}, {}});
+    bound.cases.push_back({std::uint64_t{6} << (2 * i), 0, 0, BoundMethod::kNone, {}, {}, {}, {}});
   }
-  bound.cases.push_back({1, 0, 0, BoundMethod::kNone, {}, {}, {}});
-  bound.cases.push_back({0, 1, 0, BoundMethod::kNone, {}, {}, {}});
+  bound.cases.push_back({1, 0, 0, BoundMethod::kNone, {}, {}, {}, {}});
+  bound.cases.push_back({0, 1, 0, BoundMethod::kNone, {}, {}, {}, {}});
   EXPECT_FALSE(verify_bound(problem, bound).holds);
   bound.cases.erase(bound.cases.begin(), bound.cases.begin() + 31);
   EXPECT_TRUE(verify_bound(problem, bound).holds);

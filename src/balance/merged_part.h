@@ -1,0 +1,31 @@
+// A part of a placement problem of several barriers as one of a single barrier.
+//
+// Problem. Placements of a part (balance_parts.h) whose slowest rank carries little in all: every
+// piece's loads at all barriers are added up. A placement of it is one of the part but for the caps
+// of a soft tier, which is left out: where that tier stands for the total load (a rating's cap),
+// the smallest total keeps it if any does.
+// Source: docs/mathematics/balanced-sharding.md#order-of-the-search.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "plimsoll/balance/placement_problem.h"
+
+namespace plimsoll::balance {
+
+struct MergedPart {
+  PlacementProblem problem;              // of one barrier, without charges
+  std::vector<std::vector<int>> choice;  // [num_units][choices] index in the unit of all choices
+
+  // In the problem that it was made of.
+  UnitPlacements to_whole(UnitPlacements placements) const;
+};
+
+// Nothing where `forbidden` (causes, a bit each) leaves some unit no choice. `soft_tier`: -1 for
+// none. Precondition: a valid problem.
+std::optional<MergedPart> merge_part(const PlacementProblem& problem, std::uint64_t forbidden,
+                                     int soft_tier);
+
+}  // namespace plimsoll::balance
