@@ -29,6 +29,7 @@ constexpr Sentence kSentences[] = {
      "units or the blocks of hosts"},
     {ProofKind::kBranchedChoices,
      "averages and largest pieces, branched on the choices of units in # nodes"},
+    {ProofKind::kEveryBarrier, "the bounds of every barrier alone, added up"},
     {ProofKind::kWeightedBytes, "weighted bytes that all units need exceed the weighted caps"},
     {ProofKind::kUnitFitsNowhere, "a unit that fits nowhere"},
     {ProofKind::kReservation, "reservations alone exceed the capacity of a rank"},

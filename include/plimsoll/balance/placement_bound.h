@@ -22,6 +22,7 @@ enum class BoundMethod {
   kPatterns,  // contents of hosts and ranks in such windows
   kBranched,  // that, branched on the numbers of uniform units, or the blocks of few hosts
   kChoices,   // averages and largest pieces, branched on the choices of units
+  kBarriers,  // of several barriers: the bounds of each one alone, added up
   kMemory,    // infeasible: bytes
 };
 std::string_view to_string(BoundMethod method);  // "average", "filtered", ...
@@ -129,6 +130,15 @@ struct ChoiceWitness {
   bool operator==(const ChoiceWitness&) const = default;
 };
 
+// A lower bound of the slowest load at one barrier, and its proof: of the problem with the loads of
+// that barrier alone.
+struct BarrierProof {
+  BoundMethod method = BoundMethod::kNone;  // kAverage to kBranched
+  PriceWitness prices;                      // kAverage, kFiltered
+  WindowWitness windows;                    // kWindows, kPatterns, kBranched
+  bool operator==(const BarrierProof&) const = default;
+};
+
 // A part of all placements: those that name no cause of `forbidden` and pay for all of `paid`.
 struct BoundCase {
   std::uint64_t paid = 0;  // bits of the first 64 causes
@@ -138,9 +148,10 @@ struct BoundCase {
   // No placement keeps the caps of this tier: the witness is of the problem whose loads are its
   // bytes, and shows that some rank needs more than any has. `value` is kInfinity.
   std::optional<int> load_tier;
-  PriceWitness prices;    // kAverage, kFiltered, kMemory
-  WindowWitness windows;  // kWindows, kPatterns, kBranched
-  ChoiceWitness choices;  // kChoices
+  PriceWitness prices;                 // kAverage, kFiltered, kMemory
+  WindowWitness windows;               // kWindows, kPatterns, kBranched
+  ChoiceWitness choices;               // kChoices
+  std::vector<BarrierProof> barriers;  // [barriers] kBarriers: what they prove is added up
   bool operator==(const BoundCase&) const = default;
 };
 

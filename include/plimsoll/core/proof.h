@@ -23,6 +23,7 @@ enum class ProofKind {
   kPatterns,         // contents in `count` windows
   kBranchedPatterns,
   kBranchedChoices,  // in `count` nodes
+  kEveryBarrier,
   kWeightedBytes,
   kUnitFitsNowhere,
   kReservation,  // of a rank

@@ -8,7 +8,7 @@
 
 #include "balance/bounds/first_cases.h"
 #include "balance/prices/filtered_bound.h"
-#include "balance/problem/tier_load.h"
+#include "balance/problem/one_load.h"
 #include "core/check.h"
 
 namespace plimsoll::balance {
@@ -46,7 +46,10 @@ class Bounder {
         split(entry.number, cause);
       } else {
         const double before = result_.cases[entry.number].value;
-        if (!refute(entry.number)) sharpen(entry.number);
+        if (!refute(entry.number)) {
+          sharpen(entry.number);
+          add_barriers(entry.number);
+        }
         BoundCase& done = result_.cases[entry.number];
         done.value = std::max(done.value, before);
         heap_.push({done.value, entry.number, true});
@@ -214,6 +217,58 @@ class Bounder {
     c.prices = {};
   }
 
+  // For a problem of one_load.h, none of whose placements beyond `target` are of interest.
+  BoundOptions options_of_one_load(double target) const {
+    BoundOptions options = options_;
+    options.load_tier = -1;
+    options.incumbent = target;
+    options.max_cases = 1;
+    options.use_choices = false;
+    return options;
+  }
+
+  PlacementBound bound_one_load(const PlacementProblem& problem, const PlacementGroups& groups,
+                                const BoundOptions& options) {
+    PlacementBound bound = Bounder(problem, groups, options, context_).run();
+    result_.num_evaluations += bound.num_evaluations;
+    result_.num_pricings += bound.num_pricings;
+    result_.num_windows += bound.num_windows;
+    return bound;
+  }
+
+  // Ranks that wait at a barrier for one another wait for its slowest, whoever is slow at the
+  // others: each barrier's own bound, where only placements below the goal count.
+  void add_barriers(int number) {
+    constexpr int kMostBarriers = 3;  // of more, the slowest of all together is most of the time
+    BoundCase& c = result_.cases[number];
+    const double limit = goal() - base(c);
+    if (!options_.use_barriers || !options_.use_fine || !options_.incumbent || is_stopped() ||
+        problem_.num_barriers == 1 || problem_.num_barriers > kMostBarriers || c.value >= goal()) {
+      return;
+    }
+    double sum = 0;
+    std::vector<BarrierProof> proofs;
+    for (int barrier = 0; barrier < problem_.num_barriers; ++barrier) {
+      const PlacementProblem alone = with_barrier_alone(problem_, barrier);
+      const PlacementGroups groups =
+          without_causes(make_placement_groups(alone, options_.groups), c.forbidden);
+      if (groups.ranks.kind_of_rank != groups_.ranks.kind_of_rank) return;
+      PlacementBound bound = bound_one_load(alone, groups, options_of_one_load(limit - sum));
+      if (bound.cases.size() != 1 || bound.is_infeasible()) return;
+      sum += bound.value;
+      BoundCase& proof = bound.cases.front();
+      proofs.push_back({proof.method, std::move(proof.prices), std::move(proof.windows)});
+      if (sum >= limit) sum = limit;
+    }
+    if (base(c) + sum <= c.value) return;
+    c.value = base(c) + sum;
+    c.method = BoundMethod::kBarriers;
+    c.prices = {};
+    c.windows = {};
+    c.choices = {};
+    c.barriers = std::move(proofs);
+  }
+
   // Do the caps of the tier that decides leave the case no placement?
   bool refute(int number) {
     if (!options_.incumbent || !(options_.use_windows || options_.use_patterns) ||
@@ -226,16 +281,9 @@ class Bounder {
     const PlacementGroups groups = without_causes(make_placement_groups(*of_tier_, options_.groups),
                                                   result_.cases[number].forbidden);
     if (groups.ranks.kind_of_rank != groups_.ranks.kind_of_rank) return false;
-    BoundOptions options = options_;
-    options.load_tier = -1;
-    options.incumbent = cap * (1 + kBeyond);
-    options.max_cases = 1;
+    BoundOptions options = options_of_one_load(cap * (1 + kBeyond));
     options.use_fine = false;
-    options.use_choices = false;
-    PlacementBound bound = Bounder(*of_tier_, groups, options, context_).run();
-    result_.num_evaluations += bound.num_evaluations;
-    result_.num_pricings += bound.num_pricings;
-    result_.num_windows += bound.num_windows;
+    PlacementBound bound = bound_one_load(*of_tier_, groups, options);
     if (bound.value * (1 - 1e-9) <= cap || bound.cases.size() != 1) return false;
     BoundCase& c = result_.cases[number];
     BoundCase& proof = bound.cases.front();

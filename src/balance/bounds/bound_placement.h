@@ -8,12 +8,13 @@
 // and fine patterns, branching, each of which starts from what was proved before; best first, so
 // that dear bounds are spent on the cases that decide. The least value is the bound. Of two causes
 // that exclude each other the first cases lack one or the other. Where the bytes of a tier decide
-// (`load_tier`), the same bounds with these as loads may show that a case has no placement. At most
-// `max_cases` cases; causes beyond 64, and those that are open when cases or `max_priced` run out,
-// stay free: the bound is lower then, and still valid. Promises. No allowed placement has a smaller
-// objective than `value` times 1 - 1e-9. Deterministic: effort is counted in evaluations, windows,
-// pricings and nodes. A deadline or a cancel gives the bound proved so far. Not promised. Units to
-// stay apart count only through the ranks that uniform choices would take. Source:
+// (`load_tier`), the same bounds with these as loads may show that a case has no placement; of two
+// or three barriers the sum of each one's own bounds may be higher than that of all together. At
+// most `max_cases` cases; causes beyond 64, and those that are open when cases or `max_priced` run
+// out, stay free: the bound is lower then, and still valid. Promises. No allowed placement has a
+// smaller objective than `value` times 1 - 1e-9. Deterministic: effort is counted in evaluations,
+// windows, pricings and nodes. A deadline or a cancel gives the bound proved so far. Not promised.
+// Units to stay apart count only through the ranks that uniform choices would take. Source:
 // docs/mathematics/balanced-sharding.md#several-barriers-and-charges.
 #pragma once
 
@@ -39,6 +40,7 @@ struct BoundOptions {
   bool use_patterns = true;
   bool use_fine = true;  // patterns at `cells` after those at `coarse_cells`
   bool use_branching = true;
+  bool use_barriers = true;          // with an incumbent and use_fine, of two or three barriers
   int coarse_cells = 2000;           // >= 1
   int cells = 16000;                 // >= 1
   double window_tolerance = 1e-4;    // > 0, relative, of patterns' windows

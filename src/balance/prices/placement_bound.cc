@@ -23,6 +23,8 @@ std::string_view to_string(BoundMethod method) {
       return "branched_patterns";
     case BoundMethod::kChoices:
       return "branched_choices";
+    case BoundMethod::kBarriers:
+      return "barriers";
     case BoundMethod::kMemory:
       return "memory";
   }
@@ -84,6 +86,8 @@ Proof proof_of(BoundMethod method, const PlacementBound& bound) {
       return in_windows(ProofKind::kBranchedPatterns);
     case BoundMethod::kChoices:
       return in_windows(ProofKind::kBranchedChoices);
+    case BoundMethod::kBarriers:
+      return ProofKind::kEveryBarrier;
     case BoundMethod::kMemory:
       return ProofKind::kWeightedBytes;
   }

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "balance/problem/tier_load.h"
+#include "balance/problem/one_load.h"
 #include "balance/verify/verified_tree.h"
 #include "balance/verify/verified_windows.h"
 #include "core/check.h"
@@ -92,6 +92,28 @@ class Verifier {
     return least > static_cast<double>(largest_cap(problem(), tier)) ? kInfinity : 0;
   }
 
+  // The sum of what is shown of each barrier alone.
+  double value_by_barriers(const BoundCase& c) {
+    if (c.barriers.size() != static_cast<std::size_t>(problem().num_barriers)) {
+      find("a barrier without a proof");
+      return 0;
+    }
+    double sum = 0;
+    for (int barrier = 0; barrier < problem().num_barriers; ++barrier) {
+      const BarrierProof& proof = c.barriers[static_cast<std::size_t>(barrier)];
+      BoundCase alone;
+      alone.forbidden = c.forbidden;
+      alone.method = proof.method;
+      alone.prices = proof.prices;
+      alone.windows = proof.windows;
+      const PlacementProblem problem_of_barrier = with_barrier_alone(problem(), barrier);
+      Verifier verifier(problem_of_barrier, bound_, max_steps_);
+      sum += verifier.value_by_method(alone);
+      if (!verifier.verdict_.fault.empty()) find(verifier.verdict_.fault);
+    }
+    return sum;
+  }
+
   double value_by_method(const BoundCase& c) {
     switch (c.method) {
       case BoundMethod::kNone:
@@ -116,6 +138,8 @@ class Verifier {
                       VerifiedWindows(choices_, c.windows, verdict_.fault, max_steps_).value());
       case BoundMethod::kChoices:
         return VerifiedTree(choices_, c.choices, c.forbidden, verdict_.fault, max_steps_).value();
+      case BoundMethod::kBarriers:
+        return value_by_barriers(c);
       case BoundMethod::kMemory:
         if (!choices_.filter(kInfinity, c.forbidden)) return kInfinity;
         return exceeds(c.prices.weight) ? kInfinity : 0;

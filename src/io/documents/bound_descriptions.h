@@ -84,6 +84,13 @@ void describe(Fields& fields, T& witness) {
   fields.optional("proofs", witness.proofs);
 }
 
+template <class Fields, SameAs<balance::BarrierProof> T>
+void describe(Fields& fields, T& proof) {
+  fields.stated("method", proof.method);
+  fields.optional("prices", proof.prices);
+  fields.optional("windows", proof.windows);
+}
+
 template <class Fields, SameAs<balance::BoundCase> T>
 void describe(Fields& fields, T& bound) {
   fields.stated("paid", bound.paid);
@@ -94,6 +101,7 @@ void describe(Fields& fields, T& bound) {
   fields.optional("prices", bound.prices);
   fields.optional("windows", bound.windows);
   fields.optional("choices", bound.choices);
+  fields.optional("barriers", bound.barriers);
 }
 
 template <class Fields, SameAs<balance::PlacementBound> T>
@@ -112,12 +120,16 @@ inline void restore_infinities(balance::PlacementBound& bound) {
   const auto restore = [](double& value) {
     if (value != value) value = std::numeric_limits<double>::infinity();
   };
+  const auto restore_proof = [&](auto& proof) {
+    restore(proof.prices.target);
+    restore(proof.windows.target);
+    restore(proof.windows.top);
+  };
   restore(bound.value);
   for (balance::BoundCase& part : bound.cases) {
     restore(part.value);
-    restore(part.prices.target);
-    restore(part.windows.target);
-    restore(part.windows.top);
+    restore_proof(part);
+    for (balance::BarrierProof& proof : part.barriers) restore_proof(proof);
     for (balance::ChoiceProof& proof : part.choices.proofs) restore(proof.target);
   }
 }

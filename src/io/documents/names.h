@@ -68,7 +68,8 @@ struct Values<balance::BoundMethod> {
       balance::BoundMethod::kNone,     balance::BoundMethod::kAverage,
       balance::BoundMethod::kFiltered, balance::BoundMethod::kWindows,
       balance::BoundMethod::kPatterns, balance::BoundMethod::kBranched,
-      balance::BoundMethod::kChoices,  balance::BoundMethod::kMemory};
+      balance::BoundMethod::kChoices,  balance::BoundMethod::kBarriers,
+      balance::BoundMethod::kMemory};
 };
 template <>
 struct Values<balance::DualFunctionKind> {

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "balance/bounds/bound_placement.h"
-#include "balance/problem/tier_load.h"
+#include "balance/problem/one_load.h"
 #include "balance/random_placements.h"
 #include "balance/verify/verify_bound.h"
 
@@ -164,6 +164,48 @@ TEST(PlacementBounds, KnowCasesThatACapLeavesNoPlacement) {
   }
   EXPECT_GT(num_refuted, 4);
   EXPECT_GT(num_higher, 3);
+}
+
+// Of two barriers each has units that are slow there alone.
+TEST(PlacementBounds, AddWhatEveryBarrierTakes) {
+  int num_added = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    InstanceKind kind = kind_of_seed(seed);
+    kind.barriers = true;
+    PlacementProblem problem = random_problem(seed, kind);
+    for (std::size_t unit = 0; unit < problem.units.size(); ++unit) {
+      for (UnitChoice& choice : problem.units[unit].choices) {
+        for (PieceRun& run : choice.runs) {
+          for (std::size_t i = 0; i < run.load.size(); ++i) {
+            if ((i + unit) % 2 == 0) run.load[i] /= 16;
+          }
+        }
+      }
+    }
+    const double optimum = Enumerator(problem).find();
+    if (optimum == kInfinity) continue;
+    BoundOptions options;
+    options.coarse_cells = 300;
+    options.cells = 1000;
+    options.incumbent = 1.1 * optimum;
+    options.use_barriers = false;
+    const double together = bound_placement(problem, options, {}).value;
+    options.use_barriers = true;
+    PlacementBound bound = bound_placement(problem, options, {});
+    EXPECT_GE(bound.value, together * (1 - 1e-9));
+    EXPECT_LE(bound.value, optimum * (1 + 1e-9));
+    const BoundVerdict verdict = verify_bound(problem, bound);
+    EXPECT_TRUE(verdict.holds) << verdict.fault;
+    EXPECT_LE(verdict.value, optimum * (1 + 1e-9));
+    if (bound.method != BoundMethod::kBarriers) continue;
+    num_added += bound.value > together * 1.01;
+    for (BoundCase& c : bound.cases) {
+      if (!c.barriers.empty()) c.barriers.pop_back();
+    }
+    EXPECT_FALSE(verify_bound(problem, bound).holds);
+  }
+  EXPECT_GT(num_added, 10);
 }
 
 // Each rule off: what is proved holds, and no rule is without use: without it bounds are lower, or

@@ -30,6 +30,7 @@ PlacementBound bound_of(const PlacementProblem& problem, int level) {
   options.use_windows = level == 1 || level == 3;
   options.use_patterns = level >= 2;
   options.use_branching = level == 3;
+  if (problem.num_barriers > 1) options.incumbent = kInfinity;  // each barrier alone, too
   return bound_placement(problem, options, {});
 }
 
@@ -60,8 +61,8 @@ class Forger {
       for (double& value : values) reals_.push_back(&value);
     };
     for (int& kind : bound.kind_of_rank) whole_.push_back(&kind);
-    for (BoundCase& c : bound.cases) {
-      reals_.insert(reals_.end(), {&c.value, &c.prices.target, &c.windows.target, &c.windows.top});
+    const auto add_proof = [this, &add](auto& c) {
+      reals_.insert(reals_.end(), {&c.prices.target, &c.windows.target, &c.windows.top});
       add(c.prices.theta);
       add(c.prices.price);
       whole_.push_back(&c.windows.cells);
@@ -76,6 +77,11 @@ class Forger {
         reals_.push_back(&node.split);
         whole_.insert(whole_.end(), {&node.first_child, &node.class_index, &node.proof});
       }
+    };
+    for (BoundCase& c : bound.cases) {
+      reals_.push_back(&c.value);
+      add_proof(c);
+      for (BarrierProof& proof : c.barriers) add_proof(proof);
       for (ChoiceProof& proof : c.choices.proofs) {
         reals_.insert(reals_.end(), {&proof.target, &proof.mean});
         add(proof.price);
@@ -105,7 +111,7 @@ class Forger {
   void change(BoundCase& c) {
     switch (random_.below(6)) {
       case 0:
-        c.method = static_cast<BoundMethod>(random_.below(7));
+        c.method = static_cast<BoundMethod>(random_.below(9));
         return;
       case 1:
         c.paid ^= std::uint64_t{1} << random_.below(64);
@@ -228,10 +234,11 @@ TEST(VerifyBound, GivesUpWhereAQuestionWouldTakeForEver) {
   PlacementBound bound;
   bound.kind_of_rank = {0};
   for (int i = 0; i < 31; ++i) {  // (1 and 2) or (3 and 4) or ... or 0 or not 0
-    bound.cases.push_back({std::uint64_t{6} << (2 * i), 0, 0, BoundMethod::kNone, {}, {}, {}, {}});
+    bound.cases.push_back(
+        {std::uint64_t{6} << (2 * i), 0, 0, BoundMethod::kNone, {}, {}, {}, {}, {}});
   }
-  bound.cases.push_back({1, 0, 0, BoundMethod::kNone, {}, {}, {}, {}});
-  bound.cases.push_back({0, 1, 0, BoundMethod::kNone, {}, {}, {}, {}});
+  bound.cases.push_back({1, 0, 0, BoundMethod::kNone, {}, {}, {}, {}, {}});
+  bound.cases.push_back({0, 1, 0, BoundMethod::kNone, {}, {}, {}, {}, {}});
   EXPECT_FALSE(verify_bound(problem, bound).holds);
   bound.cases.erase(bound.cases.begin(), bound.cases.begin() + 31);
   EXPECT_TRUE(verify_bound(problem, bound).holds);
