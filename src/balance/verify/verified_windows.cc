@@ -154,11 +154,12 @@ double VerifiedWindows::uniform_load(int number, const Box& box) {
 }
 
 // Sum over units of min(worth, cheapest uniform cost), where at least lo and at most hi units of
-// a class are uniform.
+// a class are uniform, those included that can be nothing else.
 double VerifiedWindows::uniform_sum(const std::vector<double>& worth,
                                     const std::vector<double>& price, const Box& box) {
   num_steps_ += num_classes_;
   std::vector<std::vector<std::pair<double, double>>> by_class(num_classes_);
+  std::vector<double> num_forced(num_classes_, 0);
   double sum = 0;
   for (int unit = 0; unit < problem().num_units(); ++unit) {
     double cheapest = kInfinity;
@@ -184,19 +185,23 @@ double VerifiedWindows::uniform_sum(const std::vector<double>& worth,
     }
     if (!can_place) {
       sum += cheapest;
+      ++num_forced[witness_.class_of_unit[unit]];
     } else {
       by_class[witness_.class_of_unit[unit]].emplace_back(cheapest, worth[unit]);
     }
   }
   for (int c = 0; c < num_classes_; ++c) {
     auto& units = by_class[c];
+    const double lo = box.lo[c] - num_forced[c];
+    const double hi = box.hi[c] - num_forced[c];
+    if (hi < 0) return kInfinity;
     std::sort(units.begin(), units.end());
     for (std::size_t i = 0; i < units.size(); ++i) {
       const auto place = static_cast<double>(i);
       const auto [cost, value] = units[i];
-      sum += place < box.lo[c] ? cost : place < box.hi[c] ? std::min(cost, value) : value;
+      sum += place < lo ? cost : place < hi ? std::min(cost, value) : value;
     }
-    if (box.lo[c] > static_cast<double>(units.size()) && !units.empty()) return kInfinity;
+    if (lo > static_cast<double>(units.size()) && !units.empty()) return kInfinity;
   }
   return sum;
 }

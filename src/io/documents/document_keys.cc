@@ -37,6 +37,7 @@ std::vector<TypeKeys> document_keys() {
       {"plan", "node", keys_of<balance::WindowNode>()},
       {"plan", "choices", keys_of<balance::ChoiceWitness>()},
       {"plan", "choice_node", keys_of<balance::ChoiceNode>()},
+      {"plan", "barrier", keys_of<balance::BarrierProof>()},
       {"plan", "choice_proof", keys_of<balance::ChoiceProof>()},
       {"plan", "anchor", keys_of<balance::Anchor>()},
       {"plan", "times", keys_of<embedding::PlanTimes>()},
