@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from plimsoll.checkpointing._apply import apply as apply
     from plimsoll.checkpointing._apply import remove as remove
     from plimsoll.checkpointing._estimator import SACEstimator as SACEstimator
+    from plimsoll.checkpointing._memory import LiveBytes as LiveBytes
     from plimsoll.checkpointing._profile import profile as profile
     from plimsoll.checkpointing._times import Roofline as Roofline
     from plimsoll.checkpointing._verify import Report as Report
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from plimsoll.checkpointing._verify import verify as verify
 
 _NEEDS_TORCH = {  # found on first use
+    "LiveBytes": "_memory",
     "Report": "_verify",
     "Roofline": "_times",
     "SACEstimator": "_estimator",  # a subclass of torch's
@@ -77,6 +79,7 @@ __all__ = [
     "Frontier",
     "Graph",
     "InfeasibleBudget",
+    "LiveBytes",
     "ModOrder",
     "ModStats",
     "ModuleInfo",

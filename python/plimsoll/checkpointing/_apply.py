@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from collections import Counter
 from typing import Any
 
 import torch
@@ -67,55 +68,90 @@ class UnitForward:
     """A module's forward under checkpoint. An object and no function, so that copies of the module have their own."""
 
     def __init__(self, module: nn.Module, unit: Unit) -> None:
-        self.before = vars(module).get("forward")
-        self.module, self.unit = module, unit
-        self.has_warned = False
+        self.__setstate__({"before": vars(module).get("forward"), "module": module, "unit": unit})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         forward = self.before or self.module.__class__.forward.__get__(self.module)
         if not torch.is_grad_enabled():
             return forward(*args, **kwargs)
-        if not self.unit.keep and not self.unit.buffers:
+        if self.contexts is None:
             return checkpoint(forward, *args, use_reentrant=False, **kwargs)
         return checkpoint(forward, *args, use_reentrant=False, context_fn=self.contexts, **kwargs)
 
-    def contexts(self) -> tuple[Any, Any]:
-        """For the forward and for its second run."""
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "contexts"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.contexts = _make_contexts(self.module, self.unit)
+
+
+def _make_contexts(module: nn.Module, unit: Unit) -> Any:
+    """A function (torch.compile takes no bound method) that makes the contexts of a forward and its second run."""
+    if not unit.keep and not unit.buffers:
+        return None
+    warned: set[str] = set()
+
+    def contexts() -> tuple[Any, Any]:
         forward: Any = contextlib.nullcontext()
         again: Any = contextlib.nullcontext()
-        if self.unit.keep:
-            policy = _Policy(self)
-            forward, again = create_selective_checkpoint_contexts(policy, allow_cache_entry_mutation=True)
-        if self.unit.buffers and not torch.compiler.is_compiling():
-            again = _BuffersRestored(self.module, again)
+        if unit.keep:
+            forward, again = create_selective_checkpoint_contexts(
+                _Policy(unit, warned), allow_cache_entry_mutation=True
+            )
+        if unit.buffers and not _is_traced():  # a traced second run changes nothing
+            again = _BuffersRestored(module, again)
+        elif not unit.keep:
+            forward, again = create_selective_checkpoint_contexts([])
         return forward, again
+
+    return contexts
+
+
+def _is_traced() -> bool:
+    """Does a compiler trace the step?"""
+    return torch._guards.TracingContext.try_get() is not None
 
 
 class _Policy:
-    """Keeps what the plan keeps, by place and name."""
+    """Keeps what the plan keeps: in a forward that runs, by place and name; in one that is traced, by occurrence."""
 
-    def __init__(self, owner: UnitForward) -> None:
-        self.owner = owner
-        self.operators, self.keep = owner.unit.operators, frozenset(owner.unit.keep)
+    def __init__(self, unit: Unit, warned: set[str]) -> None:
+        self.unit, self.warned = unit, warned
+        self.keep = frozenset(unit.keep)
         self.at = 0
+        self.counts: Counter[str] = Counter()
+        self.occurrences: set[tuple[str, int]] | None = None
+        if _is_traced():  # other operators than those that run: changes in place are gone
+            counts: Counter[str] = Counter()
+            self.occurrences = set()
+            for i, name in enumerate(unit.operators):
+                if i in self.keep:
+                    self.occurrences.add((name, counts[name]))
+                counts[name] += 1
 
     def __call__(self, context: Any, func: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
         at, name = self.at, operator_name(func)
         self.at += 1
-        if at >= len(self.operators) or self.operators[at] != name:
-            self._warn(at, name)
-            self.at = len(self.operators) + 1  # the rest is recomputed
-            return CheckpointPolicy.PREFER_RECOMPUTE
-        return CheckpointPolicy.MUST_SAVE if at in self.keep else CheckpointPolicy.PREFER_RECOMPUTE
+        if self.occurrences is not None:
+            is_kept = (name, self.counts[name]) in self.occurrences
+            self.counts[name] += 1
+        else:
+            is_kept = at in self.keep
+            if at >= len(self.unit.operators) or self.unit.operators[at] != name:
+                self._warn(at, name)
+                self.at, is_kept = len(self.unit.operators) + 1, False  # so is the rest
+        return CheckpointPolicy.MUST_SAVE if is_kept else CheckpointPolicy.PREFER_RECOMPUTE
 
     def _warn(self, at: int, name: str) -> None:
-        if self.owner.has_warned or at > len(self.operators):
+        operators = self.unit.operators
+        if self.warned or at > len(operators):
             return
-        self.owner.has_warned = True
-        profiled = self.operators[at] if at < len(self.operators) else "nothing more"
+        self.warned.add(name)
+        profiled = operators[at] if at < len(operators) else "nothing more"
         warnings.warn(
-            f"{self.owner.unit.fqn}: operator {at} is {name}, {profiled} was profiled; from here on the unit keeps "
-            "nothing, and takes longer than planned. Profile the step that you train",
+            f"{self.unit.fqn}: operator {at} is {name}, {profiled} was profiled; from here on the unit keeps nothing, "
+            "and takes longer than planned. Profile the step that you train",
             stacklevel=2,
         )
 

@@ -54,6 +54,11 @@ class LiveBytes(TorchDispatchMode):
             self.see(tensor)
         self.base = self.now
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Compiled code runs as it is, and its operators are seen where they are dispatched."""
+        return True
+
     def see(self, tensor: torch.Tensor) -> int:
         """Counts a tensor's storages that are new; returns their bytes."""
         before = self.now

@@ -23,6 +23,7 @@ from plimsoll.checkpointing._times import Roofline
 from plimsoll.checkpointing._values import KnownValues
 
 Loss = Callable[[Any], torch.Tensor]
+Call = Callable[[nn.Module, Any], torch.Tensor]
 
 
 def call_model(model: nn.Module, batch: Any) -> Any:
@@ -73,6 +74,22 @@ def profile(
     Raises:
         Error: The forward reads values of fake tensors; the model is not in training mode, or is checkpointed already.
     """
+    loss = loss or loss_of
+    return profile_call(
+        model, lambda module, given: loss(call_model(module, given)), batch, optimizer, accumulate, times, fake
+    )
+
+
+def profile_call(
+    model: nn.Module,
+    call: Call,
+    batch: Any,
+    optimizer: Any = None,
+    accumulate: bool = False,
+    times: str | OperatorTime = "roofline",
+    fake: bool = True,
+) -> Stats:
+    """As `profile`; `call` makes the loss of model and batch."""
     if not model.training:
         raise Error("value", "model", "is in evaluation mode, and a training step was asked for", "call model.train()")
     refuse_checkpointing(model)
@@ -90,7 +107,7 @@ def profile(
         else:
             stack.enter_context(restored(model, optimizer))
         stack.enter_context(without_cache(model))
-        step = _Step(model, batch, loss or loss_of, optimizer, autocast, accumulate, time, fake)
+        step = _Step(model, batch, call, optimizer, autocast, accumulate, time, fake)
         return step.record()
 
 
@@ -101,14 +118,14 @@ class _Step:
         self,
         model: nn.Module,
         batch: Any,
-        loss: Loss,
+        call: Call,
         optimizer: Any,
         autocast: Callable[[], Any],
         accumulate: bool,
         time: OperatorTime,
         fake: bool,
     ) -> None:
-        self.model, self.batch, self.loss, self.optimizer = model, batch, loss, optimizer
+        self.model, self.batch, self.call, self.optimizer = model, batch, call, optimizer
         self.autocast, self.accumulate, self.time, self.fake = autocast, accumulate, time, fake
         self.names = {module: name for name, module in model.named_modules()}
 
@@ -159,7 +176,7 @@ class _Step:
             stack.enter_context(_wrapped_forwards(self.names, recorder, running))
             stack.enter_context(self.autocast())
             try:
-                result = self.loss(call_model(self.model, self.batch))
+                result = self.call(self.model, self.batch)
             except (DataDependentOutputException, DynamicOutputShapeException) as error:
                 where = running[-1] if running else ""
                 raise Error(
