@@ -48,6 +48,7 @@ class LiveBytes(TorchDispatchMode):
         self.now = self.peak = 0
         self.numbers: dict[int, int] = {}  # by address, of storages that are alive
         self.bytes: list[int] = []  # by number
+        self.freed: set[int] = set()  # storages that died by a resize, whoever holds them
         self._watches: dict[int, weakref.ref[torch.UntypedStorage]] = {}
         self._resize = contextlib.ExitStack()
         for tensor in known:
@@ -103,6 +104,7 @@ class LiveBytes(TorchDispatchMode):
             del self._watches[number]
             self.now -= self.bytes[number]
             self.died(number)
+            self.freed.add(number)
         self._add(storage, address)
         self.peak = max(self.peak, self.now)
 

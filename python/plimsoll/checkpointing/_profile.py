@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_map
 from plimsoll._errors import Error
 from plimsoll.checkpointing._memory import tensors_of
 from plimsoll.checkpointing._recorder import OperatorTime, Recorder
-from plimsoll.checkpointing._stats import Stats, make_stats
+from plimsoll.checkpointing._stats import Stats, make_stats, sharded_modules
 from plimsoll.checkpointing._times import Roofline
 from plimsoll.checkpointing._values import KnownValues
 
@@ -68,8 +68,8 @@ def profile(
         optimizer: Whose state is counted all the time, and whose step's temporaries in that step.
         accumulate: Gradients are there when the step begins: every step but the first of an accumulation.
         times: "roofline" (an A100), a `Roofline` of other hardware, or "measured": the operators run on this machine.
-        fake: False runs the step on the model itself, for a forward that reads values. Gradients, buffers and random
-            state are restored.
+        fake: False runs the step on the model itself, for a forward that reads values; a model that FSDP2 shards
+            always does. Gradients, buffers and random state are restored.
 
     Raises:
         Error: The forward reads values of fake tensors; the model is not in training mode, or is checkpointed already.
@@ -98,7 +98,7 @@ def profile_call(
     with contextlib.ExitStack() as stack:
         autocast = autocast_of(model)
         stack.enter_context(outside_autocast())
-        if fake:
+        if fake and not sharded_modules(model):  # which cannot be copied
             fakes = stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
             stack.enter_context(_transformers_do_not_trace())
             values = KnownValues()
@@ -131,8 +131,10 @@ class _Step:
 
     def record(self) -> Stats:
         constant: list[torch.Tensor] = []
-        if self.optimizer is not None:  # its state comes with the first step
+        sharded = sharded_modules(self.model).values()
+        if self.optimizer is not None or sharded:  # what comes with the first step: state, buffers of FSDP
             self._forward(None).backward()
+        if self.optimizer is not None:
             self.optimizer.step()
             constant = [tensor for state in self.optimizer.state.values() for tensor in tensors_of(state)]
         self._set_gradients()
@@ -142,6 +144,8 @@ class _Step:
             loss = self._forward(forward_only)
             python_deaths = list(forward_only.deaths)  # what still lives is not known yet
         del loss
+        for module in sharded:
+            module.reshard()
         torch.set_rng_state(state)
         whole = self._recorder(keeps=True)
         with whole:

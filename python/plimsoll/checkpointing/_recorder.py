@@ -180,6 +180,7 @@ class Recorder(LiveBytes):
                 for n in range(known, len(self.bytes))
             ],
             saves=[(own(save[0]), save[1], save[2], end) for save, end in zip(self.saves, self.save_deaths)],
+            freed=sorted(own(self.freed)),
             operators=[operator["step"] for operator in self.operators],
             milliseconds=[operator["ms"] for operator in self.operators],
             calls=self.calls,

@@ -76,6 +76,7 @@ class Replay:
         pairs = [(number, i) for i, save in enumerate(trace.saves) for number in save[0]]
         self._saved, self._save = np.asarray(pairs, np.int64).reshape(-1, 2).T  # storage and save, save by save
         self._releases = np.asarray([save[3] for save in trace.saves], np.int64)
+        self._freed = np.asarray(trace.freed, np.int64)
         self._pair_of = np.searchsorted(self._save, np.arange(len(trace.saves) + 1))
 
     def step(self, units: Units) -> Step:
@@ -110,6 +111,7 @@ class Replay:
         recompute_ms = 0.0
         for segment in segments:
             recompute_ms += self._run_again(segment, lives, releases, delta)
+        lives[self._freed] = until(self._deaths[self._freed])
         np.add.at(delta, begins[self._births], self._bytes)
         np.add.at(delta, lives, -self._bytes)
         selective = [segment for segment in segments if segment.cached]

@@ -85,18 +85,29 @@ def make_stats(model: Any, recorder: Recorder, trace: Trace) -> Stats:
     return _Maker(model, recorder, trace).make()
 
 
+def sharded_modules(model: Any) -> dict[str, Any]:
+    """The modules that FSDP2's `fully_shard` was called on, by name."""
+    return {
+        name: module
+        for name, module in model.named_modules()
+        if any(kind.__name__ == "FSDPModule" for kind in type(module).__mro__)
+    }
+
+
 class _Maker:
     def __init__(self, model: Any, recorder: Recorder, trace: Trace) -> None:
         self.root = type(model).__name__
         self.trace, self.operators, self.known = trace, recorder.operators, recorder.num_known
         self.modules = dict(model.named_modules())
         self.order = recorder.order
+        self.sharded = sharded_modules(model)
         self.live = Replay(trace).step({}).live
         self.calls: dict[str, list[Call]] = {}
         for call in trace.calls:
             self.calls.setdefault(call.fqn, []).append(call)
         rows = np.asarray(trace.storages, np.int64).reshape(-1, 4)
         self.bytes, self.births, self.python, _ = rows.T
+        self.freed = set(trace.freed)
         self.savers: dict[int, list[int]] = {}  # the saves of each storage
         for i, save in enumerate(trace.saves):
             for number in save[0]:
@@ -177,14 +188,15 @@ class _Maker:
         discarded = sum(self._discarded(call) for call in calls)
         last = calls[-1]
         parameters = sum(p.numel() * p.element_size() for p in module.parameters())
-        may_be_unit = bool(unpacks) and fqn != "" and discarded > 0
+        holds_sharded = any(name.startswith(f"{fqn}.") for name in self.sharded)  # gathered by hooks of its own
+        may_be_unit = bool(unpacks) and fqn != "" and discarded > 0 and not holds_sharded
         row: dict[str, Any] = {
             "fqn": self._native(fqn),
             "is_leaf": not may_be_unit,
             "param_per_module": parameters,
             "grad_total": 0,
             "act_fw_per_module": max(0, discarded),
-            "act_total": int(self.live[last.last - 1]) - self.trace.base_bytes if last.last else 0,
+            "act_total": max(discarded, int(self.live[last.last - 1]) - self.trace.base_bytes if last.last else 0),
             "act_grad_per_module": 0,
             "input_per_module": sum(int(self.bytes[n]) for n in last.inputs),
             "output_per_module": 0,
@@ -211,7 +223,7 @@ class _Maker:
         low, high = np.searchsorted(self.births, [call.first, call.last])
         for number in range(low, high):
             savers = self.savers.get(number, ())
-            if not savers or not 0 <= self.python[number]:
+            if not savers or self.python[number] < 0 or number in self.freed:
                 continue
             is_own = all(call.saves[0] <= i < call.saves[1] for i in savers)
             if is_own and not any(user.first >= call.last for user in self.inputs_of.get(number, ())):

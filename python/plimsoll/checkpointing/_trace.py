@@ -39,6 +39,7 @@ class Trace:
     (-1: never)."""
     saves: list[tuple[list[int], int, int, int]] = field(default_factory=list)
     """Storages (those of the base left out), step of the pack, step of the first unpack (-1: none), death."""
+    freed: list[int] = field(default_factory=list)  # storages that FSDP frees while tensors still point to them
     operators: list[int] = field(default_factory=list)  # the step of each operator of the forward that policies see
     milliseconds: list[float] = field(default_factory=list)  # and its time
     calls: list[Call] = field(default_factory=list)  # as they began

@@ -24,6 +24,7 @@ from plimsoll.checkpointing._profile import (
     without_cache,
 )
 from plimsoll.checkpointing._recorder import OperatorTime
+from plimsoll.checkpointing._stats import sharded_modules
 
 
 def fit(
@@ -122,6 +123,8 @@ def verify(
 def _equal(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
     if one is None or other is None:
         return one is other
+    if hasattr(one, "to_local"):  # a shard
+        one, other = one.to_local(), other.to_local()  # type: ignore[attr-defined]
     return torch.equal(one, other)
 
 
@@ -139,10 +142,11 @@ def _measure(model: nn.Module, batch: Any, loss: Loss, optimizer: Any, accumulat
         stack.enter_context(restored(model, optimizer))
         stack.enter_context(without_cache(model))
         constant = 0
-        if optimizer is not None:  # its state comes with the first step
+        if optimizer is not None or sharded_modules(model):  # what comes with the first step: state, buffers of FSDP
             with autocast():
                 value = loss(call_model(model, batch))
             value.backward()
+        if optimizer is not None:
             optimizer.step()
             constant = LiveBytes(tensors_of([list(state.values()) for state in optimizer.state.values()])).base
         for parameter in model.parameters():
