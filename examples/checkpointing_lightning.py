@@ -6,6 +6,7 @@ Needs lightning.
 import lightning
 import torch
 import torch.nn.functional as F
+
 from plimsoll import checkpointing as ck
 
 

@@ -4,8 +4,9 @@ Needs transformers and accelerate.
 """
 
 import torch
-from plimsoll import checkpointing as ck
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments, set_seed
+
+from plimsoll import checkpointing as ck
 
 
 class Tokens(torch.utils.data.Dataset):
@@ -65,6 +66,8 @@ plain, planned = train([]), train([budget])
 print(budget.plan)
 assert planned.losses == plain.losses, "the losses are the same to the last bit"
 state = sum(p.numel() * p.element_size() for p in planned.model.parameters()) * 2
-print(f"peak of a microbatch and AdamW's state: {(planned.peak + state) / 2**20:.2f} MiB, planned "
-      f"{budget.plan.peak_bytes / 2**20:.2f}, without a plan {(plain.peak + state) / 2**20:.2f}")
+print(
+    f"peak of a microbatch and AdamW's state: {(planned.peak + state) / 2**20:.2f} MiB, planned "
+    f"{budget.plan.peak_bytes / 2**20:.2f}, without a plan {(plain.peak + state) / 2**20:.2f}"
+)
 assert planned.peak + state <= 1.02 * budget.plan.budget_bytes < plain.peak + state

@@ -4,8 +4,8 @@
     trainer = lightning.Trainer(..., callbacks=[ck.integrations.LightningBudget("60%")])
     policy = ck.integrations.BudgetPolicy.Config(budget="60%", batch=batch).build(); policy.apply(model)
 
-A plain loop, DistributedDataParallel and FSDP2 need no class: `ck.fit(model, batch, budget)` before the loop. None of the
-packages is imported before its class is asked for.
+A plain loop, DistributedDataParallel and FSDP2 need no class: `ck.fit(model, batch, budget)` before the loop. None of
+the packages is imported before its class is asked for.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import contextlib
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -106,7 +106,7 @@ def _in_training(model: nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-@lru_cache(maxsize=None)
+@cache
 def _trainer_budget() -> Any:
     callback: Any = import_module("transformers").TrainerCallback
 
@@ -159,7 +159,7 @@ def _precision_of(args: Any) -> Any:
     return torch.autocast(args.device.type, dtype=dtype) if dtype else contextlib.nullcontext()
 
 
-@lru_cache(maxsize=None)
+@cache
 def _lightning_budget() -> Any:
     try:
         callback: Any = import_module("lightning.pytorch").Callback
