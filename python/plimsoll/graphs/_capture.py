@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 from plimsoll._errors import Error
 from plimsoll.graphs import _costs
 from plimsoll.graphs._graph import Graph, Operator
+from plimsoll.graphs._measure import measure
 
 Loss = Callable[..., torch.Tensor]
 
@@ -98,7 +99,14 @@ def _target(node: Node) -> str:
     return str(node.target) if isinstance(node.target, torch._ops.OpOverload) else _costs.base_name(node.target)
 
 
-def _operator(node: Node, name: str, inputs: tuple[int, ...], module: str, is_backward: bool = False) -> Operator:
+def _operator(
+    node: Node,
+    name: str,
+    inputs: tuple[int, ...],
+    module: str,
+    ms: Mapping[Node, float],
+    is_backward: bool = False,
+) -> Operator:
     """The costs of a node that computes."""
     value = node.meta.get("val")
     sources = [one.meta.get("val") for one in node.all_input_nodes]
@@ -117,6 +125,7 @@ def _operator(node: Node, name: str, inputs: tuple[int, ...], module: str, is_ba
         output_bytes=_costs.byte_size(value),
         flops=0.0 if is_free else _costs.flops(node.target, args, kwargs, value),
         bytes_moved=0 if is_free else _costs.bytes_moved(node.target, sources, value),
+        ms={"measured": 0.0 if is_free else ms.get(node, 0.0)} if ms else {},
         is_view=is_view and bool(inputs),
         is_backward=is_backward,
         is_mutating=is_mutating and bool(inputs),
@@ -172,7 +181,8 @@ class _Rows:
         self.add(as_node, row)
 
 
-def _forward_rows(module: torch.fx.GraphModule) -> _Rows:
+def _forward_rows(module: torch.fx.GraphModule, inputs: list[Any], is_measured: bool) -> _Rows:
+    ms = measure(module, inputs) if is_measured else {}
     table = _Rows(module)
     for node in _forward(module):
         if node.op in ("get_attr", "placeholder"):
@@ -180,30 +190,33 @@ def _forward_rows(module: torch.fx.GraphModule) -> _Rows:
         elif node.op == "output":
             table.add(node, Operator(node.name, "output", "output", "", table.inputs(node), 0))
         else:
-            table.add(node, _operator(node, node.name, table.inputs(node), module_of(node)))
+            table.add(node, _operator(node, node.name, table.inputs(node), module_of(node), ms))
     return table
 
 
 class _Tracer(torch.fx.Interpreter):
     """Runs the traced graph within make_fx and notes which nodes each traced operator leaves there."""
 
-    def __init__(self, module: torch.nn.Module, attributes: Mapping[str, Any], notes: _Notes | None) -> None:
+    def __init__(
+        self, module: torch.nn.Module, attributes: Mapping[str, Any], device: torch.device, notes: _Notes | None
+    ) -> None:
         super().__init__(module)
         self._attributes = attributes
+        self._device = device
         self._notes = notes
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
-        return self._attributes.get(target, None) if target in self._attributes else super().get_attr(target, (), {})
+        return self._attributes[target] if target in self._attributes else super().get_attr(target, args, kwargs)
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         name = _costs.base_name(target)
         if name == "wrap_with_set_grad_enabled":
             with torch.set_grad_enabled(args[0]):
-                return _Tracer(args[1], self._attributes, None).run(*args[2:])
+                return _Tracer(args[1], self._attributes, self._device, None).run(*args[2:])
         if name == "wrap_with_autocast":
             with torch.autocast(*args[:4]):
-                return _Tracer(args[4], self._attributes, None).run(*args[5:])
-        args, kwargs = pytree.tree_map_only(torch.device, lambda _: torch.device("cpu"), (args, kwargs))
+                return _Tracer(args[4], self._attributes, self._device, None).run(*args[5:])
+        args, kwargs = pytree.tree_map_only(torch.device, lambda _: self._device, (args, kwargs))
         return super().call_function(target, args, kwargs)
 
     def run_node(self, n: Node) -> Any:
@@ -301,11 +314,13 @@ def _training_rows(
     inputs: list[Any],
     loss: Loss | None,
     target: Any,
+    is_measured: bool,
 ) -> _Rows:
     sources = [node for node in _forward(module) if node.op in ("get_attr", "placeholder")]
     fetched = {node.name: fetch(module, str(node.target)) for node in sources if node.op == "get_attr"}
     fed = dict(zip((node.name for node in sources if node.op == "placeholder"), inputs))
     targets = {str(node.target): node.name for node in sources if node.op == "get_attr"}
+    device = next((t.device for t in _costs.tensors((fetched, fed)) if t.device.type != "meta"), torch.device("cpu"))
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     made: dict[int, torch.Tensor] = {}
 
@@ -313,13 +328,14 @@ def _training_rows(
         if not isinstance(value, torch.Tensor):
             return value
         if id(value) not in made:
-            like = torch.empty_strided(tuple(map(int, value.shape)), value.stride(), dtype=value.dtype)
+            like = torch.empty_strided(tuple(value.shape), value.stride(), dtype=value.dtype, device=device)
             is_leaf = isinstance(value, torch.nn.Parameter) and value.requires_grad
             made[id(value)] = like.requires_grad_(is_leaf)
         return made[id(value)]
 
+    real = {**fetched, **fed}
     with mode:
-        feeds = pytree.tree_map(fake, {**fetched, **fed})
+        feeds = pytree.tree_map(fake, real)
         target = pytree.tree_map(fake, target)
     names = [name for name, value in feeds.items() if isinstance(value, torch.Tensor)]
     parameters = [name for name in names if feeds[name].requires_grad]
@@ -334,7 +350,7 @@ def _training_rows(
         assert proxies is not None
         notes.append(note := _Notes(proxies.tracer))
         attributes = {path: given[name] for path, name in targets.items()}
-        flat = _Tracer(module, attributes, note).run(*(given[name] for name in fed), enable_io_processing=False)
+        flat = _Tracer(module, attributes, device, note).run(*(given[name] for name in fed), enable_io_processing=False)
         output = pytree.tree_unflatten(flat, program.call_spec.out_spec)
         value = _default_loss(output) if loss is None else loss(output, *([] if target is None else [target]))
         note.end_forward(last)
@@ -350,6 +366,12 @@ def _training_rows(
         joint = make_fx(run)(*(feeds[name] for name in names))
     note = notes[-1]
     joint.graph.eliminate_dead_code()
+    joint.recompile()
+    ms = {}
+    if is_measured:
+        given = [real[name].detach() for name in names]
+        buffers = {name for name, value in fetched.items() if not isinstance(value, torch.nn.Parameter)}
+        ms = measure(joint, [t.clone() if name in buffers else t for name, t in zip(names, given)])
 
     table = _Rows(module)
     modules = {node.name: module_of(node) for node in module.graph.nodes}
@@ -380,7 +402,7 @@ def _training_rows(
                 name = origin
             else:
                 name = name_for(origin, origin not in taken)
-            table.add(node, _operator(node, name, table.inputs(node), modules.get(origin, ""), is_backward))
+            table.add(node, _operator(node, name, table.inputs(node), modules.get(origin, ""), ms, is_backward))
     return table
 
 
@@ -392,6 +414,7 @@ def capture(
     training: bool = False,
     loss: Loss | None = None,
     target: Any = None,
+    times: str = "roofline",
     strict: bool = False,
 ) -> Graph:
     """Traces a module by torch.export; no weight is allocated, and none is needed (`with torch.device("meta")`).
@@ -404,6 +427,7 @@ def capture(
         loss: Makes the loss of the output, `loss(output)` or `loss(output, target)`; by default the output's `loss`, or
             the sum of what it holds.
         target: Second argument of `loss`.
+        times: "measured" runs every operator some times, on the devices of the weights, and keeps its least time.
         strict: Of torch.export.
 
     Raises:
@@ -412,6 +436,10 @@ def capture(
     if not isinstance(args, tuple):
         raise Error("value", "args", f"a {type(args).__name__} is no tuple", "give the positional arguments, (batch,)")
     kwargs = dict(kwargs or {})
+    if times not in ("roofline", "measured"):
+        raise Error("value", "times", f"{times!r} is not known", "give 'roofline' or 'measured'")
+    if times == "measured" and _is_meta(model):
+        raise Error("value", "times", "a model on meta cannot be measured", "make its weights, or leave times out")
     if _is_meta(model):
         args, kwargs, target = _move((args, kwargs, target), "meta")
     with _without_cache(model):
@@ -425,10 +453,11 @@ def capture(
                 "let forward depend on shapes alone, not on values, and give every argument that it needs",
             ) from why
     module = graph_module(program)
+    inputs, is_measured = pytree.tree_leaves((args, kwargs)), times == "measured"
     if training or loss is not None:
-        table = _training_rows(program, module, pytree.tree_leaves((args, kwargs)), loss, target)
+        table = _training_rows(program, module, inputs, loss, target, is_measured)
     else:
-        table = _forward_rows(module)
+        table = _forward_rows(module, inputs, is_measured)
     modules = tuple(path for path, _ in model.named_modules() if path)
     called = frozenset(path for node in module.graph.nodes for path in _stack(node) if path)
     return Graph(table.rows, table.ties, type(model).__name__, modules, called, _aliases(model), program)

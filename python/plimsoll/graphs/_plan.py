@@ -82,7 +82,7 @@ class Plan:
         objective: "throughput" (the slowest stage) or "pipeline" (a batch of `microbatches`), in ms.
         microbatches: In a batch, with objective="pipeline".
         stages: Empty without a plan.
-        alignment_cost: By how much a plan of operators would be better at most, as a share; 0 where it would not.
+        alignment_cost: What align="modules" costs at most beside align=None, as a share; else None.
         placement: The native planner's answer.
         explanation: Why there is no plan.
         warnings: What to know before the plan is used.
@@ -96,7 +96,7 @@ class Plan:
     stages: list[Stage]
     alignment_cost: float | None
     placement: Placement
-    explanation: Any = None
+    explanation: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     _steps: Steps = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
     _first: list[int] = field(default_factory=list, repr=False, compare=False)  # step of each stage
@@ -119,7 +119,7 @@ class Plan:
 
     def __str__(self) -> str:
         if not self.stages:
-            return f"{self.graph.name}: no plan ({self.status}): {self.explanation}"
+            return "\n".join([f"{self.graph.name}: no plan ({self.status})", *self.explanation])
         gap = "" if self.certificate.gap is None else f", at most {self.certificate.gap:.2%} above the best"
         what = "slowest stage" if self.objective == "throughput" else f"batch of {self.microbatches}"
         lines = [f"{self.graph.name}: {self.num_stages} stages, {what} {self.certificate.objective:.6g} ms{gap}"]
@@ -142,7 +142,7 @@ class Plan:
 
     def _require_stages(self) -> None:
         if not self.stages:
-            raise Error("infeasible", "plan", f"there is none ({self.status})", str(self.explanation or ""))
+            raise Error("infeasible", "plan", f"there is none ({self.status})", "; ".join(self.explanation))
 
     def _require_modules(self, is_apart: bool) -> None:
         """Do stages begin with modules, and, if asked, do the modules that are cut apart allow it?"""
@@ -370,16 +370,16 @@ class Plan:
 def _speed(on: str) -> tuple[float, float]:
     """Floating-point operations and bytes per ms of the accelerator that `on` names."""
     name = re.sub(r"^\d+x", "", on).partition(":")[0]
-    known = plimsoll.hardware(name)
+    known = plimsoll.hardware()
     wanted = {node["accelerator"] for node in known["nodes"] if node["id"] == name}
-    for one in known["accelerators"] or plimsoll.hardware()["accelerators"]:
-        if (one["id"] in wanted if wanted else name in one["id"]) and one.get("hbm_gb_per_s"):
+    for one in known["accelerators"]:
+        if (one["id"] in wanted if wanted else one["id"].startswith(name)) and one.get("hbm_gb_per_s"):
             return one["bf16_dense_tflops"] * 1e9, one["hbm_gb_per_s"] * 1e6
     raise Error(
         "value",
         "on",
         f"the speed of {name!r} is not known",
-        "name an accelerator, such as h100-sxm, or give times that the graph has",
+        "name an accelerator, such as h100-sxm, or choose other times",
     )
 
 
@@ -421,16 +421,20 @@ class _Case:
     flags: dict[str, Any]
     wanted: int | None
 
-    def plan(self, units: Units, progress: Progress | None = None) -> tuple[Placement, list[list[int]], Certificate]:
-        """The placement, the units of each stage, and what is known of it."""
+    def plan(
+        self, units: Units, given: list[list[int]] | None = None, progress: Progress | None = None
+    ) -> tuple[Placement, list[list[int]], Certificate]:
+        """The placement, the units of each stage, and what is known of it; of `given` stages what they cost."""
         rows = contract(self.steps, units, self.ms, is_ordered=True)
         document = write(rows, name=self.steps.graph.name)
         placement = plimsoll.partition(document, progress=progress, times="unit", **self.flags)
         runs = self._runs(placement, units)
         certificate = placement.certificate
-        if runs and self.wanted is not None and len(runs) < self.wanted:
+        if runs and given is None and self.wanted is not None and len(runs) < self.wanted:
             passes = {name: sum(row.ms.get("unit", 0) for row in rows if row.module == name) for name in units.names}
-            runs = _fill(runs, [passes[name] for name in units.names], self.wanted)
+            given = _fill(runs, [passes[name] for name in units.names], self.wanted)
+        if runs and given is not None:
+            runs = given
             pins = [f"{units.names[unit]}={stage}" for stage, run in enumerate(runs) for unit in run]
             bound = certificate.lower_bound
             placement = plimsoll.partition(document, times="unit", pin=pins, **self.flags)
@@ -463,6 +467,23 @@ def _tie_together(steps: Steps, units: Units) -> list[tuple[int, int]]:
     return [(min(span), max(span)) for span in spans.values() if min(span) != max(span)]
 
 
+def _given_runs(steps: Steps, units: Units, starts: Sequence[str]) -> list[list[int]]:
+    """The units of stages that begin with these modules."""
+    first: dict[str, int] = {}
+    for step, module in enumerate(steps.modules):
+        for path in parents(module):
+            first.setdefault(path, step)
+    known = {step: unit for unit, step in enumerate(units.first) if unit}
+    cuts = [0]
+    for name in starts:
+        unit = known.get(first.get(name, -1))
+        if unit is None or unit <= cuts[-1]:
+            what = f"no stage can begin with {name!r}" if unit is None else f"{name!r} does not come after the stage before"
+            raise Error("value", "starts", what, f"give some of these, in order: {', '.join(units.names[1:])}")
+        cuts.append(unit)
+    return [list(range(a, b)) for a, b in zip(cuts, [*cuts[1:], len(units.first)])]
+
+
 def partition(
     graph: Graph | str | os.PathLike[str],
     stages: int | None = None,
@@ -472,8 +493,9 @@ def partition(
     objective: str = "throughput",
     microbatches: int | None = None,
     align: str | None = "modules",
+    starts: Sequence[str] | None = None,
     tied: str = "copies",
-    times: str = "roofline",
+    times: str | None = None,
     launch_floor_us: float = 0,
     progress: Progress | None = None,
     **flags: Any,
@@ -490,9 +512,11 @@ def partition(
         microbatches: In a batch.
         align: "modules": stages begin where modules do, so that `split_spec`, `device_map` and
             `module_fqns_per_model_part` can express them. None: they begin with any operator.
+        starts: Modules with which the second and later stages begin: prices these stages, and searches none.
         tied: "copies": stages that share a parameter have a copy each (`Plan.tied`). "together": one stage holds all
             that read it.
-        times: "roofline", or a class of devices of which the graph has times ("measured").
+        times: "roofline", or a class of devices of which the graph has times; by default "measured" if it is captured
+            so, else "roofline".
         launch_floor_us: The least time of an operator.
         progress: Called with (effort, ms, bound).
         flags: Of `plimsoll partition`: time_limit, effort, seed, ...
@@ -516,6 +540,10 @@ def partition(
         raise Error("usage", "microbatches", "is missing", "say how many microbatches a batch has")
     if stages is not None and stages < 1:
         raise Error("value", "stages", f"{stages} is no number of stages", "give at least 1")
+    if starts is not None:
+        stages = len(starts) + 1
+    if times is None:
+        times = "measured" if any("measured" in node.ms for node in graph.nodes) else "roofline"
     has_count = bool(re.match(r"\d+x", on) or ":" in on)
     if stages is None and not has_count:
         raise Error("usage", "stages", "is missing", f"say how many stages, or how many devices: on='4x{on}'")
@@ -541,7 +569,8 @@ def partition(
             f"{stages} are more than the {len(units.first)} parts that the model can be cut into",
             "give fewer" + (", or align=None" if align else "") + (", or tied='copies'" if tied == "together" else ""),
         )
-    placement, runs, certificate = case.plan(units, progress)
+    given = None if starts is None else _given_runs(steps, units, starts)
+    placement, runs, certificate = case.plan(units, given, progress)
     plan = Plan(
         graph,
         placement.status if certificate == placement.certificate else _status(certificate),
@@ -551,8 +580,8 @@ def partition(
         [],
         None,
         placement,
-        placement.explanation or None,
-        list(placement.warnings),
+        placement.explanation,
+        [warning["message"] for warning in placement.warnings],
         steps,
     )
     if not runs:
@@ -564,7 +593,7 @@ def partition(
         plan.warnings.append(
             "stages begin within residual branches: device_map and module_fqns_per_model_part cannot express them"
         )
-    if align:
+    if align and starts is None:
         free = find_units(steps, False, 1)
         if tied == "together":
             free = merge(free, _tie_together(steps, free))

@@ -1,8 +1,12 @@
 """Small models of the families that pipelines are made for, written with torch alone."""
 
+import functools
+
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from plimsoll import graphs
 
 VOCABULARY, WIDTH, HEADS, LENGTH = 67, 32, 4, 16
 
@@ -276,6 +280,13 @@ def make(family, batch=2):
     if feeds == "images":
         return model, (torch.randn(batch, 3, 16, 16),)
     return model, (ids,) if feeds == "ids" else (torch.randn(batch, LENGTH, 20), ids)
+
+
+@functools.cache
+def captured(family, training=False):
+    """Its graph, of make(family)."""
+    model, args = make(family)
+    return graphs.capture(model, args, training=training)
 
 
 def loss_of(output, target=None):

@@ -48,8 +48,7 @@ def test_a_training_graph_has_the_backward_pass_of_every_operator():
 
 @pytest.mark.parametrize("family", small_models.FAMILIES)
 def test_every_backward_operator_belongs_to_one_of_the_forward_pass(family):
-    model, args = small_models.make(family)
-    graph = graphs.capture(model, args, training=True)
+    graph = small_models.captured(family, True)
     forward = {n.name for n in graph.nodes if n.is_operator and not n.is_backward}
     stems = {n.origin for n in graph.nodes if n.is_backward}
     assert stems <= {name.partition(".")[0] for name in forward}
@@ -92,7 +91,7 @@ def test_views_cost_nothing_and_gathers_what_they_take():
 
 
 def test_tied_weights_are_one():
-    graph = graphs.capture(*small_models.make("gpt"))
+    graph = small_models.captured("gpt")
     model, _ = small_models.make("gpt")
     assert graph.parameter_bytes == 4 * sum(p.numel() for p in model.parameters())
     assert ("tokens.weight", "head.weight") in graph.aliases
@@ -133,8 +132,7 @@ def test_a_cache_is_switched_off_while_capturing():
 
 @pytest.mark.parametrize("training", [False, True])
 def test_a_graph_is_saved_and_loaded(tmp_path, training):
-    model, args = small_models.make("gpt")
-    graph = graphs.capture(model, args, training=training)
+    graph = small_models.captured("gpt", training)
     graph.save(tmp_path / "gpt.json")
     loaded = graphs.load(tmp_path / "gpt.json")
     assert loaded.nodes == graph.nodes and loaded.ties == graph.ties and loaded.program is None
