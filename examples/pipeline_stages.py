@@ -6,6 +6,8 @@
 Every process captures the model without weights and plans alike, so nothing but activations and gradients travels.
 """
 
+from __future__ import annotations
+
 import argparse
 import os
 
@@ -13,7 +15,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+from torch.distributed.pipelining import Schedule1F1B, ScheduleGPipe
 
 from plimsoll import graphs
 
@@ -23,7 +25,7 @@ SCHEDULES = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B}
 
 
 class Gpt(nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.tokens = nn.Embedding(VOCABULARY, WIDTH)
         self.blocks = nn.ModuleList(
@@ -35,7 +37,7 @@ class Gpt(nn.Module):
         nn.init.normal_(self.tokens.weight, std=0.02)
         self.head.weight = self.tokens.weight
 
-    def forward(self, ids):
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
         mask = nn.Transformer.generate_square_subsequent_mask(ids.shape[1], device=ids.device)
         x = self.tokens(ids)
         for block in self.blocks:
@@ -43,11 +45,11 @@ class Gpt(nn.Module):
         return self.head(self.norm(x))
 
 
-def loss_of(output, target):
+def loss_of(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(output.flatten(0, 1), target.flatten())
 
 
-def plan_stages(stages):
+def plan_stages(stages: int) -> graphs.Plan:
     with torch.device("meta"):
         model = Gpt()
     ids = torch.zeros(ROWS, LENGTH, dtype=torch.long)
@@ -55,12 +57,12 @@ def plan_stages(stages):
     return graphs.partition(graph, stages, on="h100-sxm", objective="pipeline", microbatches=MICROBATCHES)
 
 
-def make_batch(step):
+def make_batch(step: int) -> tuple[torch.Tensor, torch.Tensor]:
     ids = torch.randint(VOCABULARY, (MICROBATCHES * ROWS, LENGTH + 1), generator=torch.Generator().manual_seed(step))
     return ids[:, :-1], ids[:, 1:]
 
 
-def train_whole(steps):
+def train_whole(steps: int) -> list[float]:
     torch.manual_seed(0)
     model = Gpt()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -75,7 +77,7 @@ def train_whole(steps):
     return losses
 
 
-def train_stage(rank, options):
+def train_stage(rank: int, options: argparse.Namespace) -> None:
     if "RANK" not in os.environ:
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "RANK": str(rank), "WORLD_SIZE": str(options.stages)}
     torch.set_num_threads(1)
@@ -83,8 +85,7 @@ def train_stage(rank, options):
     plan = plan_stages(options.stages)
     torch.manual_seed(0)
     module = plan.split(Gpt())[rank]
-    stage = PipelineStage(module, rank, options.stages, torch.device("cpu"))
-    schedule = SCHEDULES[options.schedule](stage, MICROBATCHES, loss_fn=loss_of)
+    schedule = SCHEDULES[options.schedule](plan.pipeline_stage(module), MICROBATCHES, loss_fn=loss_of)
     optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3)
     if rank == 0:
         print(plan)
@@ -103,7 +104,7 @@ def train_stage(rank, options):
     dist.destroy_process_group()
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--stages", type=int, default=2)
     parser.add_argument("--schedule", choices=SCHEDULES, default="1f1b")

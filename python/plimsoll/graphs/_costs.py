@@ -63,7 +63,7 @@ def bytes_moved(target: Any, inputs: Iterable[Any], value: Any) -> int:
 
 def _attention_flops(query: Any, key: Any, products: int) -> float:
     batch, heads, length, width = query.shape
-    return 2.0 * products * batch * heads * length * key.shape[-2] * width
+    return float(2 * products * batch * heads * length * key.shape[-2] * width)
 
 
 def flops(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any) -> float:
@@ -77,7 +77,7 @@ def flops(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any
     if name == "_scaled_dot_product_flash_attention_for_cpu_backward":
         return _attention_flops(args[1], args[2], 5)
     if name in ("_grouped_mm", "grouped_mm"):
-        return 2.0 * args[0].numel() * args[1].shape[-1]
+        return float(2 * args[0].numel() * args[1].shape[-1])
     packet = getattr(target, "overloadpacket", None)
     if packet in flop_registry:
         return float(flop_registry[packet](*args, **kwargs, out_val=value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from plimsoll._errors import Error
 
 _FLAGS = {"is_parameter": 1, "is_buffer": 2, "is_view": 4, "is_backward": 8, "is_mutating": 32}
 _TIED = 16
+_ORIGIN = re.compile(r"([^.]+)(?:\.backward)?(?:\.\d+)?")
 _FIELDS = ["name", "op", "target", "module", "inputs", "output_size", "flops", "bytes_moved"]
 
 
@@ -68,7 +70,8 @@ class Operator:
     @property
     def origin(self) -> str:
         """The traced operator that it belongs to."""
-        return self.name.partition(".")[0]
+        found = _ORIGIN.fullmatch(self.name)
+        return found[1] if found else self.name
 
 
 @dataclass

@@ -349,6 +349,27 @@ class Plan:
         self._require_stages()
         return split(self, model, device)
 
+    def pipeline_stage(
+        self, stage: torch.nn.Module, device: Any = "cpu", group: torch.distributed.ProcessGroup | None = None
+    ) -> Any:
+        """A stage of `split()` as a `PipelineStage`, with what it takes and returns.
+
+        torch's stages otherwise try the stages before on memory that was never set, in which no embedding finds its
+        rows if a later stage reads the tokens.
+        """
+        import torch
+        from torch.distributed.pipelining import PipelineStage
+
+        return PipelineStage(
+            stage,
+            stage.stage_index,
+            self.num_stages,
+            torch.device(device),
+            input_args=stage.input_args,
+            output_args=stage.output_args,
+            group=group,
+        )
+
     def sync_tied(
         self,
         stages: torch.nn.Module | Sequence[torch.nn.Module],
@@ -478,7 +499,11 @@ def _given_runs(steps: Steps, units: Units, starts: Sequence[str]) -> list[list[
     for name in starts:
         unit = known.get(first.get(name, -1))
         if unit is None or unit <= cuts[-1]:
-            what = f"no stage can begin with {name!r}" if unit is None else f"{name!r} does not come after the stage before"
+            what = (
+                f"no stage can begin with {name!r}"
+                if unit is None
+                else f"{name!r} does not come after the stage before"
+            )
             raise Error("value", "starts", what, f"give some of these, in order: {', '.join(units.names[1:])}")
         cuts.append(unit)
     return [list(range(a, b)) for a, b in zip(cuts, [*cuts[1:], len(units.first)])]

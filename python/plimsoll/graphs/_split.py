@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.node import Node
 from torch.utils import _pytree as pytree
 
@@ -121,7 +122,34 @@ def split(plan: Plan, model: torch.nn.Module | None, device: Any) -> list[torch.
             arrives = [node for node in nodes if node.op == "placeholder"]
         builder = _Builder(plan, stage, weights, program, constants, device)
         made.append(builder.build([n for n in nodes if stage_of.get(n) == stage], arrives, leaves))
+    _describe(made, [node.meta.get("val") for node in nodes if node.op == "placeholder"])
     return made
+
+
+def _describe(stages: Sequence[torch.fx.GraphModule], inputs: Sequence[Any]) -> None:
+    """Sets what each stage takes and returns, as tensors on meta: torch's stages need not try it out then."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+
+    def as_meta(tensor: torch.Tensor) -> torch.Tensor:
+        like = torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype, device="meta")
+        return like.requires_grad_(tensor.requires_grad)
+
+    def fake(tensor: Any, device: torch.device) -> Any:
+        if not isinstance(tensor, torch.Tensor):
+            return tensor
+        like = torch.empty_strided(tuple(map(int, tensor.shape)), tensor.stride(), dtype=tensor.dtype, device=device)
+        return like.requires_grad_(tensor.requires_grad and tensor.is_floating_point())
+
+    given: Any = tuple(inputs)
+    for stage in stages:
+        with mode, torch.enable_grad():
+            device = _device_of([*stage.parameters(), *stage.buffers()]) or torch.device("cpu")
+            owned = {n: fake(t, t.device) for n, t in [*stage.named_parameters(), *stage.named_buffers()]}
+            given = tuple(fake(one, device) for one in given)
+            returned = torch.func.functional_call(stage, owned, given)
+        stage.input_args = tuple(as_meta(one) for one in given if isinstance(one, torch.Tensor))
+        given = returned if isinstance(returned, tuple) else (returned,)
+        stage.output_args = tuple(as_meta(one) for one in given)
 
 
 class _Builder:

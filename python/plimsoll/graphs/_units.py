@@ -96,12 +96,13 @@ class Steps:
         for i, node in enumerate(self.graph.nodes):
             if not node.is_backward or not node.is_operator:
                 continue
-            step = at.get(node.origin)
-            if step is None:
-                own = runs.get(node.module, [previous])
-                step = previous = max((s for s in own if s <= previous), default=own[0])
-            read = [self.step_of[source] for source in node.inputs if self.graph.nodes[source].is_backward]
-            self._put(i, min([step, *read]))
+            if node.origin in at:
+                own = at[node.origin]
+            else:
+                starts = runs.get(node.module, [previous])
+                own = previous = max((s for s in starts if s <= previous), default=starts[0])
+            behind = [self.step_of[s] for s in node.inputs if self.graph.nodes[s].is_backward and s in self.step_of]
+            self._put(i, min([own, *behind]))
 
     def __len__(self) -> int:
         return len(self.names)

@@ -8,7 +8,7 @@ import small_models
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, pipeline
+from torch.distributed.pipelining import Schedule1F1B, ScheduleGPipe, pipeline
 
 import plimsoll
 from plimsoll import graphs
@@ -75,10 +75,29 @@ def test_a_model_captured_without_weights_is_split_with_them():
 
 
 def test_what_later_stages_read_is_passed_on():
-    model, args = small_models.make("encoder_decoder")
+    model, _ = small_models.make("encoder_decoder")
     plan = graphs.partition(small_models.captured("encoder_decoder"), 4)
     inputs = [[n.name for n in stage.graph.nodes if n.op == "placeholder"] for stage in plan.split(model)]
     assert inputs[0] == ["frames", "ids"] and "ids" in inputs[1] and len(inputs[3]) == 2  # memory and hidden states
+
+
+def test_stages_say_what_they_take_and_return():
+    model, args = small_models.make("encoder_decoder")
+    stages = graphs.partition(small_models.captured("encoder_decoder"), 4).split(model)
+    given = args
+    for stage in stages:
+        for one, like in zip(given, stage.input_args):
+            assert (one.shape, one.stride(), one.dtype, one.requires_grad) == (
+                like.shape,
+                like.stride(),
+                like.dtype,
+                like.requires_grad,
+            )
+        assert len(given) == len(stage.input_args) and all(like.is_meta for like in stage.input_args)
+        given = stage(*given)
+        given = given if isinstance(given, tuple) else (given,)
+    assert [t.requires_grad for t in stages[1].input_args] == [False, True]  # ids, memory
+    assert stages[3].output_args[0].shape == given[0].shape
 
 
 def test_several_outputs_come_as_a_tuple_and_constants_are_kept():
@@ -152,7 +171,7 @@ def train(rank, stages, plan, args, target):
     """For both schedules: the output, of the last rank, and gradients."""
     answers = {}
     for name, kind in SCHEDULES.items():
-        stage = PipelineStage(stages[rank], rank, len(stages), torch.device("cpu"))
+        stage = plan.pipeline_stage(stages[rank])
         schedule = kind(stage, MICROBATCHES, loss_fn=loss)
         stages[rank].zero_grad()
         output = schedule.step(*(args if rank == 0 else ()), **({"target": target} if rank == len(stages) - 1 else {}))

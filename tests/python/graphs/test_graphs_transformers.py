@@ -117,4 +117,4 @@ def test_large_models_are_captured_without_weights():
     tokens = 2 * 2048 * sum(p.numel() for p in model.parameters())
     assert tokens < sum(n.flops for n in graph.nodes if not n.is_backward) < 1.15 * tokens  # attention is the rest
     plan = graphs.partition(graph, 4, objective="pipeline", microbatches=16)
-    assert plan.status == "optimal" and plan.alignment_cost < 0.02
+    assert plan.status == "optimal" and next(iter(plan.split_spec())).startswith("model.layers.")
