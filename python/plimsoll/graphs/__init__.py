@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from plimsoll._extras import need
 from plimsoll.graphs._graph import Graph, Operator, load
-from plimsoll.graphs._plan import Plan, Stage, TiedWeight, partition
+from plimsoll.graphs._partition import partition
+from plimsoll.graphs._plan import Plan, Stage, TiedWeight
 
 if TYPE_CHECKING:
     from plimsoll.graphs._capture import capture

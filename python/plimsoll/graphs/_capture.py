@@ -19,6 +19,7 @@ from plimsoll._errors import Error
 from plimsoll.graphs import _costs
 from plimsoll.graphs._graph import Graph, Operator
 from plimsoll.graphs._measure import measure
+from plimsoll.graphs._units import parents
 
 Loss = Callable[..., torch.Tensor]
 
@@ -459,5 +460,28 @@ def capture(
     else:
         table = _forward_rows(module, inputs, is_measured)
     modules = tuple(path for path, _ in model.named_modules() if path)
+    return _make_graph(table, type(model).__name__, modules, _aliases(model), program, module)
+
+
+def _make_graph(
+    table: _Rows,
+    name: str,
+    modules: tuple[str, ...],
+    aliases: tuple[tuple[str, ...], ...],
+    program: torch.export.ExportedProgram,
+    module: torch.fx.GraphModule,
+) -> Graph:
     called = frozenset(path for node in module.graph.nodes for path in _stack(node) if path)
-    return Graph(table.rows, table.ties, type(model).__name__, modules, called, _aliases(model), program)
+    return Graph(table.rows, table.ties, name, modules, called, aliases, program)
+
+
+def load_program(path: str) -> Graph:
+    """The forward graph of what torch.export.save wrote."""
+    try:
+        program = torch.export.load(path)
+    except Exception as why:
+        raise Error("value", path, f"torch.export cannot load it: {why}", "give what torch.export.save wrote") from why
+    module = graph_module(program)
+    paths = [p for node in module.graph.nodes for path in _stack(node) for p in reversed(parents(path)) if p]
+    modules = tuple(dict.fromkeys(paths))
+    return _make_graph(_forward_rows(module, [], False), "", modules, _aliases(module), program, module)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll._errors import Error
+from plimsoll._extras import need
 
 _FLAGS = {"is_parameter": 1, "is_buffer": 2, "is_view": 4, "is_backward": 8, "is_mutating": 32}
 _TIED = 16
@@ -179,7 +180,7 @@ def read(document: dict[str, Any], place: str) -> Graph:
             "schema",
             place,
             "is no operator graph (plimsoll-fx-graph)",
-            "give what Graph.save wrote; plimsoll.partition plans .pt2, ONNX and other files",
+            "give what Graph.save wrote, or a .pt2; plimsoll.partition also plans ONNX and other files",
         )
     nodes = []
     try:
@@ -209,10 +210,16 @@ def read(document: dict[str, Any], place: str) -> Graph:
 
 
 def load(path: str | os.PathLike[str]) -> Graph:
-    """A graph that `Graph.save` wrote, or another of the format plimsoll-fx-graph.
+    """A graph that `Graph.save` wrote, or another of the format plimsoll-fx-graph; or torch.export's `.pt2`.
 
-    It can be planned, and the plan knows its stages' operators and modules; to split a model, capture it.
+    The former can be planned, and the plan knows its stages' operators and modules; to split a model, capture it. A
+    `.pt2` has its program and weights, and can be split as well; it has no backward pass.
     """
+    if os.fspath(path).endswith(".pt2"):
+        need("torch", "torch")
+        from plimsoll.graphs._capture import load_program
+
+        return load_program(os.fspath(path))
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as why:

@@ -147,9 +147,9 @@ def _describe(stages: Sequence[torch.fx.GraphModule], inputs: Sequence[Any]) -> 
             owned = {n: fake(t, t.device) for n, t in [*stage.named_parameters(), *stage.named_buffers()]}
             given = tuple(fake(one, device) for one in given)
             returned = torch.func.functional_call(stage, owned, given)
-        stage.input_args = tuple(as_meta(one) for one in given if isinstance(one, torch.Tensor))
+        stage.meta["input_args"] = tuple(as_meta(one) for one in given if isinstance(one, torch.Tensor))
         given = returned if isinstance(returned, tuple) else (returned,)
-        stage.output_args = tuple(as_meta(one) for one in given)
+        stage.meta["output_args"] = tuple(as_meta(one) for one in given)
 
 
 class _Builder:
@@ -201,7 +201,7 @@ class _Builder:
             if name in self._weights.transient:
                 parent, _, leaf = name.rpartition(".")
                 module.get_submodule(parent)._non_persistent_buffers_set.add(leaf)
-        module.stage_index = self._stage
+        module.meta["stage_index"] = self._stage  # copies keep it
         return module
 
     def _fetch(self, node: Node) -> None:
@@ -239,8 +239,8 @@ def sync_tied(
     rank_of: Callable[[int], int] | None,
 ) -> None:
     """As `Plan.sync_tied`. The first stage's process sums, in the order of the stages, and sends the sum back."""
-    modules = [stages] if isinstance(stages, torch.nn.Module) else list(stages)
-    own = {module.stage_index: module for module in modules}
+    modules: list[Any] = [stages] if isinstance(stages, torch.nn.Module) else list(stages)
+    own = {module.meta["stage_index"]: module for module in modules}
     tied = plan.tied
     if not tied:
         return

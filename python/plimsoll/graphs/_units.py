@@ -241,6 +241,14 @@ class Units:
     names: list[str]
     has_whole_branches: bool = True
 
+    @property
+    def rows(self) -> list[str]:
+        """Their names in the contracted graph: distinct, and none could be the number of another."""
+        rows = [f"module {name}" if name.isdigit() else name for name in self.names]
+        if rows[0] in rows[1:]:  # an operator with a module's name
+            rows[0] = f"operator {rows[0]}"
+        return rows
+
 
 def forbidden_across_branches(steps: Steps) -> list[bool]:
     """Which cuts rule 3 forbids."""
@@ -295,6 +303,7 @@ class _Contraction:
         self.nodes = steps.graph.nodes
         self.steps = steps
         self.units = units
+        self.names = units.rows
         of_step = unit_of_steps(units, len(steps))
         self.unit = {row: of_step[step] for row, step in steps.step_of.items()}
         count = len(units.first)
@@ -386,8 +395,8 @@ class _Contraction:
         own: list[int] = []
 
         def put(unit: int, is_backward: bool, inputs: list[int]) -> None:
-            name = self.units.names[unit] + (" backward" if is_backward else "")
-            module = self.units.names[unit]
+            module = self.names[unit]
+            name = module + (" backward" if is_backward else "")
             place = len(rows)
             inputs += [at[w] for w in self.weights[is_backward][unit]]
             inputs += [at[v] for v in self.values[is_backward][unit]]

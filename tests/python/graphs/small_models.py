@@ -284,9 +284,9 @@ def make(family, batch=2):
 
 @functools.cache
 def captured(family, training=False):
-    """Its graph, of make(family)."""
+    """Its graph, of make(family) in that mode."""
     model, args = make(family)
-    return graphs.capture(model, args, training=training)
+    return graphs.capture(model.train(training), args, training=training)
 
 
 def loss_of(output, target=None):

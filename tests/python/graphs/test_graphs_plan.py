@@ -68,6 +68,49 @@ def test_as_many_stages_as_asked_for_where_one_would_be_faster():
     assert plan.certificate.objective == max(s.ms for s in plan.stages)
 
 
+def test_stages_that_are_given_are_priced():
+    times = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0]
+    graph = chain(times)
+    given = graphs.partition(graph, starts=["2", "6"], times="given")
+    assert [len(s.operators) for s in given.stages] == [2, 4, 2] and list(given.split_spec()) == ["2", "6"]
+    assert max(s.ms - s.transfer_ms for s in given.stages) == pytest.approx(4 + 1 + 5 + 9)
+    best = graphs.partition(graph, 3, times="given")
+    assert given.certificate.lower_bound == pytest.approx(best.certificate.objective, rel=1e-6)
+    assert given.certificate.gap == pytest.approx(19 / least_largest(times, 3) - 1, rel=1e-3)
+    with pytest.raises(plimsoll.Error, match="starts: no stage can begin with 'x'; give some of these, in order: 1, 2"):
+        graphs.partition(graph, starts=["x"], times="given")
+    with pytest.raises(plimsoll.Error, match="starts: '2' does not come after the stage before"):
+        graphs.partition(graph, starts=["6", "2"], times="given")
+
+
+def test_times_are_measured():
+    model, args = small_models.make("resnet")
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    graph = graphs.capture(model, args, training=True, times="measured")
+    assert all(torch.equal(value, model.state_dict()[name]) for name, value in before.items())
+    ms = {n.name: n.ms["measured"] for n in graph.nodes if n.is_operator}
+    assert all(value >= 0 for value in ms.values()) and max(ms.values()) > 0
+    plan = graphs.partition(graph, 1)
+    assert plan.stages[0].ms == pytest.approx(sum(ms.values()), rel=1e-9)
+    with pytest.raises(plimsoll.Error, match="times: a model on meta cannot be measured"):
+        graphs.capture(model.to("meta"), args, times="measured")
+
+
+def test_an_operator_may_be_called_as_a_module_is():
+    class Names(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.relu = nn.Linear(4, 4)
+            self.add_module("0", nn.Linear(4, 4))
+
+        def forward(self, x):
+            return self.get_submodule("0")(self.relu(x.relu()))
+
+    graph = graphs.capture(Names(), (torch.randn(2, 4),))
+    plan = graphs.partition(timed(graph, {"relu": 1e-9, "linear": 1e-9, "linear_1": 1e-9}), 3, times="given")
+    assert [s.operators for s in plan.stages] == [("relu",), ("linear",), ("linear_1",)]
+
+
 def test_what_alignment_costs_is_told():
     class Two(nn.Module):
         def __init__(self):

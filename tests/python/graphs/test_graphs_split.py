@@ -27,8 +27,8 @@ def run(stages, args):
 def test_stages_compute_what_the_model_computes(family, training):
     model, args = small_models.make(family)
     model.train(training)
-    graph = graphs.capture(model, args, training=training)
-    for stages, align in ((1, "modules"), (2, "modules"), (4, "modules"), (3, None), (7, None)):
+    graph = small_models.captured(family, training)
+    for stages, align in ((1, "modules"), (2, "modules"), (4, "modules"), (7, None)):
         whole, parts = copy.deepcopy(model), copy.deepcopy(model)
         plan = graphs.partition(graph, stages, align=align)
         made = plan.split(parts)
@@ -74,6 +74,42 @@ def test_a_model_captured_without_weights_is_split_with_them():
         plan.split(model)
 
 
+def test_an_exported_program_is_loaded_and_split(tmp_path):
+    model, args = small_models.make("llama")
+    torch.export.save(torch.export.export(model, args), tmp_path / "llama.pt2")
+    graph = graphs.load(tmp_path / "llama.pt2")
+    plan = graphs.partition(graph, 3)
+    assert plan.stage_of == graphs.partition(small_models.captured("llama"), 3).stage_of
+    assert list(plan.split_spec()) == ["layers.1", "layers.3"] and graph.parameter_bytes > 0
+    assert torch.equal(run(plan.split(), args), model(*args))
+    (tmp_path / "odd.pt2").write_text("odd")
+    with pytest.raises(plimsoll.Error, match=r"odd\.pt2: torch.export cannot load it"):
+        graphs.load(tmp_path / "odd.pt2")
+
+
+def test_a_layer_that_is_called_again_has_copies():
+    class Again(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.layer(self.layer(x).relu()).relu()
+
+    model, x = Again(), torch.randn(2, 4)
+    plan = graphs.partition(graphs.capture(model, (x,), training=True), 2, align=None)
+    assert {tuple(tied.names.items()) for tied in plan.tied} == {
+        ((0, "layer.weight"), (1, "layer.weight")),
+        ((0, "layer.bias"), (1, "layer.bias")),
+    }
+    copies = [copy.deepcopy(stage) for stage in plan.split(model)]
+    small_models.loss_of(run(copies, (x,))).backward()
+    small_models.loss_of(model(x)).backward()
+    plan.sync_tied(copies)
+    for stage in copies:
+        assert torch.allclose(stage.get_parameter("layer.weight").grad, model.layer.weight.grad, rtol=0, atol=1e-7)
+
+
 def test_what_later_stages_read_is_passed_on():
     model, _ = small_models.make("encoder_decoder")
     plan = graphs.partition(small_models.captured("encoder_decoder"), 4)
@@ -86,18 +122,18 @@ def test_stages_say_what_they_take_and_return():
     stages = graphs.partition(small_models.captured("encoder_decoder"), 4).split(model)
     given = args
     for stage in stages:
-        for one, like in zip(given, stage.input_args):
+        for one, like in zip(given, stage.meta["input_args"]):
             assert (one.shape, one.stride(), one.dtype, one.requires_grad) == (
                 like.shape,
                 like.stride(),
                 like.dtype,
                 like.requires_grad,
             )
-        assert len(given) == len(stage.input_args) and all(like.is_meta for like in stage.input_args)
+        assert len(given) == len(stage.meta["input_args"]) and all(like.is_meta for like in stage.meta["input_args"])
         given = stage(*given)
         given = given if isinstance(given, tuple) else (given,)
-    assert [t.requires_grad for t in stages[1].input_args] == [False, True]  # ids, memory
-    assert stages[3].output_args[0].shape == given[0].shape
+    assert [t.requires_grad for t in stages[1].meta["input_args"]] == [False, True]  # ids, memory
+    assert stages[3].meta["output_args"][0].shape == given[0].shape
 
 
 def test_several_outputs_come_as_a_tuple_and_constants_are_kept():
@@ -121,7 +157,7 @@ def test_several_outputs_come_as_a_tuple_and_constants_are_kept():
 def test_tied_weights_in_one_process():
     model, args = small_models.make("gpt")
     plan = graphs.partition(small_models.captured("gpt"), 2)
-    copies = plan.split(copy.deepcopy(model))[0], plan.split(copy.deepcopy(model))[1]  # as two processes have them
+    copies = [copy.deepcopy(stage) for stage in plan.split(model)]  # as two processes have them
     small_models.loss_of(run(copies, args)).backward()
     small_models.loss_of(model(*args)).backward()
     first, last = copies[0].get_parameter("tokens.weight"), copies[1].get_parameter("head.weight")
@@ -132,7 +168,7 @@ def test_tied_weights_in_one_process():
 
 
 def test_torchs_pipeline_takes_the_split_spec():
-    for family in ("gpt", "bert", "vit", "resnet"):
+    for family in ("gpt", "resnet"):
         model, args = small_models.make(family)
         plan = graphs.partition(small_models.captured(family), 3)
         pipe = pipeline(copy.deepcopy(model).eval(), args, split_spec=plan.split_spec())
@@ -197,13 +233,13 @@ def check_schedules(family, stages, align="modules"):
     answers = ranks.run(stages, train, made, plan, args, target)
     for name in SCHEDULES:
         assert torch.equal(torch.from_numpy(answers[-1][name][0]), torch.cat(outputs)), name
-        seen = set()
+        seen = set()  # tied weights in one stage have one of their names
         for answer in answers:
             for key, gradient in answer[name][1].items():
-                seen.add(key)
+                seen.add(id(model.get_parameter(key)))
                 difference = (torch.from_numpy(gradient) - expected[key]).abs().max().item()
                 assert difference <= 1e-7, (name, key, difference)
-        assert seen == set(expected)
+        assert seen == {id(parameter) for parameter in model.parameters()}
     return plan
 
 
