@@ -2,8 +2,8 @@
 
 Usage: PYTHONPATH=build/python build/python-env/bin/python bench/graphs/alignment.py FILE...
 
-On 2, 4 and 8 H100: the slowest stage, its gap, and by how much it is slower at most than the best with stages that
-begin with any operator; then the processor time of both searches.
+On 2, 4 and 8 H100: the slowest stage, and by how much it is slower at most than the best with stages that begin with
+any operator, for whole layers and for submodules; then the processor time of all four searches.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class _Case:
         self, units: Units, given: list[list[int]] | None = None, progress: Progress | None = None
     ) -> tuple[Placement, list[list[int]], Certificate]:
         """The placement, the units of each stage, and what is known of it; of `given` stages what they cost."""
-        rows = contract(self.steps, units, self.ms, is_ordered=True)
+        rows = contract(self.steps, units, self.ms)
         document = write(rows, name=self.steps.graph.name)
         placement = plimsoll.partition(document, progress=progress, times="unit", **self.flags)
         runs = self._runs(placement, units)
@@ -165,8 +165,9 @@ def partition(
         objective: "throughput" makes the slowest stage fast, "pipeline" a batch of `microbatches`, and counts what is
             in flight as memory.
         microbatches: In a batch.
-        align: "modules": stages begin where modules do, so that `split_spec`, `device_map` and
-            `module_fqns_per_model_part` can express them. None: they begin with any operator.
+        align: "modules": stages begin where modules do, and layers stay whole, so that `split_spec`, `device_map` and
+            `module_fqns_per_model_part` can express them. "submodules": also within layers, which `split_spec` can
+            express. None: they begin with any operator.
         starts: Modules with which the second and later stages begin: prices these stages, and searches none.
         tied: "copies": stages that share a parameter have a copy each (`Plan.tied`). "together": one stage holds all
             that read it.
@@ -182,7 +183,7 @@ def partition(
     if not isinstance(graph, Graph):
         graph = load(graph)
     for name, value, allowed in (
-        ("align", align, ("modules", None)),
+        ("align", align, ("modules", "submodules", None)),
         ("tied", tied, ("copies", "together")),
         ("objective", objective, ("throughput", "pipeline")),
     ):
@@ -197,6 +198,10 @@ def partition(
         stages = len(starts) + 1
     if times is None:
         times = "measured" if any("measured" in node.ms for node in graph.nodes) else "roofline"
+    for name in sorted({"contiguous", "forbid", "general", "pin", "search", "straight"} & set(flags)):
+        raise Error(
+            "usage", name, "is no flag of graphs.partition", "plimsoll.partition(graph.to_document(), ...) has it"
+        )
     has_count = bool(re.match(r"\d+x", on) or ":" in on)
     if stages is None and not has_count:
         raise Error("usage", "stages", "is missing", f"say how many stages, or how many devices: on='4x{on}'")
@@ -209,10 +214,10 @@ def partition(
     if objective == "pipeline":
         native |= {"objective": "pipeline", "straight": True, "microbatches": microbatches}
     elif graph.is_training:
-        native["activations"] = "stashed"
+        native.setdefault("activations", "stashed")
     case = _Case(steps, _timer(graph, on, times, launch_floor_us), native, stages)
 
-    units = find_units(steps, align == "modules", stages or 1)
+    units = find_units(steps, align, stages or 1)
     if tied == "together":
         units = merge(units, _tie_together(steps, units))
     if stages is not None and len(units.first) < stages:
@@ -242,12 +247,12 @@ def partition(
     first = [units.first[run[0]] for run in runs]
     plan._first = first
     plan.stages = _stages(steps, units, runs, placement)
-    if align and not units.has_whole_branches and len(first) > 1:
+    if align == "modules" and not units.has_whole_branches and len(first) > 1:
         plan.warnings.append(
             "stages begin within residual branches: device_map and module_fqns_per_model_part cannot express them"
         )
     if align and starts is None:
-        free = find_units(steps, False, 1)
+        free = find_units(steps, None, 1)
         if tied == "together":
             free = merge(free, _tie_together(steps, free))
         bound = case.plan(free)[2].lower_bound

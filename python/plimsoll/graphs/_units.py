@@ -5,9 +5,9 @@ A *step* is a traced operator with all that it runs; steps are numbered in graph
 
 1. Storage that is written to stays within one unit, from where it is made to the last write. Parts of a value stay with
    the operator that makes it.
-2. With modules, a cut lies where a module begins.
-3. With modules, no operator of a module that is cut apart reads values of both sides, as the addition behind a residual
-   branch does, and the layers of a list stay whole. Modules on different devices then receive all they read as
+2. With "submodules" and "modules", a cut lies where a module begins.
+3. With "modules", no operator of a module that is cut apart reads values of both sides, as the addition behind a
+   residual branch does, and the layers of a list stay whole. Modules on different devices then receive all they read as
    arguments, so that accelerate's device maps and torchtitan's lists of modules can express every cut. Where too few
    cuts are left, this rule is given up.
 
@@ -255,19 +255,22 @@ def forbidden_across_branches(steps: Steps) -> list[bool]:
     return [count > 0 for count in _across_branches(steps)]
 
 
-def find_units(steps: Steps, by_module: bool, wanted: int) -> Units:
-    """As few cuts as the rules allow; rule 3 is given up where fewer than `wanted` units are left."""
+def find_units(steps: Steps, align: str | None, wanted: int) -> Units:
+    """All cuts that the rules allow: rule 1, with "submodules" also 2, with "modules" also 3.
+
+    Rule 3 is given up where fewer than `wanted` units are left.
+    """
     n = len(steps)
     storage = _whole_storage(steps)
     cuts = [p for p in range(1, n) if not storage[p]]
-    if not by_module:
+    if align is None:
         first = [0, *cuts]
         return Units(first, [steps.names[p] for p in first], False)
     starts = module_starts(steps)
     cuts = [p for p in cuts if p in starts]
     branches = _across_branches(steps)
     whole = [p for p in cuts if not branches[p]]
-    has_whole_branches = len(whole) + 1 >= wanted
+    has_whole_branches = align == "modules" and len(whole) + 1 >= wanted
     first = [0, *(whole if has_whole_branches else cuts)]
     return Units(first, [starts.get(p, steps.names[p]) for p in first], has_whole_branches)
 
@@ -289,13 +292,12 @@ def unit_of_steps(units: Units, num_steps: int) -> list[int]:
     return found
 
 
-def contract(steps: Steps, units: Units, ms: Callable[[Operator], float], is_ordered: bool) -> list[Operator]:
+def contract(steps: Steps, units: Units, ms: Callable[[Operator], float]) -> list[Operator]:
     """A graph with one operator for each unit and pass, whose values are parts of it.
 
-    Times and bytes are those of all that a unit runs. `is_ordered`: each unit waits for the one before, so that stages
-    follow graph order.
+    Times and bytes are those of all that a unit runs. Each unit waits for the one before: stages follow graph order.
     """
-    return _Contraction(steps, units, ms).rows(is_ordered)
+    return _Contraction(steps, units, ms).rows()
 
 
 class _Contraction:
@@ -369,7 +371,7 @@ class _Contraction:
             row, node = source, self.nodes[source]
         return row
 
-    def rows(self, is_ordered: bool) -> list[Operator]:
+    def rows(self) -> list[Operator]:
         rows: list[Operator] = []
         at: dict[int, int] = {}
         wanted = [dict.fromkeys(v for reads in self.values for one in reads for v in one), self.returned]
@@ -431,7 +433,7 @@ class _Contraction:
                 own.append(place)
 
         for unit in range(len(self.units.first)):
-            put(unit, False, own[-1:] if is_ordered else [])
+            put(unit, False, own[-1:])
         if self.steps.graph.is_training:
             for unit in range(len(self.units.first) - 1, -1, -1):
                 put(unit, True, [own[unit]])

@@ -148,6 +148,16 @@ def test_residual_branches_and_layers_stay_whole():
         plan.device_map(model)
 
 
+def test_stages_may_begin_within_layers_if_asked_to():
+    names = [n.name for n in small_models.captured("gpt").nodes]
+    graph = timed(small_models.captured("gpt"), dict.fromkeys(names, 1.0))
+    whole, fine, free = (graphs.partition(graph, 5, times="given", align=a) for a in ("modules", "submodules", None))
+    assert free.certificate.objective <= fine.certificate.objective < whole.certificate.objective
+    assert 0 <= fine.alignment_cost < whole.alignment_cost and len(fine.split_spec()) == 4 and not fine.warnings
+    with pytest.raises(plimsoll.Error, match="read values of both stages"):
+        fine.device_map(small_models.make("gpt")[0])
+
+
 def test_what_is_written_to_stays_with_its_writers():
     class Writes(nn.Module):
         def __init__(self):
@@ -209,6 +219,14 @@ def test_memory_that_is_too_small_is_proved_and_said():
     for form in (plan.split, plan.split_spec, lambda: plan.step_ms(2), lambda: plan.device_map(model)):
         with pytest.raises(plimsoll.Error, match=r"plan: there is none \(infeasible\); .*would do"):
             form()
+
+
+def test_what_counts_as_memory_may_be_said():
+    graph = small_models.captured("gpt", True)
+    stashed, none = (graphs.partition(graph, 2, **flags).stages for flags in ({}, {"activations": "none"}))
+    weights = graphs.partition(small_models.captured("gpt"), 2).stages
+    assert [s.memory_bytes for s in none] == [2 * s.memory_bytes for s in weights]  # and gradients
+    assert all(a.memory_bytes > 1.5 * b.memory_bytes for a, b in zip(stashed, none))
 
 
 def test_microbatches_in_flight_count_as_memory():
@@ -317,6 +335,7 @@ def test_errors_say_what_to_do():
         (lambda: graphs.partition(graph, 2, objective="latency"), "objective: 'latency' is not known"),
         (lambda: graphs.partition(graph, 2, objective="pipeline"), "microbatches: is missing"),
         (lambda: graphs.partition(graph, 2, times="h100"), "no times of 'h100'; give one of: roofline, given"),
+        (lambda: graphs.partition(graph, 2, pin="0=1"), "pin: is no flag of graphs.partition; plimsoll.partition"),
         (lambda: graphs.partition(graph, 2, on="abacus"), "on: the speed of 'abacus' is not known"),
         (lambda: graphs.partition(graph, 2).device_map(nn.Linear(1, 1), [0]), "devices: 1 for 2 stages"),
     ):
