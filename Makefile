@@ -92,12 +92,13 @@ bench-peers: build  ## the peers' own planners and ours in one run (installs the
 	cmake --build --preset bench --target tight_bench --parallel $(JOBS)
 	build/peers/bin/python bench/embedding/tight_peer.py build/bench/bin/tight_bench $(if $(QUICK),--quick)
 
-bench-python: build python  ## the Python planner beside TorchRec's own, and steps of both plans on two ranks
+bench-python: build python  ## the Python planner beside TorchRec's own, steps of both plans on two ranks, pipeline stages
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_planner.py $(if $(QUICK),--quick)
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_seeds.py $(if $(QUICK),--quick)
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_settings.py $(if $(QUICK),--quick,--all)
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/step_charges.py build/step_model.json $(if $(QUICK),--quick)
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_steps.py 100 build/step_model.json $(if $(QUICK),--quick)
+	PYTHONPATH=build/python $(PYTHON) -W ignore bench/graphs/balanced_stages.py $(if $(QUICK),--quick)
 
 compare-builds: install-deps  ## do GCC and Clang, debug and release make the same plans?
 	scripts/compare_builds.sh build/compare $(JOBS)

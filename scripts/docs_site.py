@@ -124,6 +124,13 @@ how they are used.
       show_root_heading: false
       show_root_toc_entry: false
 
+## plimsoll.graphs
+
+::: plimsoll.graphs
+    options:
+      show_root_heading: false
+      show_root_toc_entry: false
+
 ## plimsoll.torchrec
 
 ::: plimsoll.torchrec

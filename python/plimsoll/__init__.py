@@ -10,8 +10,8 @@ far, the second raises. `progress(effort, incumbent, lower_bound)` is called whi
 the search.
 
 `plimsoll.torchrec` has the planner for TorchRec, `plimsoll.options` plans what it dumps, `plimsoll.fx` is torch.fx's
-accelerator partitioner, `plimsoll.checkpointing` has torch's planner of activation checkpointing; neither torch nor
-torchrec is imported here.
+accelerator partitioner, `plimsoll.graphs` captures a model and splits it into pipeline stages, `plimsoll.checkpointing`
+has torch's planner of activation checkpointing; neither torch nor torchrec is imported here.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from plimsoll.plans import (
 if TYPE_CHECKING:
     from plimsoll import checkpointing as checkpointing
     from plimsoll import fx as fx
+    from plimsoll import graphs as graphs
     from plimsoll import options as options
     from plimsoll import torchrec as torchrec
 
@@ -68,7 +69,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("checkpointing", "fx", "options", "torchrec"):  # on first use: fx and torchrec import torch
+    if name in ("checkpointing", "fx", "graphs", "options", "torchrec"):  # on first use: fx and torchrec import torch
         return import_module(f"plimsoll.{name}")
     raise AttributeError(f"module 'plimsoll' has no attribute '{name}'")
 

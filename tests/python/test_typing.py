@@ -117,6 +117,25 @@ def main(traced: torch.fx.GraphModule, program: torch.export.ExportedProgram) ->
 """
 
 
+GRAPHS_PROGRAM = """
+import torch
+from plimsoll import graphs
+
+
+def main(model: torch.nn.Module, tokens: torch.Tensor) -> list[str]:
+    graph = graphs.capture(model, (tokens,), {"scale": 1.0}, loss=lambda output: output.sum(), times="measured")
+    graph.save("graph.json")
+    plan = graphs.partition(graph, 4, on="h100-sxm", memory="16GiB", objective="pipeline", microbatches=8, seed=1)
+    gap: float | None = plan.certificate.gap
+    copies: list[graphs.TiedWeight] = plan.tied
+    devices: dict[str, object] = plan.device_map(model, ["cpu"] * plan.num_stages)
+    stages = plan.split(model, device="cpu")
+    plan.sync_tied(stages[0])
+    print(gap, copies, devices, plan.split_spec(), plan.step_ms(8), graphs.load("graph.json").flops)
+    return plan.module_fqns_per_model_part()[0]
+"""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("typing")  # with one cache
@@ -165,6 +184,14 @@ def test_a_right_fx_program_passes(folder):
     ):
         done = check(FX_PROGRAM.replace(right, wrong), folder)
         assert done.returncode == 1 and "ncompatible" in done.stdout, done.stdout
+
+
+def test_a_right_program_of_graphs_passes(folder):
+    pytest.importorskip("torch", reason="torch is not installed")
+    done = check(GRAPHS_PROGRAM, folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = check(GRAPHS_PROGRAM.replace("microbatches=8,", 'microbatches="8",'), folder)
+    assert done.returncode == 1 and "ncompatible" in done.stdout, done.stdout
 
 
 def test_a_wrong_program_does_not(folder):

@@ -1,0 +1,120 @@
+"""The models of transformers, from configurations, without downloads."""
+
+import copy
+import warnings
+
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+from plimsoll import graphs
+
+transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+pytestmark = pytest.mark.long
+
+SMALL = {"num_hidden_layers": 4, "num_attention_heads": 4, "hidden_size": 64, "intermediate_size": 128}
+TEXT = SMALL | {"vocab_size": 100, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+WHISPER = {
+    "d_model": 64,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 128,
+    "decoder_ffn_dim": 128,
+    "vocab_size": 100,
+    "num_mel_bins": 16,
+    "max_source_positions": 32,
+    "max_target_positions": 32,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "decoder_start_token_id": 1,
+    "dropout": 0.0,
+}
+GPT2 = {"n_layer": 4, "n_head": 4, "n_embd": 64, "vocab_size": 100, "bos_token_id": 1, "eos_token_id": 2}
+NO_DROPOUT = {"attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0}
+FAMILIES = {
+    "gpt2": ("GPT2LMHeadModel", "GPT2Config", GPT2 | NO_DROPOUT),
+    "llama": ("LlamaForCausalLM", "LlamaConfig", TEXT),
+    "bert": (
+        "BertForMaskedLM",
+        "BertConfig",
+        TEXT | {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+    ),
+    "vit": ("ViTForImageClassification", "ViTConfig", SMALL | {"image_size": 32, "patch_size": 8}),
+    "resnet": (
+        "ResNetForImageClassification",
+        "ResNetConfig",
+        {"embedding_size": 16, "hidden_sizes": [16, 32, 64, 64], "depths": [2, 2, 2, 2]},
+    ),
+    "whisper": ("WhisperForConditionalGeneration", "WhisperConfig", WHISPER),
+}
+
+
+def make(family):
+    torch.manual_seed(0)
+    model, config, keys = FAMILIES[family]
+    model = getattr(transformers, model)(getattr(transformers, config)(**keys))
+    ids = torch.randint(3, 100, (2, 16))
+    if family == "whisper":
+        return model, (), {"input_features": torch.randn(2, 16, 64), "decoder_input_ids": ids}
+    if family in ("vit", "resnet"):
+        return model, (torch.randn(2, 3, 64, 64) if family == "resnet" else torch.randn(2, 3, 32, 32),), {}
+    return model, (ids,), {}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_form_at_two_and_four_stages(family):
+    for training in (False, True):
+        model, args, kwargs = make(family)
+        model.train(training)
+        graph = graphs.capture(model, args, kwargs, training=training)
+        for stages in (2, 4):
+            plan = graphs.partition(graph, stages)
+            assert plan.num_stages == stages and not plan.warnings
+            modules = dict(model.named_modules())
+            spec = plan.split_spec()
+            assert len(spec) == stages - 1 and set(spec) <= set(modules)
+            named = [name for part in plan.module_fqns_per_model_part() for name in part]
+            for name, module in modules.items():
+                if not list(module.children()):
+                    assert sum(name == one or name.startswith(f"{one}.") for one in named) == 1, name
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                devices = plan.device_map(model)
+            tensors = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
+            place = {}
+            for name, tensor in tensors:
+                above = [key for key in devices if name == key or name.startswith(f"{key}.")]
+                assert len(above) == 1, name
+                assert place.setdefault(id(tensor), devices[above[0]]) == devices[above[0]], name
+            assert set(devices.values()) == set(range(stages))
+
+            whole, parts = copy.deepcopy(model), copy.deepcopy(model)
+            whole.config.use_cache = False
+            expected = [v for v in pytree.tree_leaves(whole(*args, **kwargs)) if isinstance(v, torch.Tensor)]
+            made = plan.split(parts)
+            output = tuple(pytree.tree_leaves((args, kwargs)))
+            for stage in made:
+                output = stage(*output)
+                output = output if isinstance(output, tuple) else (output,)
+            assert all(torch.equal(a, b) for a, b in zip(output, expected)) and len(output) == len(expected)
+            if training:
+                expected[0].float().square().mean().backward()
+                output[0].float().square().mean().backward()
+                for name, parameter in whole.named_parameters():
+                    if parameter.grad is not None:
+                        own = parts.get_parameter(name).grad
+                        assert torch.allclose(own, parameter.grad, rtol=0, atol=1e-7), name
+
+
+def test_large_models_are_captured_without_weights():
+    with torch.device("meta"):
+        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(num_hidden_layers=8)).bfloat16()
+    graph = graphs.capture(model, (torch.zeros(1, 2048, dtype=torch.long),), training=True)
+    assert graph.parameter_bytes == 2 * sum(p.numel() for p in model.parameters())
+    tokens = 2 * 2048 * sum(p.numel() for p in model.parameters())
+    assert tokens < sum(n.flops for n in graph.nodes if not n.is_backward) < 1.15 * tokens  # attention is the rest
+    plan = graphs.partition(graph, 4, objective="pipeline", microbatches=16)
+    assert plan.status == "optimal" and next(iter(plan.split_spec())).startswith("model.layers.")
