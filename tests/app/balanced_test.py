@@ -784,6 +784,45 @@ class TestDumps:
                 load[rank] += plimsoll.classes[shard][3]
         assert max(load) == pytest.approx(answer["rating"], abs=1e-9)
 
+    def test_blocks_of_tables_that_stand_together_share_a_host(self, plimsoll):
+        """A grid of two blocks stands together with a table where both blocks are on that table's host."""
+
+        def option(fqn, kind, shards, size, columns):
+            shape = {"rows": 24, "columns": columns, "pooling": "sum", "is_pooled": True}
+            return {
+                "fqn": fqn,
+                "sharding_type": kind,
+                "compute_kernel": "fused",
+                "shards": [0] * shards,
+                "sizes": [size] * shards,
+                **shape,
+            }
+
+        for world_size in (3, 6):
+            dump = {
+                "schema": "plimsoll.torchrec_options/1",
+                "torchrec": "1.4.0",
+                "world_size": world_size,
+                "local_world_size": 3,
+                "room": [[3000, 0, 0]] * world_size,
+                "shard_classes": [[256, 0, 0, 4, 1, 1, 1, 1, 0]],
+                "options": [
+                    option("m.grid", "grid_shard", 6, [8, 8], 16),
+                    option("m.rows", "table_wise", 1, [24, 8], 8),
+                    option("m.rows", "table_row_wise", 3, [8, 8], 8),
+                ],
+            }
+            plimsoll.write("blocks.json", dump)
+            plimsoll.write("rules.json", {"together": [["m.grid", "m.rows"]]})
+            rules = ("--rules", "rules.json")
+            plimsoll.run("shard", "blocks.json", *rules, "-o", "blocks_plan.json")
+            answer = program.parse(plimsoll.read("blocks_plan.json"))
+            assert answer["status"] == "optimal" and answer["rating"] == 12  # three blocks of 4 ms on one host
+            hosts = {rank // 3 for taken in answer["options"] for rank in taken["ranks"]}
+            assert len(hosts) == 1
+            assert [len(taken["ranks"]) for taken in answer["options"]] == [6, 3]
+            plimsoll.run("check", "blocks.json", "blocks_plan.json", *rules, "--strict")
+
     def test_the_check_reads_the_dump(self, plimsoll):
         plimsoll.run("shard", "dump.json", "-o", "plan.json")
         assert "the prices prove" in plimsoll.run("check", "dump.json", "plan.json", "--strict", "-v").out

@@ -94,6 +94,16 @@ std::vector<PieceRun> spread_over_host(const PieceRun& shard, std::int64_t num_s
   return runs;
 }
 
+// Blocks that must all stand on one host: one block, so many times as heavy.
+void fold_blocks(UnitChoice& choice) {
+  if (choice.spread != Spread::kHost) return;
+  for (PieceRun& run : choice.runs) {
+    for (double& load : run.load) load *= static_cast<double>(choice.num_blocks);
+    for (Bytes& bytes : run.bytes) bytes = saturated_multiply(bytes, choice.num_blocks);
+  }
+  choice.num_blocks = 1;
+}
+
 bool is_whole_as_columns(const Option& option) {
   return option.sharding_type == ShardingType::kColumnWise && option.column_blocks == 1;
 }
@@ -154,6 +164,7 @@ std::vector<Candidate> OptionChoices::choices_of(const TableOptions& table, bool
     }
     if (is_whole_as_columns(option) && has_whole_like(table, option)) continue;
     Candidate candidate{choice_of(table, option), {o}};
+    if (!is_alone) fold_blocks(candidate.choice);
     if (type == ShardingType::kTableColumnWise) {
       add_columns(option, candidate, is_alone, candidates);
     } else {

@@ -24,8 +24,10 @@ void append_ranks(const PlacementBridge& bridge, const Option& option,
       return;
     case ShardingType::kTableRowWise:
     case ShardingType::kGridShard:
-      for (const int host : placement.slots) {
-        for (int i = 0; i < width; ++i) ranks.push_back(host * width + i);
+      for (int block = 0; block < option.column_blocks; ++block) {
+        // Beside other tables all blocks stand on one host.
+        const auto slot = std::min<std::size_t>(block, placement.slots.size() - 1);
+        for (int i = 0; i < width; ++i) ranks.push_back(placement.slots[slot] * width + i);
       }
       return;
     case ShardingType::kTableColumnWise: {
