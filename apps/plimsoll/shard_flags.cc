@@ -27,8 +27,8 @@ constexpr int kEveryWidth = 1 << 20;  // column blocks; no dimension has more
 
 // A stored answer records the hash of what it was made from; the planner refuses it where that
 // differs.
-Result<embedding::PlanLoader> load_stored_plan(const ShardFlags& flags,
-                                               const PlanningProblem& problem) {
+Result<std::unique_ptr<embedding::PlanLoader>> load_stored_plan(const ShardFlags& flags,
+                                                                const PlanningProblem& problem) {
   PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(flags.stored_plan));
   PLIMSOLL_ASSIGN(const io::ShardingAnswer stored,
                   io::read_any_plan(text, flags.stored_plan,
@@ -36,13 +36,14 @@ Result<embedding::PlanLoader> load_stored_plan(const ShardFlags& flags,
   if (!stored.plan) {
     return fail(ErrorCode::kValue, flags.stored_plan, "the answer holds no plan", "plan again");
   }
-  PLIMSOLL_ASSIGN(embedding::PlanLoader loader,
-                  embedding::make_plan_loader(problem, *stored.plan, flags.stored_plan));
+  embedding::StoredPlan loaded;
+  loaded.plan_id = flags.stored_plan;
+  PLIMSOLL_ASSIGN(loaded.options, embedding::make_loaded_options(problem, *stored.plan));
   if (stored.provenance) {
     const auto hash = stored.provenance->inputs.find("context");
-    if (hash != stored.provenance->inputs.end()) loader.context_hash = hash->second;
+    if (hash != stored.provenance->inputs.end()) loaded.context_hash = hash->second;
   }
-  return loader;
+  return embedding::make_plan_loader(std::move(loaded));
 }
 
 Result<void> choose_search(ShardFlags& flags) {

@@ -3,6 +3,7 @@
 // docs/mathematics/torchrec-planner.md#options-of-a-table.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,7 +44,9 @@ std::int64_t column_width(std::int64_t columns, std::optional<std::int64_t> min_
 
 struct EnumerationOptions {
   std::int64_t batch_size = 512;  // per rank; 0 means 512
-  bool breadth_first = false;     // the heterogeneous planner's order
+  // Modules in the order of named_children (the reference's use_exact_enumerate_order, and its
+  // heterogeneous planner's order); else the last child first.
+  bool breadth_first = false;
   // >= 0; above 0 the wide space of our own search: beside the reference's width of a column cut
   // every multiple of 4 that cuts the table into at most so many blocks, and grid_shard wherever
   // the sharder offers it.
@@ -54,6 +57,9 @@ struct EnumerationOptions {
   // Heterogeneous planner: only tables whose constraint names this device group; a table without
   // constraints is an error then.
   std::optional<std::string> device_group;
+  // In place of the cost model's estimates; null: those. Its times and bytes must be finite and not
+  // negative (error kValue).
+  std::shared_ptr<const ShardEstimator> estimator;
 };
 
 struct Enumeration {
@@ -63,8 +69,10 @@ struct Enumeration {
   bool is_cut = false;                 // by a clock or a cancel: tables are missing
 };
 
-// Error kRuntime: a table without any option, with the reference's text. Errors of cutting and
-// estimating are passed on with the table's name. The context is asked between tables.
+// `estimator` says by which release and for which topology tables are cut, and what shards cost
+// unless the options have an estimator of their own. Error kRuntime: a table without any option,
+// with the reference's text. Errors of cutting and estimating are passed on with the table's name.
+// The context is asked between tables.
 Result<Enumeration> enumerate(const Estimator& estimator, const Model& model,
                               const EnumerationOptions& options, const RunContext& context = {});
 
@@ -74,7 +82,7 @@ TableProfile profile_of(const TableProfile& table, const Option& option);
 // Estimates again the options of one table under other cache parameters and appends the result;
 // returns the new option's index. An equal option that is already there is returned instead. Used
 // by searches that scale caches.
-Result<std::int32_t> intern_option(const Estimator& estimator, const TableProfile& profile,
+Result<std::int32_t> intern_option(const ShardEstimator& estimator, const TableProfile& profile,
                                    std::int32_t like, ComputeKernel kernel,
                                    std::optional<double> cache_load_factor, OptionSet& options);
 

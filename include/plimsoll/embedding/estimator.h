@@ -6,8 +6,11 @@
 // docs/mathematics/torchrec-planner.md#bytes-of-a-shard. Evaluation order is part of the contract.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "plimsoll/core/result.h"
@@ -92,10 +95,28 @@ struct StorageParts {
   bool operator==(const StorageParts&) const = default;
 };
 
-class Estimator {
+// Estimates the shards of one option. Derive from it to plan with times and bytes of your own, such
+// as measured ones (EnumerationOptions::estimator).
+class ShardEstimator {
+ public:
+  virtual ~ShardEstimator() = default;
+  virtual std::string_view name() const = 0;  // part of the context's hash
+  // Sets `perf` and `storage` of every run, whose counts, sizes and offsets are given. `profile` is
+  // the table's as the option makes it (profile_of). An error ends the planning.
+  virtual Result<void> estimate(const TableOptions& table, const TableProfile& profile,
+                                const Option& option, std::span<ShardRun> runs) const = 0;
+};
+
+// A release's own, by its cost model.
+class Estimator : public ShardEstimator {
  public:
   // Copies its arguments; cheap to copy itself.
   Estimator(const CostModel& cost_model, const Topology& topology, const RunMode& mode);
+
+  std::string_view name() const override { return cost_model_.name; }
+  // shard_perf of the first run, which is that of all, and shard_storage of each.
+  Result<void> estimate(const TableOptions& table, const TableProfile& profile,
+                        const Option& option, std::span<ShardRun> runs) const override;
 
   // Bytes per millisecond of the device for this kernel. Error kPlanner (kind "other") or kValue: a
   // pair without bandwidth.
@@ -132,5 +153,46 @@ class Estimator {
   Topology topology_;
   RunMode mode_;
 };
+
+// The parameters of the reference's perf_func_emb_wall_time, under its names. Lists of features
+// have one length.
+struct EmbWallTimeParameters {
+  std::vector<std::array<std::int64_t, 2>> shard_sizes;  // rows and columns of every shard
+  ComputeKernel compute_kernel = ComputeKernel::kFused;
+  ComputeDevice compute_device = ComputeDevice::kCuda;
+  ShardingType sharding_type = ShardingType::kTableWise;
+  std::vector<std::int64_t> batch_sizes;  // of every feature, per rank
+  int world_size = 1;                     // >= 1
+  int local_world_size = 1;               // >= 1
+  std::vector<double> input_lengths;      // of every feature, ids in a pooling
+  double input_data_type_size = 8;        // bytes of an id
+  double table_data_type_size = 4;        // bytes of an element, as all below
+  double output_data_type_size = 4;       // no formula of the reference reads it
+  double fwd_a2a_comm_data_type_size = 4;
+  double bwd_a2a_comm_data_type_size = 4;
+  double fwd_sr_comm_data_type_size = 4;
+  double bwd_sr_comm_data_type_size = 4;
+  std::vector<double> num_poolings;                            // of every feature, per sample
+  double hbm_mem_bw = topology::kDefaultHbmMemBw;              // > 0, bytes per millisecond
+  double ddr_mem_bw = topology::kDefaultDdrMemBw;              // > 0
+  double hbm_to_ddr_mem_bw = topology::kDefaultHbmToDdrMemBw;  // > 0
+  topology::Comms comms_bandwidths;  // release 1.2 has intra_host_bw and inter_host_bw alone
+  double bwd_compute_multiplier = 2;
+  double weighted_feature_bwd_compute_multiplier = 1;
+  bool is_pooled = true;
+  bool is_weighted = false;
+  std::optional<double> caching_ratio;
+  bool is_inference = false;
+  bool prefetch_pipeline = false;
+  double expected_cache_fetches = 0;           // rows per global batch
+  double uneven_sharding_perf_multiplier = 1;  // no formula of the reference reads it
+};
+
+// Milliseconds of every shard from numbers alone, without a model and a topology: the reference's
+// classmethod of that name up to release 1.5, by the formulas of any release. Errors: those of
+// Estimator::shard_perf; kValue for lists of different lengths, ranks below 1, and bandwidths that
+// are not positive.
+Result<std::vector<Perf>> perf_func_emb_wall_time(const CostModel& cost_model,
+                                                  const EmbWallTimeParameters& parameters);
 
 }  // namespace plimsoll::embedding

@@ -48,11 +48,14 @@ struct PartitionFailure {
 Error describe(const PartitionFailure& failure, const CostModel& cost_model,
                const OptionSet& options);
 
+// Derive from it to place shards your own way (ReferenceOptions::own_partitioner), or call one of
+// those below by hand.
 class Partitioner {
  public:
   virtual ~Partitioner() = default;
   virtual std::string_view name() const = 0;
-  // Fills `plan` (options in the proposal's order). On failure `plan` is unspecified.
+  // Fills `plan` (options in the proposal's order). `storage_constraint` is what every rank has
+  // left. On failure, which is one proposal's alone, `plan` is unspecified.
   virtual std::optional<PartitionFailure> partition(const OptionSet& options,
                                                     const Proposal& proposal,
                                                     const topology::Topology& storage_constraint,

@@ -34,26 +34,49 @@ struct PlanningProblem {
   EnumerationOptions enumeration;  // its batch_size is overwritten
 };
 
-// Plans stored elsewhere (docs/mathematics/torchrec-planner.md#stored-plans). `load` maps
-// storage_hash to a placed option; empty: plan normally.
+// Plans stored elsewhere (docs/mathematics/torchrec-planner.md#stored-plans).
 struct LoadedOption {
   std::vector<ShardRun> runs;  // as stored; sizes, perf and storage are trusted
   std::int32_t column_blocks = 1;
   std::vector<std::int32_t> ranks;  // [num_shards]
 };
-struct PlanLoader {
-  std::string plan_id;
-  std::optional<std::string> context_hash;  // must equal the problem's where present
-  std::map<std::uint64_t, LoadedOption> options;
+using LoadedOptions = std::map<std::uint64_t, LoadedOption>;  // by storage_hash
+
+// Derive from it to bring plans from where you keep them.
+class PlanLoader {
+ public:
+  virtual ~PlanLoader() = default;
+  virtual std::string plan_id() const = 0;  // for messages
+  // Hash of what the plan was made from, which must equal the problem's (context_hash), else the
+  // plan is not loaded; nothing: not compared.
+  virtual std::optional<std::string> plan_context_hash() = 0;
+  // One option of every table; empty: plan normally. An error ends the planning.
+  virtual Result<LoadedOptions> load() = 0;
+};
+
+struct PlanningResult;
+
+// What is told of every search that went through its proposals, with a plan or without, and of
+// every plan that was loaded. Derive from it to keep figures of your own.
+class Stats {
+ public:
+  virtual ~Stats() = default;
+  virtual void log(const PlanningProblem& problem, const PlanningResult& result,
+                   double run_time_s) = 0;
 };
 
 struct ReferenceOptions {
   std::string proposers = "default";                             // make_proposers
   EasyRecDynamicProgrammingOptions easyrec_dynamic_programming;  // of the proposers so named
   std::string partitioner = "greedy_perf";                       // make_partitioner
-  bool balance_modules = false;
+  bool balance_modules = false;                                  // of the partitioner so named
+  // In place of those that are named above; empty, null: those. As in the reference, what an object
+  // has learnt in one search it brings into the next.
+  std::vector<std::shared_ptr<Proposer>> own_proposers;
+  std::shared_ptr<Partitioner> own_partitioner;
   PerfModelKind perf_model = PerfModelKind::kPerf;
-  std::optional<PlanLoader> loader;
+  std::shared_ptr<PlanLoader> loader;         // null: none
+  std::vector<std::shared_ptr<Stats>> stats;  // of plan_like_torchrec
   std::vector<std::function<PlacedProposal(const OptionSet&, PlacedProposal)>> callbacks;
 };
 
@@ -70,23 +93,32 @@ struct PlanningResult {
   PlacedProposal best;                     // plan order; without a plan the last proposal, ranks -1
   std::string context_hash;                // of all inputs, our own canonical form
   Provenance provenance;
+
+  // Was there something to shard, and a search or a loaded plan to report? Not where reserving
+  // failed or a stored plan was refused.
+  bool has_search() const {
+    return reservation && !enumeration.options.tables.empty() && !best.first_rank.empty();
+  }
 };
 
 // Errors that the reference raises outside its planner errors (no option for a table, division by
 // zero, bad features) come back as Error; planner errors and "no plan" as PlanningResult with
-// `failure` set and status kInfeasible (only where a bound proves it) or kLimit.
+// `failure` set and status kInfeasible (only where a bound proves it) or kLimit. Error kValue: an
+// object of the caller's own proposes or places what is not one option of every table, or a shard
+// on no rank. The bound is of the enumerated options; a plan that takes others has none.
 Result<PlanningResult> plan_like_torchrec(const PlanningProblem& problem,
                                           const ReferenceOptions& options,
                                           const SearchOptions& search, const RunContext& context);
 
 // Its two halves: reserving and enumerating (`failure` and no reservation where that leaves
 // nothing), and the search over the options that are prepared, which may come from elsewhere.
-// `estimator` may be null: proposers that scale caches then fail.
+// `estimator` may be null: proposers that scale caches then fail. Neither tells `stats`.
 Result<PlanningResult> prepare_like_torchrec(const PlanningProblem& problem,
                                              const ReferenceOptions& options,
                                              const SearchOptions& search);
 Result<PlanningResult> search_like_torchrec(const PlanningProblem& problem,
-                                            const Estimator* estimator, PlanningResult prepared,
+                                            const ShardEstimator* estimator,
+                                            PlanningResult prepared,
                                             const ReferenceOptions& options,
                                             const SearchOptions& search, const RunContext& context);
 
@@ -95,11 +127,18 @@ ShardingPlan make_sharding_plan(const OptionSet& options, const PlacedProposal& 
                                 const Model& model, const topology::Topology& topology,
                                 const EnumerationOptions& enumeration = {});
 
-// A loader that gives a stored plan back: every table takes the option of the search space that the
-// plan names, on the plan's ranks. Errors: those of enumerating; kPlanner "plan_loading_failed" for
-// a table or a cut that the search space lacks.
-Result<PlanLoader> make_plan_loader(const PlanningProblem& problem, const ShardingPlan& plan,
-                                    std::string plan_id);
+// A plan as loaders give it: every table takes the option of the search space that the plan names,
+// on the plan's ranks. Errors: those of enumerating; kPlanner "plan_loading_failed" for a table or
+// a cut that the search space lacks.
+Result<LoadedOptions> make_loaded_options(const PlanningProblem& problem, const ShardingPlan& plan);
+
+// A loader of options that are at hand.
+struct StoredPlan {
+  std::string plan_id;
+  std::optional<std::string> context_hash;
+  LoadedOptions options;
+};
+std::unique_ptr<PlanLoader> make_plan_loader(StoredPlan stored);
 
 // Plan loading key of an option (docs/mathematics/torchrec-planner.md#stored-plans).
 std::uint64_t storage_hash(const OptionSet& options, std::int32_t option);

@@ -32,8 +32,8 @@ struct PlacedProposal {
 // The search space as proposers see it. Searches that scale caches append options to it
 // (intern_option).
 struct SearchSpace {
-  OptionSet* options = nullptr;          // not owned
-  const Estimator* estimator = nullptr;  // not owned; null where options came from a dump
+  OptionSet* options = nullptr;               // not owned
+  const ShardEstimator* estimator = nullptr;  // not owned; null where options came from a dump
   std::span<const TableProfile>
       profiles;  // [options->tables.size()]; empty where there is no estimator
   const RunContext* context = nullptr;  // not owned; ends what takes long; null: nothing does
@@ -47,10 +47,13 @@ struct Feedback {
   const topology::Topology* storage_constraint = nullptr;
 };
 
+// Derive from it to search your own way (ReferenceOptions::own_proposers), or drive one of those
+// below by hand: load, then propose and feedback in turn.
 class Proposer {
  public:
   virtual ~Proposer() = default;
   virtual std::string_view name() const = 0;
+  // `space` outlives the proposals. May be called again, with another space.
   virtual Result<void> load(const SearchSpace& space) = 0;
   // The next proposal, valid until the next call; null or empty: exhausted.
   virtual const Proposal* propose() = 0;

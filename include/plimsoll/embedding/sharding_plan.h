@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plimsoll/embedding/model.h"
@@ -58,6 +59,9 @@ struct ShardingPlan {
   int local_world_size = 1;
   topology::ComputeDevice compute_device = topology::ComputeDevice::kCuda;
   std::vector<TableSharding> tables;  // plan order
+
+  // The tables of one module, in plan order; empty: the plan has no such module.
+  std::vector<TableSharding> plan_for_module(std::string_view module_path) const;
   bool operator==(const ShardingPlan&) const = default;
 };
 

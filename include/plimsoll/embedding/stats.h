@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plimsoll/embedding/planner.h"
@@ -24,6 +27,11 @@ struct StatsReport {
 // plan did not match.
 StatsReport make_stats_report(const PlanningProblem& problem, const PlanningResult& result,
                               const StatsOptions& options = {});
+
+// The report as an object for ReferenceOptions::stats: every line goes to `print`, and no report is
+// narrower than the one before.
+std::unique_ptr<Stats> make_embedding_stats(std::function<void(std::string_view line)> print,
+                                            bool debug = true);
 
 // Imbalance metrics of a non-negative vector with positive sum, normalised to 0..1
 // (docs/mathematics/torchrec-planner.md#statistics-report).

@@ -44,9 +44,10 @@ class Planner(EmbeddingShardingPlanner):
     """`EmbeddingShardingPlanner` whose plans are certified; takes every keyword of it.
 
     A `proposer` or `partitioner` of the caller's own is used as TorchRec would. Then the search is theirs, and our own
-    search proves how far the rating of its plan is from the best. By a `performance_model` of the caller's own
-    TorchRec's loop runs as without us, and the plan of our search is one more that it rates: never worse by that model,
-    and nothing is proved. A plan of our search that a callback changed has times of its own and no bound.
+    search proves how far the rating of its plan is from the best; so it does for a plan of a `plan_loader`. By a
+    `performance_model` of the caller's own TorchRec's loop runs as without us, and the plan of our search is one more
+    that it rates: never worse by that model, and nothing is proved. A plan of our search that a callback changed has
+    times of its own and no bound.
 
     Compute kernels in `constraints` may have the names of early releases ("batched_fused").
 
@@ -138,7 +139,9 @@ class Planner(EmbeddingShardingPlanner):
         self._search.module = (module, sharders)
         try:
             plan = super().plan(module, sharders)
-            if self._is_search_ours:
+            if plan.plan and getattr(self, "plan_loader", None) is not None and not self._search.has_space:
+                self._tell_of_loaded_plan(module, sharders)
+            elif self._is_search_ours:
                 self._tell_of_other_plans()
             else:
                 self._tell_of_their_search(module, sharders)
@@ -184,8 +187,15 @@ class Planner(EmbeddingShardingPlanner):
             warnings=warnings,
         )
 
+    def _tell_of_loaded_plan(self, module: nn.Module, sharders: list[ModuleSharder[nn.Module]]) -> None:
+        """Of a plan that a loader brought, for which no proposer was asked: as of one that others found."""
+        space = self.get_search_space() or getattr(self._enumerator, "last_stored_search_space", None)
+        if space:  # an enumerator of the caller's own need not keep it
+            self._search.start(space)
+            self._tell_of_their_search(module, sharders)
+
     def _tell_of_their_search(self, module: nn.Module, sharders: list[ModuleSharder[nn.Module]]) -> None:
-        """Of a plan that the caller's proposers or partitioner found: its times, and a bound of all plans."""
+        """Of a plan that others found: its times, and a bound of all plans."""
         search, plan = self._search, self._best_plan
         if not search.has_space or not plan:
             return

@@ -11,7 +11,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <span>
+#include <utility>
 
 #include "embedding/cost/dynamic_embedding.h"
 #include "embedding/model/sharder.h"
@@ -85,160 +88,227 @@ Error at_table(Error error, const std::string& fqn) {
   return error;
 }
 
-// Appends one option with its estimates to the set.
-Result<void> append_option(const Estimator& estimator, const TableProfile& profile, Cut cut,
-                           Option option, OptionSet& set) {
+// Times and bytes that searches can add up and compare.
+Result<void> check_estimates(const ShardEstimator& estimator, std::span<const ShardRun> runs,
+                             bool allows_negative_times) {
+  for (const ShardRun& run : runs) {
+    const Perf& perf = run.perf;
+    const double least = std::min({perf.fwd_compute, perf.fwd_comms, perf.bwd_compute,
+                                   perf.bwd_comms, perf.prefetch_compute});
+    const bool has_times = std::isfinite(perf.total()) && (least >= 0 || allows_negative_times);
+    if (has_times && std::min({run.storage.hbm, run.storage.ddr, run.storage.ssd}) >= 0) continue;
+    return fail(ErrorCode::kValue, "",
+                fmt::format("the estimator {} gives a shard of {} x {} {} ms and {} bytes of hbm, "
+                            "{} of ddr, {} of ssd",
+                            estimator.name(), run.rows, run.columns, perf.total(), run.storage.hbm,
+                            run.storage.ddr, run.storage.ssd),
+                "give finite numbers that are not negative");
+  }
+  return {};
+}
+
+Result<void> check_totals(const Cut& cut, ShardingType type) {
+  Int128 hbm = 0;
+  Int128 ddr = 0;
+  Int128 ssd = 0;
+  for (const ShardRun& run : cut.runs) {
+    const Int128 copies = Int128{run.count} * cut.column_blocks;
+    hbm += copies * run.storage.hbm;
+    ddr += copies * run.storage.ddr;
+    ssd += copies * run.storage.ssd;
+  }
+  if (std::max({hbm, ddr, ssd}) <= std::numeric_limits<Bytes>::max()) return {};
+  return fail(
+      ErrorCode::kOverflow, "",
+      fmt::format("all shards of {} together do not fit in 2^63 - 1 bytes", to_string(type)),
+      "give fewer rows or ranks, or constrain the sharding types");
+}
+
+// Appends one option of the table with its estimates to the set.
+Result<void> append_option(const ShardEstimator& estimator, const TableOptions& table,
+                           const TableProfile& profile, Cut cut, Option option,
+                           bool allows_negative_times, OptionSet& set) {
   option.partition_by = partition_by(option.sharding_type);
   option.first_run = static_cast<std::int64_t>(set.runs.size());
   option.num_runs = static_cast<std::int32_t>(cut.runs.size());
   option.column_blocks = cut.column_blocks;
-  // Shards of an option differ in rows alone, and rows enter the time of data_parallel only, whose
-  // shards are all equal.
-  PLIMSOLL_ASSIGN(const Perf perf,
-                  estimator.shard_perf(profile, option.sharding_type, option.compute_kernel,
-                                       cut.runs.front().rows, cut.runs.front().columns));
-  Int128 total_hbm = 0;
-  Int128 total_ddr = 0;
-  Int128 total_ssd = 0;
-  for (ShardRun& run : cut.runs) {
-    run.perf = perf;
-    PLIMSOLL_ASSIGN(run.storage,
-                    estimator.shard_storage(profile, option.sharding_type, option.compute_kernel,
-                                            run.rows, run.columns));
-    const Int128 copies = Int128{run.count} * cut.column_blocks;
-    total_hbm += copies * run.storage.hbm;
-    total_ddr += copies * run.storage.ddr;
-    total_ssd += copies * run.storage.ssd;
-  }
-  if (std::max({total_hbm, total_ddr, total_ssd}) > std::numeric_limits<Bytes>::max()) {
-    return fail(ErrorCode::kOverflow, "",
-                fmt::format("all shards of {} together do not fit in 2^63 - 1 bytes",
-                            to_string(option.sharding_type)),
-                "give fewer rows or ranks, or constrain the sharding types");
-  }
+  PLIMSOLL_RETURN_IF_ERROR(estimator.estimate(table, profile, option, cut.runs));
+  PLIMSOLL_RETURN_IF_ERROR(check_estimates(estimator, cut.runs, allows_negative_times));
+  PLIMSOLL_RETURN_IF_ERROR(check_totals(cut, option.sharding_type));
   set.runs.insert(set.runs.end(), cut.runs.begin(), cut.runs.end());
   set.options.push_back(option);
   return {};
 }
 
+// One table and its options.
+//
 // The reference estimates when all tables are enumerated, so a later table that cannot be cut goes
 // before the first one that cannot be estimated: the latter is left in `estimate_error`.
-Result<void> enumerate_table(const Estimator& estimator, const Model& model, int module_index,
-                             int table_index, const EnumerationOptions& options,
-                             Enumeration& result, std::optional<Error>& estimate_error) {
-  const CostModel& cost_model = estimator.cost_model();
-  const Topology& topology = estimator.topology();
-  const Module& module = model.modules[static_cast<std::size_t>(module_index)];
-  const Table& table = module.tables[static_cast<std::size_t>(table_index)];
-  const std::string fqn = table_fqn(module.path, table.name);
-  const ParameterConstraints constraints = find_constraints(
-      model, options.fqn_constraints, options.global_constraints, module.path, table);
-  const ComputeDevice device = topology.compute_device;
-  if (constraints.device_group && !constraints.device_group->empty() &&
-      *constraints.device_group != topology::to_string(device)) {
+class TableEnumeration {
+ public:
+  TableEnumeration(const Estimator& estimator, const Model& model, int module, int table,
+                   const EnumerationOptions& options, Enumeration& result,
+                   std::optional<Error>& estimate_error)
+      : estimator_(estimator),
+        cost_model_(estimator.cost_model()),
+        topology_(estimator.topology()),
+        model_(model),
+        module_(model.modules[static_cast<std::size_t>(module)]),
+        table_(module_.tables[static_cast<std::size_t>(table)]),
+        options_(options),
+        constraints_(find_constraints(model, options.fqn_constraints, options.global_constraints,
+                                      module_.path, table_)),
+        result_(result),
+        estimate_error_(estimate_error) {
+    entry_.fqn = table_fqn(module_.path, table_.name);
+    entry_.name = table_.name;
+    entry_.module_path = module_.path;
+    entry_.dependency = dependency_of(module_, table_);
+    entry_.module = module;
+    entry_.table = table;
+    entry_.first_option = static_cast<std::int32_t>(result.options.options.size());
+  }
+
+  Result<void> run() {
+    PLIMSOLL_ASSIGN(const bool is_of_device, check_device_group());
+    if (!is_of_device) return {};
+    PLIMSOLL_RETURN_IF_ERROR(make_profile());
+    PLIMSOLL_ASSIGN(const std::optional<std::int64_t> num_buckets,
+                    find_num_buckets(cost_model_, topology_, module_, table_));
+    const std::size_t first_run = set().runs.size();
+    PLIMSOLL_ASSIGN(const bool has_option, append_types(num_buckets));
+    if (!has_option) return no_option();
+    keep(first_run);
     return {};
   }
-  if (options.device_group) {
-    if (!model.constraints.contains(table.name)) {
-      return fail(ErrorCode::kRuntime, "table " + fqn,
+
+ private:
+  OptionSet& set() { return result_.options; }
+
+  // Is the table one of this device's?
+  Result<bool> check_device_group() const {
+    const auto& group = constraints_.device_group;
+    if (group && !group->empty() && *group != topology::to_string(topology_.compute_device)) {
+      return false;
+    }
+    if (options_.device_group && !model_.constraints.contains(table_.name)) {
+      return fail(ErrorCode::kRuntime, "table " + entry_.fqn,
                   "a heterogeneous plan needs a device_group for every table",
                   "add a constraint with the table's device_group");
     }
+    return true;
   }
-  // Quirk: the heterogeneous planner drops a table without a group once it is enumerated, so its
-  // errors count.
-  const bool is_dropped = options.device_group && constraints.device_group != options.device_group;
 
-  PLIMSOLL_ASSIGN(TableProfile profile,
-                  make_table_profile(cost_model, topology, model.optimizer, module, table,
-                                     constraints, options.batch_size));
-  PLIMSOLL_ASSIGN(const std::optional<std::int64_t> num_buckets,
-                  find_num_buckets(cost_model, topology, module, table));
-  OptionSet& set = result.options;
-  TableOptions entry;
-  entry.fqn = fqn;
-  entry.name = table.name;
-  entry.module_path = module.path;
-  entry.dependency = dependency_of(module, table);
-  entry.module = module_index;
-  entry.table = table_index;
-  entry.first_option = static_cast<std::int32_t>(set.options.size());
-  const std::size_t first_run = set.runs.size();
-  entry.shape = profile.shape;
-  entry.is_pooled = profile.is_pooled;
-  entry.is_weighted = profile.is_weighted;
-  entry.pooling_factors = profile.pooling_factors;
-
-  const std::vector<ShardingType> types =
-      filter_types(cost_model, module, table, constraints, device, options.max_column_blocks > 0);
-  if (types.empty()) {
-    result.warnings.push_back({"no_sharding_type", fqn, "no sharding type is left after filters"});
+  Result<void> make_profile() {
+    PLIMSOLL_ASSIGN(profile_, make_table_profile(cost_model_, topology_, model_.optimizer, module_,
+                                                 table_, constraints_, options_.batch_size));
+    entry_.shape = profile_.shape;
+    entry_.is_pooled = profile_.is_pooled;
+    entry_.is_weighted = profile_.is_weighted;
+    entry_.pooling_factors = profile_.pooling_factors;
+    return {};
   }
-  const auto append = [&](const Cut& cut, const Option& option) {
-    if (estimate_error) return;
-    auto appended = append_option(estimator, profile, cut, option, set);
-    if (!appended) estimate_error = at_table(std::move(appended).error(), fqn);
-  };
-  const auto append_kernels = [&](ShardingType type, const std::vector<ComputeKernel>& kernels,
-                                  const Cut& cut) {
+
+  // False where the filters leave nothing.
+  Result<bool> append_types(std::optional<std::int64_t> num_buckets) {
+    const std::vector<ShardingType> types =
+        filter_types(cost_model_, module_, table_, constraints_, topology_.compute_device,
+                     options_.max_column_blocks > 0);
+    if (types.empty()) warn("no_sharding_type", "no sharding type is left after filters");
+    bool has_option = false;
+    for (const ShardingType type : types) {
+      const std::vector<ComputeKernel> kernels =
+          filter_kernels(cost_model_, module_, table_, constraints_, type, topology_);
+      if (kernels.empty()) {
+        warn("no_compute_kernel",
+             fmt::format("no compute kernel is left for {} after filters", to_string(type)));
+        continue;
+      }
+      for (const auto& min_partition :
+           min_partitions(type, profile_.shape.columns, constraints_.min_partition,
+                          options_.max_column_blocks)) {
+        PLIMSOLL_ASSIGN(const Cut cut, cut_table(cost_model_, topology_, type, profile_.shape,
+                                                 min_partition, num_buckets));
+        has_option = true;
+        append_kernels(type, kernels, cut);
+      }
+    }
+    return has_option;
+  }
+
+  void append_kernels(ShardingType type, const std::vector<ComputeKernel>& kernels,
+                      const Cut& cut) {
     for (const ComputeKernel kernel : kernels) {
       Option option;
-      option.table = static_cast<std::int32_t>(set.tables.size());
+      option.table = static_cast<std::int32_t>(set().tables.size());
       option.sharding_type = type;
       option.compute_kernel = kernel;
-      if (!table.dynamic_embedding) {
-        if (profile.cache_params) option.cache_load_factor = profile.cache_params->load_factor;
+      if (!table_.dynamic_embedding) {
+        if (profile_.cache_params) option.cache_load_factor = profile_.cache_params->load_factor;
         append(cut, option);
         continue;
       }
       for (const DynamicEmbedding& choice :
-           dynamic_embedding_choices(*table.dynamic_embedding, constraints.cache_params)) {
+           dynamic_embedding_choices(*table_.dynamic_embedding, constraints_.cache_params)) {
         option.cache_load_factor = choice.load_factor;
         option.dynamic_embedding_mode = choice.mode;
-        profile.dynamic_embedding = choice;
+        profile_.dynamic_embedding = choice;
         append(cut, option);
       }
     }
-  };
-  bool has_option = false;
-  for (const ShardingType type : types) {
-    const std::vector<ComputeKernel> kernels =
-        filter_kernels(cost_model, module, table, constraints, type, topology);
-    if (kernels.empty()) {
-      result.warnings.push_back(
-          {"no_compute_kernel", fqn,
-           fmt::format("no compute kernel is left for {} after filters", to_string(type))});
-      continue;
-    }
-    for (const auto& min_partition : min_partitions(
-             type, profile.shape.columns, constraints.min_partition, options.max_column_blocks)) {
-      PLIMSOLL_ASSIGN(const Cut cut, cut_table(cost_model, topology, type, profile.shape,
-                                               min_partition, num_buckets));
-      has_option = true;
-      append_kernels(type, kernels, cut);
-    }
   }
-  entry.num_options = static_cast<std::int32_t>(set.options.size()) - entry.first_option;
-  if (!has_option) {
+
+  void append(const Cut& cut, const Option& option) {
+    if (estimate_error_) return;
+    const ShardEstimator& estimator = options_.estimator ? *options_.estimator : estimator_;
+    auto appended =
+        append_option(estimator, entry_, profile_, cut, option, !options_.estimator, set());
+    if (!appended) estimate_error_ = at_table(std::move(appended).error(), entry_.fqn);
+  }
+
+  void warn(std::string code, std::string message) {
+    result_.warnings.push_back({std::move(code), entry_.fqn, std::move(message)});
+  }
+
+  tl::unexpected<Error> no_option() const {
     return fail(
-        ErrorCode::kRuntime, "table " + fqn,
+        ErrorCode::kRuntime, "table " + entry_.fqn,
         fmt::format("No available sharding type and compute kernel combination after applying "
                     "user provided constraints for {0}. Module: {1}, sharder: {2}, compute "
                     "device: {3}. To debug, search above for warning logs about no available "
                     "sharding types/compute kernels for table: {0}",
-                    table.name, module_qualified_name(module.kind), sharder_class_name(module.kind),
-                    topology::to_string(device)),
+                    table_.name, module_qualified_name(module_.kind),
+                    sharder_class_name(module_.kind),
+                    topology::to_string(topology_.compute_device)),
         "loosen its sharding_types or compute_kernels");
   }
-  if (is_dropped) {
-    set.options.resize(static_cast<std::size_t>(entry.first_option));
-    set.runs.resize(first_run);
-    return {};
+
+  // Quirk: the heterogeneous planner drops a table without a group once it is enumerated, so its
+  // errors count.
+  void keep(std::size_t first_run) {
+    if (options_.device_group && constraints_.device_group != options_.device_group) {
+      set().options.resize(static_cast<std::size_t>(entry_.first_option));
+      set().runs.resize(first_run);
+      return;
+    }
+    entry_.num_options = static_cast<std::int32_t>(set().options.size()) - entry_.first_option;
+    set().tables.push_back(std::move(entry_));
+    result_.profiles.push_back(std::move(profile_));
   }
-  set.tables.push_back(std::move(entry));
-  result.profiles.push_back(std::move(profile));
-  return {};
-}
+
+  const Estimator& estimator_;
+  const CostModel& cost_model_;
+  const Topology& topology_;
+  const Model& model_;
+  const Module& module_;
+  const Table& table_;
+  const EnumerationOptions& options_;
+  const ParameterConstraints constraints_;
+  Enumeration& result_;
+  std::optional<Error>& estimate_error_;
+  TableOptions entry_;
+  TableProfile profile_;
+};
 
 }  // namespace
 
@@ -261,7 +331,8 @@ Result<Enumeration> enumerate(const Estimator& estimator, const Model& model,
         result.is_cut = true;
         return result;
       }
-      auto done = enumerate_table(estimator, model, module, table, options, result, estimate_error);
+      auto done =
+          TableEnumeration(estimator, model, module, table, options, result, estimate_error).run();
       if (!done) {
         const Table& culprit = owner.tables[static_cast<std::size_t>(table)];
         return tl::unexpected<Error>(
@@ -286,7 +357,7 @@ TableProfile profile_of(const TableProfile& table, const Option& option) {
   return profile;
 }
 
-Result<std::int32_t> intern_option(const Estimator& estimator, const TableProfile& profile,
+Result<std::int32_t> intern_option(const ShardEstimator& estimator, const TableProfile& profile,
                                    std::int32_t like, ComputeKernel kernel,
                                    std::optional<double> cache_load_factor, OptionSet& options) {
   Cut cut;
@@ -297,8 +368,9 @@ Result<std::int32_t> intern_option(const Estimator& estimator, const TableProfil
   option.compute_kernel = kernel;
   option.cache_load_factor = cache_load_factor;
   const auto index = static_cast<std::int32_t>(options.options.size());
-  PLIMSOLL_RETURN_IF_ERROR(
-      append_option(estimator, profile_of(profile, option), std::move(cut), option, options));
+  const TableOptions& table = options.tables[static_cast<std::size_t>(option.table)];
+  PLIMSOLL_RETURN_IF_ERROR(append_option(estimator, table, profile_of(profile, option),
+                                         std::move(cut), option, true, options));
 
   // An equal option that is there already wins, so that equal proposals have equal options.
   const ShardRuns appended = options.shards(index);

@@ -24,7 +24,6 @@ namespace {
 
 using topology::Collective;
 
-constexpr double kIndexBytes = 8;  // ids are int64, always
 constexpr double kDefaultCachingRatio = 0.2;
 constexpr double kFullBlockDim = 128;
 constexpr double kHalfBlockPenalty = 1.15;
@@ -43,10 +42,12 @@ double block_penalty(double columns) {
 struct Shared {
   const CostModel& cost_model;
   const Topology& topology;
-  const TableProfile& table;
+  const TableProfile& table;  // without its shape
   bool inference = false;
   Loads loads;
   double columns = 0;
+  double element_size = 0;
+  double index_bytes = 8;  // ids are int64, whatever they are
   double device_bw = 0;
   double expected_fetches = 0;
 
@@ -55,7 +56,7 @@ struct Shared {
   }
   double weighted(double bytes) const { return table.is_weighted ? bytes * 2 : bytes; }
   double prefetch(double fetches) const {
-    return fetches * columns * table.shape.element_size / topology.hbm_to_ddr_mem_bw;
+    return fetches * columns * element_size / topology.hbm_to_ddr_mem_bw;
   }
   double bwd_compute(double fwd_compute) const {
     const double gradient = table.is_weighted ? fwd_compute * kWeightedKernelMultiplier : 0;
@@ -77,9 +78,9 @@ Perf forward_only(const Shared& s, Perf perf, double fetches) {
 Perf table_wise_perf(const Shared& s) {
   const int w = s.topology.local_world_size;
   const int world = s.topology.world_size;
-  const double e = s.table.shape.element_size;
+  const double e = s.element_size;
   const double outputs = s.table.is_pooled ? s.loads.outputs : s.loads.ids;
-  const double input = s.weighted(std::ceil(s.loads.ids * world * kIndexBytes));
+  const double input = s.weighted(std::ceil(s.loads.ids * world * s.index_bytes));
   const double lookup = s.loads.ids * world * std::max(s.columns, kMinLookupDim) * e;
   const double forward = outputs * world * s.columns * s.table.comms.forward_all_to_all;
   const double backward = outputs * world * s.columns * s.table.comms.backward_all_to_all;
@@ -103,8 +104,8 @@ Perf row_wise_perf(const Shared& s) {
   const double outputs = s.table.is_pooled ? s.loads.outputs : ids;
   // Divided and multiplied again: where W is no power of two the product may lie an ulp above the
   // integer and ceil adds a byte.
-  const double input = s.weighted(std::ceil(ids * world * kIndexBytes));
-  const double lookup = ids * world * s.columns * s.table.shape.element_size;
+  const double input = s.weighted(std::ceil(ids * world * s.index_bytes));
+  const double lookup = ids * world * s.columns * s.element_size;
   const double forward =
       outputs * world * s.columns *
       (s.table.is_pooled ? comms.forward_reduce_scatter : comms.forward_all_to_all);
@@ -132,8 +133,8 @@ Perf table_row_wise_perf(const Shared& s) {
   const CommsElementSizes& comms = s.table.comms;
   const double ids = s.loads.ids / group;
   const double outputs = s.table.is_pooled ? s.loads.outputs : ids;
-  const double input = s.weighted(std::ceil(ids * world * kIndexBytes));
-  const double lookup = ids * world * s.columns * s.table.shape.element_size;
+  const double input = s.weighted(std::ceil(ids * world * s.index_bytes));
+  const double lookup = ids * world * s.columns * s.element_size;
   const double forward = outputs * world * s.columns * comms.forward_reduce_scatter;
   const double backward = outputs * world * s.columns * comms.backward_reduce_scatter;
 
@@ -173,10 +174,10 @@ Perf table_row_wise_perf(const Shared& s) {
 Perf data_parallel_perf(const Shared& s, std::int64_t rows) {
   const int w = s.topology.local_world_size;
   const int world = s.topology.world_size;
-  const double e = s.table.shape.element_size;
+  const double e = s.element_size;
   const double outputs = s.table.is_pooled ? s.loads.outputs : s.loads.ids;
   const double table_bytes = static_cast<double>(rows) * s.columns * e;
-  const double input = s.weighted(std::ceil(s.loads.ids * kIndexBytes));
+  const double input = s.weighted(std::ceil(s.loads.ids * s.index_bytes));
   const double lookup = s.loads.ids * s.columns * e;
   const double output = outputs * s.columns * e;
 
@@ -195,6 +196,71 @@ Perf data_parallel_perf(const Shared& s, std::int64_t rows) {
 bool has_negative(const Perf& perf) {
   return perf.fwd_compute < 0 || perf.fwd_comms < 0 || perf.bwd_compute < 0 || perf.bwd_comms < 0 ||
          perf.prefetch_compute < 0 || perf.input_dist_comms < 0;
+}
+
+// Up to 1.5 the types that have a rule for inference leave it out there.
+bool has_input_dist(const Shared& s, ShardingType type) {
+  if (!s.cost_model.input_dist || type == ShardingType::kDataParallel) return false;
+  const bool has_rule = type != ShardingType::kTableRowWise && type != ShardingType::kGridShard;
+  return !s.inference || s.cost_model.inference_everywhere || !has_rule;
+}
+
+// One shard with `rows`. Error kValue for a negative cost where the release asserts that.
+Result<Perf> perf_of(const Shared& s, ShardingType type, std::int64_t rows) {
+  Perf perf;
+  switch (type) {
+    case ShardingType::kTableWise:
+    case ShardingType::kColumnWise:
+    case ShardingType::kTableColumnWise:
+      perf = table_wise_perf(s);
+      break;
+    case ShardingType::kRowWise:
+      perf = row_wise_perf(s);
+      break;
+    case ShardingType::kTableRowWise:
+    case ShardingType::kGridShard:
+      perf = table_row_wise_perf(s);
+      break;
+    case ShardingType::kDataParallel:
+      perf = data_parallel_perf(s, rows);
+      break;
+  }
+  if (has_input_dist(s, type)) {
+    const int world = s.topology.world_size;
+    perf.input_dist_comms = std::ceil(s.loads.ids * world * s.index_bytes) /
+                            s.bandwidth(s.topology.local_world_size, world, Collective::kAllToAll);
+  }
+  if (s.cost_model.negative_cost_is_error && has_negative(perf)) {
+    return fail(ErrorCode::kValue, "",
+                fmt::format("a {} shard would cost less than nothing", to_string(type)),
+                "give a local world size of at most the world size");
+  }
+  return perf;
+}
+
+Result<void> check_parameters(const EmbWallTimeParameters& p) {
+  const std::size_t num_features = p.input_lengths.size();
+  if (p.num_poolings.size() != num_features || p.batch_sizes.size() != num_features) {
+    return fail(ErrorCode::kValue, "input_lengths",
+                fmt::format("{} input lengths, {} numbers of poolings and {} batch sizes",
+                            num_features, p.num_poolings.size(), p.batch_sizes.size()),
+                "give one of each for every feature");
+  }
+  if (p.world_size < 1 || p.local_world_size < 1) {
+    return fail(ErrorCode::kValue, p.world_size < 1 ? "world_size" : "local_world_size", "below 1",
+                "give the number of ranks");
+  }
+  const std::pair<const char*, double> bandwidths[] = {
+      {"hbm_mem_bw", p.hbm_mem_bw},
+      {"ddr_mem_bw", p.ddr_mem_bw},
+      {"hbm_to_ddr_mem_bw", p.hbm_to_ddr_mem_bw},
+      {"comms_bandwidths.intra_host_bw", p.comms_bandwidths.intra_host_bw},
+      {"comms_bandwidths.inter_host_bw", p.comms_bandwidths.inter_host_bw}};
+  for (const auto& [name, bandwidth] : bandwidths) {
+    if (bandwidth > 0) continue;
+    return fail(ErrorCode::kValue, name, "not above 0", "give bytes per millisecond");
+  }
+  return {};
 }
 
 }  // namespace
@@ -260,43 +326,75 @@ Result<Perf> Estimator::shard_perf(const TableProfile& table, ShardingType type,
   if (load_factor && cache && cache->stats && kernel == ComputeKernel::kFusedUvmCaching) {
     fetches = cache->stats->expected_miss_rate(*load_factor) * cache->stats->expected_lookups;
   }
-  const Shared shared{cost_model_,
-                      topology_,
-                      table,
-                      mode_.inference,
-                      make_loads(cost_model_, table),
-                      static_cast<double>(columns),
-                      device_bw,
-                      fetches};
-  Perf perf;
-  switch (type) {
-    case ShardingType::kTableWise:
-    case ShardingType::kColumnWise:
-    case ShardingType::kTableColumnWise:
-      perf = table_wise_perf(shared);
-      break;
-    case ShardingType::kRowWise:
-      perf = row_wise_perf(shared);
-      break;
-    case ShardingType::kTableRowWise:
-    case ShardingType::kGridShard:
-      perf = table_row_wise_perf(shared);
-      break;
-    case ShardingType::kDataParallel:
-      perf = data_parallel_perf(shared, rows);
-      break;
+  const Shared shared{.cost_model = cost_model_,
+                      .topology = topology_,
+                      .table = table,
+                      .inference = mode_.inference,
+                      .loads = make_loads(cost_model_, table),
+                      .columns = static_cast<double>(columns),
+                      .element_size = static_cast<double>(table.shape.element_size),
+                      .device_bw = device_bw,
+                      .expected_fetches = fetches};
+  return perf_of(shared, type, rows);
+}
+
+Result<void> Estimator::estimate(const TableOptions&, const TableProfile& profile,
+                                 const Option& option, std::span<ShardRun> runs) const {
+  if (runs.empty()) return {};
+  // Shards of an option differ in rows alone, and rows enter the time of data_parallel only, whose
+  // shards are all equal.
+  PLIMSOLL_ASSIGN(const Perf perf, shard_perf(profile, option.sharding_type, option.compute_kernel,
+                                              runs.front().rows, runs.front().columns));
+  for (ShardRun& run : runs) {
+    run.perf = perf;
+    PLIMSOLL_ASSIGN(run.storage, shard_storage(profile, option.sharding_type, option.compute_kernel,
+                                               run.rows, run.columns));
   }
-  if (cost_model_.input_dist && type != ShardingType::kDataParallel) {
-    perf.input_dist_comms =
-        std::ceil(shared.loads.ids * topology_.world_size * kIndexBytes) /
-        shared.bandwidth(topology_.local_world_size, topology_.world_size, Collective::kAllToAll);
+  return {};
+}
+
+Result<std::vector<Perf>> perf_func_emb_wall_time(const CostModel& cost_model,
+                                                  const EmbWallTimeParameters& parameters) {
+  const EmbWallTimeParameters& p = parameters;
+  PLIMSOLL_RETURN_IF_ERROR(check_parameters(p));
+  Topology topology;
+  topology.world_size = p.world_size;
+  topology.local_world_size = p.local_world_size;
+  topology.compute_device = p.compute_device;
+  topology.hbm_mem_bw = p.hbm_mem_bw;
+  topology.ddr_mem_bw = p.ddr_mem_bw;
+  topology.hbm_to_ddr_mem_bw = p.hbm_to_ddr_mem_bw;
+  topology.comms = p.comms_bandwidths;
+  topology.bwd_compute_multiplier = p.bwd_compute_multiplier;
+  topology.weighted_feature_bwd_compute_multiplier = p.weighted_feature_bwd_compute_multiplier;
+  TableProfile table;
+  table.is_pooled = p.is_pooled;
+  table.is_weighted = p.is_weighted;
+  table.pooling_factors = p.input_lengths;
+  table.num_poolings = p.num_poolings;
+  table.batch_sizes = p.batch_sizes;
+  table.comms = {p.fwd_a2a_comm_data_type_size, p.bwd_a2a_comm_data_type_size,
+                 p.fwd_sr_comm_data_type_size, p.bwd_sr_comm_data_type_size};
+  const Estimator estimator(cost_model, topology, {.inference = p.is_inference});
+  PLIMSOLL_ASSIGN(
+      const double device_bw,
+      estimator.device_bandwidth(p.compute_kernel, p.caching_ratio, p.prefetch_pipeline));
+  const Loads loads = make_loads(cost_model, table);
+  std::vector<Perf> perfs;
+  for (const auto& [rows, columns] : p.shard_sizes) {
+    const Shared shared{.cost_model = cost_model,
+                        .topology = topology,
+                        .table = table,
+                        .inference = p.is_inference,
+                        .loads = loads,
+                        .columns = static_cast<double>(columns),
+                        .element_size = p.table_data_type_size,
+                        .index_bytes = p.input_data_type_size,
+                        .device_bw = device_bw,
+                        .expected_fetches = p.expected_cache_fetches};
+    PLIMSOLL_ASSIGN(perfs.emplace_back(), perf_of(shared, p.sharding_type, rows));
   }
-  if (cost_model_.negative_cost_is_error && has_negative(perf)) {
-    return fail(ErrorCode::kValue, "",
-                fmt::format("a {} shard would cost less than nothing", to_string(type)),
-                "give a local world size of at most the world size");
-  }
-  return perf;
+  return perfs;
 }
 
 }  // namespace plimsoll::embedding

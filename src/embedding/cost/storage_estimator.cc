@@ -110,6 +110,61 @@ Result<TierParts> tier_parts(const TableProfile& table, ShardingType type, Bytes
   return TierParts{tensor, state, cache_state};
 }
 
+// The whole table's rows and columns, not the shard's, and no DDR at all: quirks of the reference.
+// A sharder's ratio of 0 is 0 here.
+Result<TierParts> key_value_cache(const TableProfile& table) {
+  const double cached = table.sharder.cache_load_factor.value_or(kDefaultCachingRatio);
+  const std::int64_t megabytes =
+      table.key_value_params ? table.key_value_params->max_l1_cache_size.value_or(0) : 0;
+  PLIMSOLL_ASSIGN(const Bytes rows_cached, ceil_bytes(static_cast<double>(table.shape.rows) *
+                                                          cached * table.shape.element_size *
+                                                          static_cast<double>(table.shape.columns),
+                                                      "a key-value cache"));
+  return TierParts{.weights = std::min(saturated_multiply(megabytes, kMiB), rows_cached)};
+}
+
+struct ShardTiers {
+  TierParts hbm, ddr, ssd;
+};
+
+// What the tiers hold of the shard itself.
+Result<ShardTiers> shard_tiers(const CostModel& cost_model, ComputeDevice device, bool inference,
+                               const TableProfile& table, ShardingType type, ComputeKernel kernel,
+                               std::int64_t rows, std::int64_t columns) {
+  const double ratio = caching_ratio(table);
+  Storage raw = table_storage(table.module_kind, table.shape, kernel, device);
+  Bytes hbm_table = raw.hbm;
+  Bytes aux = 0;
+  if (is_cached(kernel)) {
+    hbm_table = python_round(static_cast<double>(raw.ddr) * ratio);
+    PLIMSOLL_ASSIGN(aux, ceil_bytes(static_cast<double>(rows) *
+                                        (kAuxBytesPerRow + ratio * kAuxBytesPerCachedRow),
+                                    "a cache's state"));
+    if (kernel == ComputeKernel::kKeyValue && !cost_model.key_value_cache) raw.ddr = 0;
+  }
+  ShardTiers tiers;
+  PLIMSOLL_ASSIGN(tiers.hbm, tier_parts(table, type, hbm_table, rows, columns, aux, inference));
+  PLIMSOLL_ASSIGN(tiers.ddr, tier_parts(table, type, raw.ddr, rows, columns, 0, inference));
+  if (cost_model.ssd_tier && kernel == ComputeKernel::kKeyValue) {
+    TierParts& ssd = tiers.ssd;
+    PLIMSOLL_ASSIGN(ssd, tier_parts(table, type, raw.hbm, rows, columns, aux, inference));
+    PLIMSOLL_ASSIGN(ssd.weights, add(ssd.weights, tiers.ddr.weights, "a shard on ssd"));
+    PLIMSOLL_ASSIGN(ssd.optimizer_state,
+                    add(ssd.optimizer_state, tiers.ddr.optimizer_state, "a shard on ssd"));
+  }
+  if (cost_model.key_value_cache && (is_key_value(kernel) || table.use_virtual_table)) {
+    PLIMSOLL_ASSIGN(tiers.hbm, key_value_cache(table));
+    tiers.ddr = {};
+  }
+  if (is_dynamic_shard(table, kernel)) {
+    PLIMSOLL_ASSIGN(const Storage dynamic,
+                    dynamic_embedding_storage(table, rows, columns, inference));
+    tiers.hbm = {.weights = dynamic.hbm};
+    tiers.ddr = {.weights = dynamic.ddr};
+  }
+  return tiers;
+}
+
 // Copies of input and output that the training pipeline holds in HBM.
 Result<Bytes> pipeline_bytes(const RunMode& mode, const TableProfile& table, bool is_prefetched,
                              Bytes input, Bytes output) {
@@ -184,63 +239,22 @@ Result<StorageParts> Estimator::shard_storage_parts(const TableProfile& table, S
                                                     ComputeKernel kernel, std::int64_t rows,
                                                     std::int64_t columns) const {
   const ComputeDevice device = memory_device(cost_model_, topology_.compute_device);
-  const double ratio = caching_ratio(table);
-  Storage raw = table_storage(table.module_kind, table.shape, kernel, device);
-
-  Bytes hbm_table = raw.hbm;
-  Bytes aux = 0;
-  if (is_cached(kernel)) {
-    hbm_table = python_round(static_cast<double>(raw.ddr) * ratio);
-    PLIMSOLL_ASSIGN(aux, ceil_bytes(static_cast<double>(rows) *
-                                        (kAuxBytesPerRow + ratio * kAuxBytesPerCachedRow),
-                                    "a cache's state"));
-    if (kernel == ComputeKernel::kKeyValue && !cost_model_.key_value_cache) raw.ddr = 0;
-  }
-  PLIMSOLL_ASSIGN(TierParts hbm,
-                  tier_parts(table, type, hbm_table, rows, columns, aux, mode_.inference));
-  PLIMSOLL_ASSIGN(TierParts ddr,
-                  tier_parts(table, type, raw.ddr, rows, columns, 0, mode_.inference));
-  TierParts ssd;
-  if (cost_model_.ssd_tier && kernel == ComputeKernel::kKeyValue) {
-    PLIMSOLL_ASSIGN(ssd, tier_parts(table, type, raw.hbm, rows, columns, aux, mode_.inference));
-    PLIMSOLL_ASSIGN(ssd.weights, add(ssd.weights, ddr.weights, "a shard on ssd"));
-    PLIMSOLL_ASSIGN(ssd.optimizer_state,
-                    add(ssd.optimizer_state, ddr.optimizer_state, "a shard on ssd"));
-  }
-  if (cost_model_.key_value_cache && (is_key_value(kernel) || table.use_virtual_table)) {
-    // The whole table's rows and columns, not the shard's, and no DDR at all: quirks of the
-    // reference. A sharder's ratio of 0 is 0 here.
-    const double cached = table.sharder.cache_load_factor.value_or(kDefaultCachingRatio);
-    const std::int64_t megabytes =
-        table.key_value_params ? table.key_value_params->max_l1_cache_size.value_or(0) : 0;
-    PLIMSOLL_ASSIGN(
-        const Bytes rows_cached,
-        ceil_bytes(static_cast<double>(table.shape.rows) * cached * table.shape.element_size *
-                       static_cast<double>(table.shape.columns),
-                   "a key-value cache"));
-    hbm = {.weights = std::min(saturated_multiply(megabytes, kMiB), rows_cached)};
-    ddr = {};
-  }
-  if (is_dynamic_shard(table, kernel)) {
-    PLIMSOLL_ASSIGN(const Storage dynamic,
-                    dynamic_embedding_storage(table, rows, columns, mode_.inference));
-    hbm = {.weights = dynamic.hbm};
-    ddr = {.weights = dynamic.ddr};
-  }
-
+  PLIMSOLL_ASSIGN(ShardTiers tiers, shard_tiers(cost_model_, device, mode_.inference, table, type,
+                                                kernel, rows, columns));
   PLIMSOLL_ASSIGN(const Io io,
                   shard_io(table, type, rows, columns,
                            table.output_element_size.value_or(table.shape.element_size)));
   PLIMSOLL_ASSIGN(Bytes hbm_buffers,
                   pipeline_bytes(mode_, table, is_cached(kernel), io.input, io.output));
   if (device != ComputeDevice::kCuda && device != ComputeDevice::kMtia) {
-    hbm = {};
+    tiers.hbm = {};
     hbm_buffers = 0;
   }
   Bytes ddr_buffers = 0;
   if (device == ComputeDevice::kCpu && !mode_.inference) {
     PLIMSOLL_ASSIGN(ddr_buffers, add(io.input, io.output, "a shard"));
   }
+  const auto& [hbm, ddr, ssd] = tiers;
   return StorageParts{
       .weights = {hbm.weights, ddr.weights, ssd.weights},
       .optimizer_state = {hbm.optimizer_state, ddr.optimizer_state, ssd.optimizer_state},

@@ -140,40 +140,33 @@ Result<void> validate_table(const Module& module, const Table& table, const std:
   return {};
 }
 
-}  // namespace
-
-Result<void> validate(const Model& model) {
-  std::set<std::string> paths;
-  for (std::size_t m = 0; m < model.modules.size(); ++m) {
-    const Module& module = model.modules[m];
-    const std::string place = fmt::format("modules/{}", m);
-    if (!paths.insert(module.path).second) {
-      return fail(ErrorCode::kConflict, place + "/path",
-                  fmt::format("two modules at path '{}'", module.path), "give each its own path");
+Result<void> validate_module(const Module& module, const std::string& place) {
+  if (module.dense_parameter_bytes < 0 || module.dense_buffer_bytes < 0) {
+    return fail(ErrorCode::kValue, place, "dense bytes must be at least 0");
+  }
+  std::set<std::string> names;
+  for (std::size_t t = 0; t < module.tables.size(); ++t) {
+    const Table& table = module.tables[t];
+    const std::string table_place = fmt::format("{}/tables/{}", place, t);
+    PLIMSOLL_RETURN_IF_ERROR(validate_table(module, table, table_place));
+    if (!names.insert(table.name).second) {
+      return fail(ErrorCode::kConflict, table_place + "/name",
+                  fmt::format("two tables named '{}' in one module", table.name),
+                  "give each its own name");
     }
-    if (module.dense_parameter_bytes < 0 || module.dense_buffer_bytes < 0) {
-      return fail(ErrorCode::kValue, place, "dense bytes must be at least 0");
-    }
-    std::set<std::string> names;
-    for (std::size_t t = 0; t < module.tables.size(); ++t) {
-      const Table& table = module.tables[t];
-      const std::string table_place = fmt::format("{}/tables/{}", place, t);
-      PLIMSOLL_RETURN_IF_ERROR(validate_table(module, table, table_place));
-      if (!names.insert(table.name).second) {
-        return fail(ErrorCode::kConflict, table_place + "/name",
-                    fmt::format("two tables named '{}' in one module", table.name),
-                    "give each its own name");
-      }
-      if (needs_equal_widths(module.kind) &&
-          table.embedding_dim != module.tables.front().embedding_dim) {
-        return fail(
-            ErrorCode::kConflict, table_place + "/embedding_dim",
-            fmt::format("width {} beside {} in one {}", table.embedding_dim,
-                        module.tables.front().embedding_dim, module_class_name(module.kind)),
-            "give tables of different widths modules of their own");
-      }
+    if (needs_equal_widths(module.kind) &&
+        table.embedding_dim != module.tables.front().embedding_dim) {
+      return fail(ErrorCode::kConflict, table_place + "/embedding_dim",
+                  fmt::format("width {} beside {} in one {}", table.embedding_dim,
+                              module.tables.front().embedding_dim, module_class_name(module.kind)),
+                  "give tables of different widths modules of their own");
     }
   }
+  return {};
+}
+
+// No module lies inside another.
+Result<void> validate_paths(const std::set<std::string>& paths) {
   for (const std::string& path : paths) {
     for (std::size_t dot = path.find('.'); dot != std::string::npos;
          dot = path.find('.', dot + 1)) {
@@ -190,6 +183,23 @@ Result<void> validate(const Model& model) {
                       path));
     }
   }
+  return {};
+}
+
+}  // namespace
+
+Result<void> validate(const Model& model) {
+  std::set<std::string> paths;
+  for (std::size_t m = 0; m < model.modules.size(); ++m) {
+    const Module& module = model.modules[m];
+    const std::string place = fmt::format("modules/{}", m);
+    if (!paths.insert(module.path).second) {
+      return fail(ErrorCode::kConflict, place + "/path",
+                  fmt::format("two modules at path '{}'", module.path), "give each its own path");
+    }
+    PLIMSOLL_RETURN_IF_ERROR(validate_module(module, place));
+  }
+  PLIMSOLL_RETURN_IF_ERROR(validate_paths(paths));
   if (model.dense_parameter_bytes < 0) {
     return fail(ErrorCode::kValue, "dense_parameter_bytes", "must be at least 0");
   }

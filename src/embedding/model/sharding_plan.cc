@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "core/text_columns.h"
@@ -73,6 +75,14 @@ std::string print_module(const ShardingPlan& plan, const std::string& path,
 }
 
 }  // namespace
+
+std::vector<TableSharding> ShardingPlan::plan_for_module(std::string_view module_path) const {
+  std::vector<TableSharding> of_module;
+  std::copy_if(
+      tables.begin(), tables.end(), std::back_inserter(of_module),
+      [module_path](const TableSharding& table) { return table.module_path == module_path; });
+  return of_module;
+}
 
 std::int64_t TableSharding::num_shards() const {
   std::int64_t count = 0;

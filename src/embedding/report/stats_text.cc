@@ -322,18 +322,38 @@ void print_top_tables(const StatsFigures& figures, Page& page) {
   }
 }
 
+class EmbeddingStats : public Stats {
+ public:
+  EmbeddingStats(std::function<void(std::string_view)> print, bool debug)
+      : print_(std::move(print)) {
+    options_.debug = debug;
+  }
+
+  void log(const PlanningProblem& problem, const PlanningResult& result,
+           double run_time_s) override {
+    options_.seconds = run_time_s;
+    const StatsReport report = make_stats_report(problem, result, options_);
+    options_.min_width = report.width;
+    for (const std::string& line : report.lines) print_(line);
+  }
+
+ private:
+  std::function<void(std::string_view)> print_;
+  StatsOptions options_;
+};
+
 }  // namespace
+
+std::unique_ptr<Stats> make_embedding_stats(std::function<void(std::string_view line)> print,
+                                            bool debug) {
+  return std::make_unique<EmbeddingStats>(std::move(print), debug);
+}
 
 StatsReport make_stats_report(const PlanningProblem& problem, const PlanningResult& result,
                               const StatsOptions& options) {
   StatsReport report;
   report.width = options.min_width;
-  // Nothing to shard, or the reference gave up before any search: reserving failed, or a stored
-  // plan did not match.
-  if (!result.reservation || result.enumeration.options.tables.empty() ||
-      result.best.first_rank.empty()) {
-    return report;
-  }
+  if (!result.has_search()) return report;
 
   const CostModel& cost_model = problem.cost_model;
   const StatsFigures figures = compute_stats_figures(problem, result);

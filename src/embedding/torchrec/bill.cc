@@ -59,6 +59,15 @@ void add_shards(const std::vector<StorageParts>& ranks, Bill& bill) {
   }
 }
 
+// Nobody knows the causes of a caller's own estimates.
+void add_totals(const std::vector<Storage>& ranks, Bill& bill) {
+  for (const auto& [tier, bytes_of] : kTiers) {
+    for (const Storage& used : ranks) {
+      bill.bytes[std::string(tier)].push_back(used.*bytes_of);
+    }
+  }
+}
+
 void add_reservation(const Topology& topology, const Reservation& reservation, Bill& bill) {
   const auto sum = [](const std::optional<Storage>& s) {
     return s ? saturated_add(s->hbm, s->ddr) : Bytes{0};
@@ -83,9 +92,13 @@ Result<Bill> make_bill(const PlanningProblem& problem, const PlanningResult& res
   Bill bill;
   const OptionSet& options = result.enumeration.options;
   if (options.tables.empty() || !result.reservation || !result.outcome.plan) return bill;
-  PLIMSOLL_ASSIGN(const std::vector<StorageParts> ranks,
-                  rank_storage_parts(problem, result.enumeration, result.best));
-  add_shards(ranks, bill);
+  if (problem.enumeration.estimator) {
+    add_totals(rank_storage(options, result.best), bill);
+  } else {
+    PLIMSOLL_ASSIGN(const std::vector<StorageParts> ranks,
+                    rank_storage_parts(problem, result.enumeration, result.best));
+    add_shards(ranks, bill);
+  }
   add_reservation(problem.topology, *result.reservation, bill);
   for (const auto& [tier, bytes_of] : kTiers) {
     std::vector<Bytes>& capacity = bill.bytes["capacity_" + std::string(tier)];

@@ -165,6 +165,16 @@ std::string topology_text(const topology::Topology& topology) {
   return text.take();
 }
 
+std::string proposers_text(const ReferenceOptions& options) {
+  if (options.own_proposers.empty()) return options.proposers;
+  std::string text;
+  for (const auto& proposer : options.own_proposers) {
+    if (!text.empty()) text += '+';
+    text += proposer->name();
+  }
+  return text;
+}
+
 std::map<std::string, std::string> options_map(const PlanningProblem& problem,
                                                const ReferenceOptions& options,
                                                const SearchOptions* search) {
@@ -181,20 +191,22 @@ std::map<std::string, std::string> options_map(const PlanningProblem& problem,
                   python_repr(r.parameter_multiplier), r.dense_tensor_estimate.value_or(0),
                   r.absolute_bytes, r.margin_bytes, r.overhead_bytes, r.base_bytes.value_or(-1));
   map["search"] = "torchrec";
-  map["proposers"] = options.proposers;
-  if (options.proposers.find("easyrec") != std::string::npos) {
+  map["proposers"] = proposers_text(options);
+  if (options.own_proposers.empty() && options.proposers.find("easyrec") != std::string::npos) {
     const EasyRecDynamicProgrammingOptions& easyrec = options.easyrec_dynamic_programming;
     map["easyrec_bins_per_device"] =
         fmt::format("{},{}", easyrec.hbm_bins_per_device, easyrec.ddr_bins_per_device);
     if (!easyrec.has_cuda) map["easyrec_has_cuda"] = "false";
   }
-  map["partitioner"] = options.partitioner;
+  map["partitioner"] =
+      options.own_partitioner ? options.own_partitioner->name() : options.partitioner;
   map["balance_modules"] = options.balance_modules ? "true" : "false";
   map["perf_model"] = options.perf_model == PerfModelKind::kPerf ? "perf" : "storage";
   map["breadth_first"] = problem.enumeration.breadth_first ? "true" : "false";
   if (problem.enumeration.max_column_blocks > 0) {
     map["max_column_blocks"] = fmt::format("{}", problem.enumeration.max_column_blocks);
   }
+  if (problem.enumeration.estimator) map["estimator"] = problem.enumeration.estimator->name();
   if (search != nullptr) {
     map["effort"] = fmt::format("{}", search->effort);
     map["tolerance"] = python_repr(search->tolerance);

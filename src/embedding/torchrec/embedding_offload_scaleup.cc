@@ -114,26 +114,29 @@ class EmbeddingOffloadScaleupProposer final : public Proposer {
   // HBM that the option would take with another kernel and load factor.
   Result<Bytes> hbm_if(std::int32_t index, ComputeKernel kernel,
                        std::optional<double> load_factor) const {
-    TableProfile changed = profile(index);
-    if (!changed.cache_params) {
+    if (!profile(index).cache_params) {
       return fail(ErrorCode::kRuntime, table_name(index),
                   "a cached table has no cache parameters to scale");
     }
-    changed.cache_params->load_factor = load_factor;
+    Option changed = option(index);
+    changed.compute_kernel = kernel;
+    changed.cache_load_factor = load_factor;
     const ShardRuns shards = space_.options->shards(index);
+    std::vector<ShardRun> runs(shards.runs.begin(), shards.runs.end());
+    PLIMSOLL_RETURN_IF_ERROR(space_.estimator->estimate(
+        table(index), profile_of(profile(index), changed), changed, runs));
     Bytes total = 0;
-    for (const ShardRun& run : shards.runs) {
-      PLIMSOLL_ASSIGN(const Storage storage,
-                      space_.estimator->shard_storage(changed, option(index).sharding_type, kernel,
-                                                      run.rows, run.columns));
-      total = saturated_add(total, storage.times(run.count).times(shards.column_blocks).hbm);
+    for (const ShardRun& run : runs) {
+      total = saturated_add(total, run.storage.times(run.count).times(shards.column_blocks).hbm);
     }
     return total;
   }
 
-  const std::string& table_name(std::int32_t index) const {
-    return space_.options->tables[static_cast<std::size_t>(option(index).table)].name;
+  const TableOptions& table(std::int32_t index) const {
+    return space_.options->tables[static_cast<std::size_t>(option(index).table)];
   }
+
+  const std::string& table_name(std::int32_t index) const { return table(index).name; }
 
   Result<std::int32_t> changed_option(std::int32_t index, ComputeKernel kernel,
                                       std::optional<double> load_factor) {

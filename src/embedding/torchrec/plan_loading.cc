@@ -7,6 +7,7 @@
 
 #include <map>
 #include <set>
+#include <utility>
 
 #include "plimsoll/core/digest.h"
 #include "plimsoll/core/python_text.h"
@@ -31,6 +32,72 @@ bool has_cache_of(const Option& option, const TableSharding& sharding) {
   return factor == (sharding.cache_params ? factor_of(sharding.cache_params->load_factor) : -1);
 }
 
+Result<void> check_context(PlanLoader& loader, const std::string& context_hash) {
+  const std::optional<std::string> stored = loader.plan_context_hash();
+  if (!stored || *stored == context_hash) return {};
+  return fail(ErrorCode::kPlanner, "plan loader",
+              fmt::format("Unable to load, because of planner input mismatch - cannot validate "
+                          "this plan is the best plan for current context.. \nPlanner input "
+                          "context mismatch detected for {} and current planner set up:\nCurrent "
+                          "planner hash: {}, Loaded plan hash: {}",
+                          loader.plan_id(), context_hash, *stored),
+              "plan afresh, or load the plan into the set-up that it was made for",
+              "planner_input_context_mismatch");
+}
+
+// Everything of the search space's option but its shards, which are trusted as stored; explicit
+// ranks even for uniform types.
+Result<void> append_loaded(std::int32_t known, const LoadedOption& loaded, OptionSet& options,
+                           PlacedProposal& plan) {
+  Option option = options.options[static_cast<std::size_t>(known)];
+  option.partition_by = PartitionBy::kDevice;
+  option.first_run = static_cast<std::int64_t>(options.runs.size());
+  option.num_runs = static_cast<std::int32_t>(loaded.runs.size());
+  option.column_blocks = loaded.column_blocks;
+  options.runs.insert(options.runs.end(), loaded.runs.begin(), loaded.runs.end());
+  plan.options.push_back(static_cast<std::int32_t>(options.options.size()));
+  options.options.push_back(option);
+  plan.ranks.insert(plan.ranks.end(), loaded.ranks.begin(), loaded.ranks.end());
+  plan.first_rank.push_back(static_cast<std::int64_t>(plan.ranks.size()));
+  if (loaded.runs.empty() || loaded.column_blocks < 1 ||
+      options.shards(option).num_shards() != static_cast<std::int64_t>(loaded.ranks.size())) {
+    return loading_failed("a stored option has not one rank for every shard\n");
+  }
+  for (const std::int32_t rank : loaded.ranks) {
+    if (rank >= 0 && rank < options.world_size) continue;
+    return loading_failed(
+        fmt::format("a stored shard lies on rank {}, which does not exist\n", rank));
+  }
+  return {};
+}
+
+// The option of the table that the plan names; -1: there is none.
+std::int32_t find_option(const OptionSet& options, const TableOptions& table,
+                         const TableSharding& sharding) {
+  std::int32_t match = -1;
+  for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
+    const Option& option = options.options[static_cast<std::size_t>(o)];
+    if (option.sharding_type == sharding.sharding_type &&
+        option.compute_kernel == sharding.compute_kernel && has_cache_of(option, sharding) &&
+        options.shards(option).num_shards() == sharding.num_shards()) {
+      match = o;
+    }
+  }
+  return match;
+}
+
+class StoredPlanLoader : public PlanLoader {
+ public:
+  explicit StoredPlanLoader(StoredPlan stored) : stored_(std::move(stored)) {}
+
+  std::string plan_id() const override { return stored_.plan_id; }
+  std::optional<std::string> plan_context_hash() override { return stored_.context_hash; }
+  Result<LoadedOptions> load() override { return stored_.options; }
+
+ private:
+  StoredPlan stored_;
+};
+
 }  // namespace
 
 std::uint64_t storage_hash(const OptionSet& options, std::int32_t option) {
@@ -45,18 +112,10 @@ std::uint64_t storage_hash(const OptionSet& options, std::int32_t option) {
                   options.shards(o).num_shards(), mode));
 }
 
-Result<PlacedProposal> load_plan(const PlanLoader& loader, const std::string& context_hash,
+Result<PlacedProposal> load_plan(PlanLoader& loader, const std::string& context_hash,
                                  OptionSet& options) {
-  if (loader.context_hash && *loader.context_hash != context_hash) {
-    return fail(ErrorCode::kPlanner, "plan loader",
-                fmt::format("Unable to load, because of planner input mismatch - cannot validate "
-                            "this plan is the best plan for current context.. \nPlanner input "
-                            "context mismatch detected for {} and current planner set up:\nCurrent "
-                            "planner hash: {}, Loaded plan hash: {}",
-                            loader.plan_id, context_hash, *loader.context_hash),
-                "plan afresh, or load the plan into the set-up that it was made for",
-                "planner_input_context_mismatch");
-  }
+  PLIMSOLL_RETURN_IF_ERROR(check_context(loader, context_hash));
+  PLIMSOLL_ASSIGN(const LoadedOptions stored, loader.load());
   PlacedProposal plan;
   plan.first_rank.push_back(0);
   std::set<std::uint64_t> seen;
@@ -72,81 +131,54 @@ Result<PlacedProposal> load_plan(const PlanLoader& loader, const std::string& co
       return loading_failed(
           fmt::format("Found a duplicate storage hash {} for FQNs [{}]\n", hash, fqns));
     }
-    const auto found = loader.options.find(hash);
-    if (found == loader.options.end()) continue;
-    const LoadedOption& loaded = found->second;
-    // Everything of the search space's option but its shards, which are trusted as stored; explicit
-    // ranks even for uniform types.
-    Option option = options.options[static_cast<std::size_t>(o)];
-    option.partition_by = PartitionBy::kDevice;
-    option.first_run = static_cast<std::int64_t>(options.runs.size());
-    option.num_runs = static_cast<std::int32_t>(loaded.runs.size());
-    option.column_blocks = loaded.column_blocks;
-    options.runs.insert(options.runs.end(), loaded.runs.begin(), loaded.runs.end());
-    plan.options.push_back(static_cast<std::int32_t>(options.options.size()));
-    options.options.push_back(option);
-    plan.ranks.insert(plan.ranks.end(), loaded.ranks.begin(), loaded.ranks.end());
-    plan.first_rank.push_back(static_cast<std::int64_t>(plan.ranks.size()));
-    if (options.shards(option).num_shards() != static_cast<std::int64_t>(loaded.ranks.size())) {
-      return loading_failed("a stored option has not one rank for every shard\n");
-    }
-    for (const std::int32_t rank : loaded.ranks) {
-      if (rank >= 0 && rank < options.world_size) continue;
-      return loading_failed(
-          fmt::format("a stored shard lies on rank {}, which does not exist\n", rank));
-    }
+    const auto found = stored.find(hash);
+    if (found == stored.end()) continue;
+    PLIMSOLL_RETURN_IF_ERROR(append_loaded(o, found->second, options, plan));
   }
-  if (plan.options.size() != loader.options.size()) {
+  if (plan.options.size() != stored.size()) {
     return loading_failed(fmt::format(
         "Loaded sharding options from Storage, but not all search space is covered. Merged search "
         "space len {} != loaded Sharding options len {}\n",
-        plan.options.size(), loader.options.size()));
+        plan.options.size(), stored.size()));
   }
   return plan;
 }
 
-Result<PlanLoader> make_plan_loader(const PlanningProblem& problem, const ShardingPlan& plan,
-                                    std::string plan_id) {
+Result<LoadedOptions> make_loaded_options(const PlanningProblem& problem,
+                                          const ShardingPlan& plan) {
   const Estimator estimator(problem.cost_model, problem.topology, problem.mode);
-  EnumerationOptions options = problem.enumeration;
-  options.batch_size = problem.batch_size;
-  PLIMSOLL_ASSIGN(const Enumeration enumeration, enumerate(estimator, problem.model, options));
-  std::map<std::string, std::size_t> table_of;
-  for (std::size_t t = 0; t < enumeration.options.tables.size(); ++t) {
-    table_of[enumeration.options.tables[t].fqn] = t;
-  }
-  PlanLoader loader;
-  loader.plan_id = std::move(plan_id);
+  EnumerationOptions enumeration = problem.enumeration;
+  enumeration.batch_size = problem.batch_size;
+  PLIMSOLL_ASSIGN(const Enumeration enumerated, enumerate(estimator, problem.model, enumeration));
+  const OptionSet& options = enumerated.options;
+  std::map<std::string, const TableOptions*> tables;
+  for (const TableOptions& table : options.tables) tables[table.fqn] = &table;
+  LoadedOptions all;
   for (const TableSharding& sharding : plan.tables) {
-    const auto found = table_of.find(sharding.fqn());
-    if (found == table_of.end()) {
+    const auto found = tables.find(sharding.fqn());
+    if (found == tables.end()) {
       return loading_failed(
           fmt::format("The stored plan has table {}, which the model lacks\n", sharding.fqn()));
     }
-    const TableOptions& table = enumeration.options.tables[found->second];
-    std::int32_t match = -1;
-    for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
-      const Option& option = enumeration.options.options[static_cast<std::size_t>(o)];
-      if (option.sharding_type == sharding.sharding_type &&
-          option.compute_kernel == sharding.compute_kernel && has_cache_of(option, sharding) &&
-          enumeration.options.shards(option).num_shards() == sharding.num_shards()) {
-        match = o;
-      }
-    }
+    const std::int32_t match = find_option(options, *found->second, sharding);
     if (match < 0) {
       return loading_failed(fmt::format(
           "The stored plan cuts table {} in a way that the search space lacks\n", sharding.fqn()));
     }
     LoadedOption loaded;
-    const ShardRuns shards = enumeration.options.shards(match);
+    const ShardRuns shards = options.shards(match);
     loaded.runs.assign(shards.runs.begin(), shards.runs.end());
     loaded.column_blocks = static_cast<std::int32_t>(shards.column_blocks);
     for (const RankRun& run : sharding.ranks) {
       for (std::int32_t i = 0; i < run.count; ++i) loaded.ranks.push_back(run.first + i);
     }
-    loader.options[storage_hash(enumeration.options, match)] = std::move(loaded);
+    all[storage_hash(options, match)] = std::move(loaded);
   }
-  return loader;
+  return all;
+}
+
+std::unique_ptr<PlanLoader> make_plan_loader(StoredPlan stored) {
+  return std::make_unique<StoredPlanLoader>(std::move(stored));
 }
 
 }  // namespace plimsoll::embedding

@@ -7,9 +7,9 @@
 namespace plimsoll::embedding {
 
 // Merges a stored plan into the search space: matching options are appended with the stored shards
-// and returned placed, in search-space order. Empty if nothing is stored. Errors kPlanner:
-// "planner_input_context_mismatch", "plan_loading_failed".
-Result<PlacedProposal> load_plan(const PlanLoader& loader, const std::string& context_hash,
+// and returned placed, in search-space order. Empty if nothing is stored. Errors: those of the
+// loader; kPlanner "planner_input_context_mismatch", "plan_loading_failed".
+Result<PlacedProposal> load_plan(PlanLoader& loader, const std::string& context_hash,
                                  OptionSet& options);
 
 }  // namespace plimsoll::embedding

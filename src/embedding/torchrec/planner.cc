@@ -11,10 +11,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <span>
 #include <unordered_map>
 
+#include "embedding/torchrec/own_objects.h"
 #include "embedding/torchrec/plan_loading.h"
 #include "embedding/torchrec/planner_text.h"
 #include "embedding/torchrec/proposal_keys.h"
@@ -42,6 +46,21 @@ Storage total_storage(const OptionSet& options, const Proposal& proposal) {
   return {saturate(hbm), saturate(ddr), saturate(ssd)};
 }
 
+using Proposers = std::vector<std::shared_ptr<Proposer>>;
+
+Result<Proposers> find_proposers(const ReferenceOptions& options) {
+  if (!options.own_proposers.empty()) return options.own_proposers;
+  PLIMSOLL_ASSIGN(auto named,
+                  make_proposers(options.proposers, options.easyrec_dynamic_programming));
+  return Proposers(std::make_move_iterator(named.begin()), std::make_move_iterator(named.end()));
+}
+
+Result<std::shared_ptr<Partitioner>> find_partitioner(const ReferenceOptions& options,
+                                                      const CostModel& cost_model) {
+  if (options.own_partitioner) return options.own_partitioner;
+  return make_partitioner(options.partitioner, cost_model, options.balance_modules);
+}
+
 // The search proper: state of one run over all proposers.
 class Search {
  public:
@@ -50,10 +69,8 @@ class Search {
       : problem_(problem), options_(options), limits_(limits), context_(context), result_(result) {}
 
   Result<void> run(const SearchSpace& space) {
-    PLIMSOLL_ASSIGN(const auto proposers,
-                    make_proposers(options_.proposers, options_.easyrec_dynamic_programming));
-    PLIMSOLL_ASSIGN(partitioner_, make_partitioner(options_.partitioner, problem_.cost_model,
-                                                   options_.balance_modules));
+    PLIMSOLL_ASSIGN(const Proposers proposers, find_proposers(options_));
+    PLIMSOLL_ASSIGN(partitioner_, find_partitioner(options_, problem_.cost_model));
     for (const auto& proposer : proposers) PLIMSOLL_RETURN_IF_ERROR(proposer->load(space));
     for (const auto& proposer : proposers) PLIMSOLL_RETURN_IF_ERROR(drain(*proposer));
     return {};
@@ -76,14 +93,17 @@ class Search {
     for (const Proposal* proposal = proposer.propose(); proposal != nullptr && !proposal->empty();
          proposal = proposer.propose()) {
       if (is_stopped()) return {};
+      if (!options_.own_proposers.empty()) {
+        PLIMSOLL_RETURN_IF_ERROR(check_choice(options(), *proposal, proposer.name()));
+      }
       auto [entry, is_new] = answers_.try_emplace(keys_.key_of(*proposal));
       if (is_new) {
-        entry->second = answer(*proposal, proposer.needs_rating());
+        PLIMSOLL_ASSIGN(entry->second, answer(*proposal, proposer.needs_rating()));
       } else if (proposer.needs_rating() && entry->second.partitionable && !entry->second.rating) {
-        partitioner_->partition(options(), *proposal, result_.reservation->topology, plan_);
-        entry->second.rating = rate(options_.perf_model, options(), plan_);
+        PLIMSOLL_ASSIGN(const auto failure, partition(*proposal));
+        if (!failure) entry->second.rating = rate(options_.perf_model, options(), plan_);
       } else if (proposer.needs_plan()) {
-        partitioner_->partition(options(), *proposal, result_.reservation->topology, plan_);
+        PLIMSOLL_RETURN_IF_ERROR(partition(*proposal));
       }
       Feedback feedback;
       feedback.partitionable = entry->second.partitionable;
@@ -111,17 +131,26 @@ class Search {
     return true;
   }
 
-  Answer answer(const Proposal& proposal, bool needs_rating) {
-    ++result_.num_proposals;
-    const auto failure =
+  // Into `plan_`.
+  Result<std::optional<PartitionFailure>> partition(const Proposal& proposal) {
+    auto failure =
         partitioner_->partition(options(), proposal, result_.reservation->topology, plan_);
+    if (options_.own_partitioner && !failure) {
+      PLIMSOLL_RETURN_IF_ERROR(check_placement(options(), plan_, partitioner_->name()));
+    }
+    return failure;
+  }
+
+  Result<Answer> answer(const Proposal& proposal, bool needs_rating) {
+    ++result_.num_proposals;
+    PLIMSOLL_ASSIGN(const auto failure, partition(proposal));
     if (failure) {
       last_failure_ = failure;
       last_proposal_ = proposal;
       const Storage storage = total_storage(options(), proposal);
       if (!lowest_ || storage < *lowest_) lowest_ = storage;
       plan_.options = proposal;
-      return {};
+      return Answer{};
     }
     ++result_.num_plans;
     Answer answer{true, std::nullopt};
@@ -146,7 +175,7 @@ class Search {
   const SearchOptions& limits_;
   const RunContext& context_;
   PlanningResult& result_;
-  std::unique_ptr<Partitioner> partitioner_;
+  std::shared_ptr<Partitioner> partitioner_;
   ProposalKeys keys_;
   std::unordered_map<ProposalKey, Answer, HashOfKey> answers_;
   PlacedProposal plan_;
@@ -171,6 +200,37 @@ PlacedProposal unplaced(const OptionSet& options, const Proposal& proposal) {
   return plan;
 }
 
+// Does the option at this position of the plan cost what an enumerated one costs, on ranks that one
+// may have?
+bool is_known(const OptionSet& options, const PlacedProposal& plan, std::size_t position) {
+  const Option& taken = options.options[static_cast<std::size_t>(plan.options[position])];
+  const TableOptions& table = options.tables[static_cast<std::size_t>(taken.table)];
+  const std::span ranks = std::span(plan.ranks)
+                              .subspan(static_cast<std::size_t>(plan.first_rank[position]),
+                                       static_cast<std::size_t>(plan.first_rank[position + 1] -
+                                                                plan.first_rank[position]));
+  const bool is_one_for_each_rank =
+      std::ranges::adjacent_find(ranks, [](auto a, auto b) { return b != a + 1; }) == ranks.end() &&
+      (ranks.empty() || ranks.front() == 0);
+  const auto first = options.options.begin() + table.first_option;
+  return std::any_of(first, first + table.num_options, [&](const Option& known) {
+    return known.sharding_type == taken.sharding_type &&
+           known.column_blocks == taken.column_blocks &&
+           (known.partition_by != PartitionBy::kUniform || is_one_for_each_rank) &&
+           std::ranges::equal(options.shards(known).runs, options.shards(taken).runs);
+  });
+}
+
+// Proposers that scale caches, loaders and callbacks bring in options and placements of which a
+// bound over the enumerated ones says nothing.
+bool is_bounded(const OptionSet& options, const PlacedProposal& plan) {
+  if (plan.options.size() != options.tables.size()) return false;
+  for (std::size_t position = 0; position < plan.options.size(); ++position) {
+    if (!is_known(options, plan, position)) return false;
+  }
+  return true;
+}
+
 void certify(const PlanningProblem& problem, const ReferenceOptions& options,
              const SearchOptions& limits, PlanningResult& result) {
   Outcome<ShardingPlan>& outcome = result.outcome;
@@ -185,7 +245,8 @@ void certify(const PlanningProblem& problem, const ReferenceOptions& options,
     outcome.warnings.push_back({"plan_exceeds_capacity", fmt::format("rank {}", rank),
                                 "the plan needs more memory than the rank has left"});
   }
-  if (fits && options.perf_model == PerfModelKind::kPerf) {
+  if (fits && options.perf_model == PerfModelKind::kPerf &&
+      is_bounded(result.enumeration.options, result.best)) {
     const SimpleBound bound =
         simple_bound(result.enumeration.options, result.reservation->topology);
     outcome.certificate.lower_bound = bound.lower_bound;
@@ -257,6 +318,68 @@ void explain_reservation(const PlanningProblem& problem, Error error, PlanningRe
   result.failure = std::move(error);
 }
 
+// Nothing to shard: an empty plan, no report.
+void plan_nothing(const PlanningProblem& problem, PlanningResult& result) {
+  result.best.first_rank.push_back(0);
+  result.outcome.status = SolveStatus::kOptimal;
+  result.outcome.certificate = {0, 0, ProofKind::kNothingToPlace};
+  result.outcome.plan =
+      make_sharding_plan(result.enumeration.options, result.best, problem.model, problem.topology);
+}
+
+// Is there a stored plan? It skips the search and any test of fit. One that is refused is a
+// failure of the planner.
+Result<bool> take_stored_plan(const ReferenceOptions& options, PlanningResult& result) {
+  if (!options.loader) return false;
+  OptionSet& space = result.enumeration.options;
+  auto loaded = load_plan(*options.loader, result.context_hash, space);
+  if (!loaded && loaded.error().code != ErrorCode::kPlanner) {
+    return tl::unexpected<Error>(std::move(loaded).error());
+  }
+  if (!loaded) {
+    withdraw(std::move(loaded).error(), result);
+    result.rating = kNaN;
+    return false;
+  }
+  if (loaded->options.empty()) return false;
+  result.best = *std::move(loaded);
+  result.rating = rate(options.perf_model, space, result.best);
+  return true;
+}
+
+// Does the search find a plan?
+Result<bool> find_plan(const PlanningProblem& problem, const ShardEstimator* estimator,
+                       const ReferenceOptions& options, const SearchOptions& limits,
+                       const RunContext& context, PlanningResult& result) {
+  Search search(problem, options, limits, context, result);
+  PLIMSOLL_RETURN_IF_ERROR(
+      search.run({&result.enumeration.options, estimator, result.enumeration.profiles, &context}));
+  if (result.outcome.stop != StopReason::kFinished) {
+    result.provenance.stopped_at = fmt::format("proposal {}", result.num_proposals);
+  }
+  if (!search.has_plan()) explain_failure(problem, search, result);
+  return search.has_plan();
+}
+
+// The best plan as callbacks change it, certified, unless a check refuses it.
+void finish(const PlanningProblem& problem, const ReferenceOptions& options,
+            const SearchOptions& limits, PlanningResult& result) {
+  const OptionSet& space = result.enumeration.options;
+  for (const auto& callback : options.callbacks) {
+    result.best = callback(space, std::move(result.best));
+  }
+  if (auto error = find_rank_error(space, result.best)) {
+    withdraw(std::move(*error), result);
+    result.best = unplaced(space, result.best.options);
+    result.rating = kNaN;
+    return;
+  }
+  certify(problem, options, limits, result);
+  if (auto error = find_plan_error(problem, result.enumeration, result.best)) {
+    withdraw(std::move(*error), result);
+  }
+}
+
 }  // namespace
 
 Result<PlanningResult> prepare_like_torchrec(const PlanningProblem& problem,
@@ -292,68 +415,31 @@ Result<PlanningResult> prepare_like_torchrec(const PlanningProblem& problem,
   return result;
 }
 
-Result<PlanningResult> search_like_torchrec(const PlanningProblem& problem,
-                                            const Estimator* estimator, PlanningResult prepared,
-                                            const ReferenceOptions& options,
-                                            const SearchOptions& search,
-                                            const RunContext& context) {
+Result<PlanningResult> search_like_torchrec(
+    const PlanningProblem& problem, const ShardEstimator* estimator, PlanningResult prepared,
+    const ReferenceOptions& options, const SearchOptions& search, const RunContext& context) {
   PlanningResult result = std::move(prepared);
   if (!result.reservation) return result;
-  OptionSet& space = result.enumeration.options;
-  if (space.tables.empty()) {  // nothing to shard: an empty plan, no report
-    result.best.first_rank.push_back(0);
-    result.outcome.status = SolveStatus::kOptimal;
-    result.outcome.certificate = {0, 0, ProofKind::kNothingToPlace};
-    result.outcome.plan = make_sharding_plan(space, result.best, problem.model, problem.topology);
+  if (result.enumeration.options.tables.empty()) {
+    plan_nothing(problem, result);
     return result;
   }
-
-  Search run(problem, options, search, context, result);
-  bool is_loaded = false;
-  if (options.loader) {
-    auto loaded = load_plan(*options.loader, result.context_hash, space);
-    if (!loaded) {
-      result.failure = std::move(loaded).error();
-      result.outcome.status = SolveStatus::kLimit;
-      result.outcome.certificate.objective = kNaN;
-      result.rating = kNaN;
-      return result;
-    }
-    if (!loaded->options.empty()) {  // a stored plan skips the search and any test of fit
-      is_loaded = true;
-      result.best = *std::move(loaded);
-      result.rating = rate(options.perf_model, space, result.best);
-    }
-  }
+  PLIMSOLL_ASSIGN(const bool is_loaded, take_stored_plan(options, result));
+  if (result.failure) return result;
   if (!is_loaded) {
-    PLIMSOLL_RETURN_IF_ERROR(run.run({&space, estimator, result.enumeration.profiles, &context}));
-    if (result.outcome.stop != StopReason::kFinished) {
-      result.provenance.stopped_at = fmt::format("proposal {}", result.num_proposals);
-    }
-    if (!run.has_plan()) {
-      explain_failure(problem, run, result);
-      return result;
-    }
+    if (problem.enumeration.estimator) estimator = problem.enumeration.estimator.get();
+    PLIMSOLL_ASSIGN(const bool is_found,
+                    find_plan(problem, estimator, options, search, context, result));
+    if (!is_found) return result;
   }
-  for (const auto& callback : options.callbacks) {
-    result.best = callback(space, std::move(result.best));
-  }
-  if (auto error = find_rank_error(space, result.best)) {
-    withdraw(std::move(*error), result);
-    result.best = unplaced(space, result.best.options);
-    result.rating = kNaN;
-    return result;
-  }
-  certify(problem, options, search, result);
-  if (auto error = find_plan_error(problem, result.enumeration, result.best)) {
-    withdraw(std::move(*error), result);
-  }
+  finish(problem, options, search, result);
   return result;
 }
 
 Result<PlanningResult> plan_like_torchrec(const PlanningProblem& problem,
                                           const ReferenceOptions& options,
                                           const SearchOptions& search, const RunContext& context) {
+  const auto begin = std::chrono::steady_clock::now();
   PLIMSOLL_ASSIGN(PlanningResult prepared, prepare_like_torchrec(problem, options, search));
   if (!problem.topology.device_speeds.empty()) {
     prepared.outcome.warnings.push_back(
@@ -362,7 +448,14 @@ Result<PlanningResult> plan_like_torchrec(const PlanningProblem& problem,
          "the speeds that the ranks have"});
   }
   const Estimator estimator(problem.cost_model, problem.topology, problem.mode);
-  return search_like_torchrec(problem, &estimator, std::move(prepared), options, search, context);
+  PLIMSOLL_ASSIGN(
+      PlanningResult result,
+      search_like_torchrec(problem, &estimator, std::move(prepared), options, search, context));
+  const std::chrono::duration<double> run_time = std::chrono::steady_clock::now() - begin;
+  if (result.has_search()) {
+    for (const auto& stats : options.stats) stats->log(problem, result, run_time.count());
+  }
+  return result;
 }
 
 }  // namespace plimsoll::embedding

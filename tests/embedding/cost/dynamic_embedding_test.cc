@@ -517,9 +517,9 @@ TEST(DynamicEmbedding, ComesBackFromAStoredPlan) {
       if (table.dynamic_embedding) table.dynamic_embedding->mode = mode;
     }
     ReferenceOptions options;
-    const auto loader = make_plan_loader(problem, stored, "stored");
-    ASSERT_TRUE(loader) << format_error(loader.error());
-    options.loader = *loader;
+    const auto stored_options = make_loaded_options(problem, stored);
+    ASSERT_TRUE(stored_options) << format_error(stored_options.error());
+    options.loader = make_plan_loader({"stored", std::nullopt, *stored_options});
     const auto loaded = plan_like_torchrec(problem, options, {}, {});
     ASSERT_TRUE(loaded && loaded->outcome.plan);
     // Loaded tables stand in search-space order.
@@ -529,7 +529,7 @@ TEST(DynamicEmbedding, ComesBackFromAStoredPlan) {
     }
   }
   for (TableSharding& table : stored.tables) table.dynamic_embedding.reset();
-  EXPECT_FALSE(make_plan_loader(problem, stored, "without a mode"));
+  EXPECT_FALSE(make_loaded_options(problem, stored));
 }
 
 TEST(DynamicEmbedding, IsJudgedByTheTablesOwnWords) {

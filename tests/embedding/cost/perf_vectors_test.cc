@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "embedding/vectors.h"
@@ -836,6 +839,126 @@ TEST(PerfVectors, CodecsOfTheCallersOwnSayTheirBytes) {
   };
   EXPECT_EQ(sizes(true), (CommsElementSizes{2, 4, 4, 1}));
   EXPECT_EQ(sizes(false), (CommsElementSizes{2, 4, 4, 4}));  // sequences are not reduced
+}
+
+EmbWallTimeParameters read_parameters(const nlohmann::json& p) {
+  EmbWallTimeParameters parameters;
+  parameters.shard_sizes = p.at("shard_sizes");
+  parameters.compute_kernel = *find_enum<ComputeKernel>(p.at("compute_kernel").get<std::string>());
+  parameters.compute_device =
+      p.at("compute_device") == "cpu" ? ComputeDevice::kCpu : ComputeDevice::kCuda;
+  parameters.sharding_type = *find_enum<ShardingType>(p.at("sharding_type").get<std::string>());
+  parameters.batch_sizes = p.at("batch_sizes").get<std::vector<std::int64_t>>();
+  parameters.world_size = p.at("world_size");
+  parameters.local_world_size = p.at("local_world_size");
+  parameters.input_lengths = p.at("input_lengths").get<std::vector<double>>();
+  parameters.input_data_type_size = p.at("input_data_type_size");
+  parameters.table_data_type_size = p.at("table_data_type_size");
+  parameters.output_data_type_size = p.at("output_data_type_size");
+  parameters.fwd_a2a_comm_data_type_size = p.at("fwd_a2a_comm_data_type_size");
+  parameters.bwd_a2a_comm_data_type_size = p.at("bwd_a2a_comm_data_type_size");
+  parameters.fwd_sr_comm_data_type_size = p.at("fwd_sr_comm_data_type_size");
+  parameters.bwd_sr_comm_data_type_size = p.at("bwd_sr_comm_data_type_size");
+  parameters.num_poolings = p.at("num_poolings").get<std::vector<double>>();
+  parameters.hbm_mem_bw = p.at("hbm_mem_bw");
+  parameters.ddr_mem_bw = p.at("ddr_mem_bw");
+  parameters.hbm_to_ddr_mem_bw = p.at("hbm_to_ddr_mem_bw");
+  parameters.comms_bandwidths.intra_host_bw = p.at("intra_host_bw");
+  parameters.comms_bandwidths.inter_host_bw = p.at("inter_host_bw");
+  parameters.bwd_compute_multiplier = p.at("bwd_compute_multiplier");
+  parameters.weighted_feature_bwd_compute_multiplier =
+      p.at("weighted_feature_bwd_compute_multiplier");
+  parameters.is_pooled = p.at("is_pooled");
+  parameters.is_weighted = p.at("is_weighted");
+  if (!p.at("caching_ratio").is_null()) {
+    parameters.caching_ratio = p.at("caching_ratio").get<double>();
+  }
+  parameters.is_inference = p.at("is_inference");
+  parameters.prefetch_pipeline = p.at("prefetch_pipeline");
+  parameters.expected_cache_fetches = p.at("expected_cache_fetches");
+  parameters.uneven_sharding_perf_multiplier = p.at("uneven_sharding_perf_multiplier");
+  return parameters;
+}
+
+TEST(PerfFuncEmbWallTime, EqualsThePackages) {
+  std::ifstream file(PLIMSOLL_TEST_DATA "/perf_func_emb_wall_time.json");
+  const nlohmann::json cases = nlohmann::json::parse(file).at("cases");
+  ASSERT_EQ(cases.size(), 105U);
+  for (const nlohmann::json& record : cases) {
+    SCOPED_TRACE(record.dump());
+    const CostModel cost_model = cost_model_named(record.at("cost_model").get<std::string>());
+    const auto perfs =
+        perf_func_emb_wall_time(cost_model, read_parameters(record.at("parameters")));
+    ASSERT_TRUE(perfs) << format_error(perfs.error());
+    const auto& expected = record.at("perfs");
+    ASSERT_EQ(perfs->size(), expected.size());
+    for (std::size_t i = 0; i < perfs->size(); ++i) {
+      const Perf& perf = (*perfs)[i];
+      std::vector<double> parts{perf.fwd_compute, perf.fwd_comms, perf.bwd_compute, perf.bwd_comms,
+                                perf.prefetch_compute};
+      if (expected[i].size() == 6) parts.push_back(perf.input_dist_comms);
+      EXPECT_EQ(parts, expected[i].get<std::vector<double>>());
+    }
+  }
+}
+
+// The numbers that the estimator hands to the same formulas.
+TEST(PerfFuncEmbWallTime, EqualsTheEstimatorInEveryRelease) {
+  for (const std::string_view release : kReleases) {
+    for (const ShardingType type :
+         {ShardingType::kTableWise, ShardingType::kRowWise, ShardingType::kTableRowWise,
+          ShardingType::kGridShard, ShardingType::kDataParallel}) {
+      SCOPED_TRACE(std::string(release) + " " + std::string(to_string(type)));
+      const CostModel cost_model = cost_model_named(release);
+      TableProfile table = table_of(100'000, 96, 2);
+      set_features(table, {.5, 20}, 333);
+      EmbWallTimeParameters parameters;
+      parameters.shard_sizes = {{100'000, 96}};
+      parameters.sharding_type = type;
+      parameters.batch_sizes = table.batch_sizes;
+      parameters.world_size = 6;
+      parameters.local_world_size = 2;
+      parameters.input_lengths = table.pooling_factors;
+      parameters.table_data_type_size = 2;
+      parameters.fwd_a2a_comm_data_type_size = parameters.bwd_a2a_comm_data_type_size = 2;
+      parameters.fwd_sr_comm_data_type_size = parameters.bwd_sr_comm_data_type_size = 2;
+      parameters.num_poolings = table.num_poolings;
+      const Estimator estimator(cost_model, build(cluster(6, 2), cost_model), {});
+      const auto perfs = perf_func_emb_wall_time(cost_model, parameters);
+      ASSERT_TRUE(perfs);
+      EXPECT_EQ(perfs->front(),
+                *estimator.shard_perf(table, type, ComputeKernel::kFused, 100'000, 96));
+    }
+  }
+}
+
+TEST(PerfFuncEmbWallTime, RefusesWhatNoFormulaTakes) {
+  EmbWallTimeParameters right;
+  right.shard_sizes = {{100, 10}};
+  right.batch_sizes = {512};
+  right.input_lengths = {1};
+  right.num_poolings = {1};
+  const auto place_of = [&](const std::function<void(EmbWallTimeParameters&)>& change) {
+    EmbWallTimeParameters parameters = right;
+    change(parameters);
+    const auto perfs = perf_func_emb_wall_time(default_cost_model(), parameters);
+    return perfs ? "" : perfs.error().place;
+  };
+  using Parameters = EmbWallTimeParameters;
+  EXPECT_EQ(place_of([](Parameters&) {}), "");
+  EXPECT_EQ(place_of([](Parameters& p) { p.num_poolings = {}; }), "input_lengths");
+  EXPECT_EQ(place_of([](Parameters& p) { p.batch_sizes = {1, 2}; }), "input_lengths");
+  EXPECT_EQ(place_of([](Parameters& p) { p.world_size = 0; }), "world_size");
+  EXPECT_EQ(place_of([](Parameters& p) { p.local_world_size = 0; }), "local_world_size");
+  EXPECT_EQ(place_of([](Parameters& p) { p.hbm_mem_bw = 0; }), "hbm_mem_bw");
+  EXPECT_EQ(place_of([](Parameters& p) { p.ddr_mem_bw = NAN; }), "ddr_mem_bw");
+  EXPECT_EQ(place_of([](Parameters& p) { p.comms_bandwidths.inter_host_bw = -1; }),
+            "comms_bandwidths.inter_host_bw");
+  right.compute_kernel = ComputeKernel::kFusedUvm;
+  right.compute_device = ComputeDevice::kCpu;
+  const auto perfs = perf_func_emb_wall_time(default_cost_model(), right);
+  ASSERT_FALSE(perfs);
+  EXPECT_NE(perfs.error().message.find("fused_uvm"), std::string::npos);
 }
 
 }  // namespace

@@ -37,6 +37,14 @@ TableSharding replicas(const std::string& module, const std::string& table) {
   return sharding(module, table, ShardingType::kDataParallel, {{0, 2}}, {{2, 8, 4, 0, 0, 0}});
 }
 
+TEST(ShardingPlan, KnowsTheTablesOfAModule) {
+  const ShardingPlan plan =
+      two_rank_plan({row_wise("b", "t1"), row_wise("", "t"), row_wise("b", "t0")});
+  EXPECT_EQ(plan.plan_for_module("b"), (std::vector{plan.tables[0], plan.tables[2]}));
+  EXPECT_EQ(plan.plan_for_module(""), std::vector{plan.tables[1]});
+  EXPECT_TRUE(plan.plan_for_module("b.t1").empty());
+}
+
 TEST(ShardingPlan, UnfoldsRunsInShardOrder) {
   // Two column blocks of 5 rows, cut by rows into 2 + 2 + 1 on ranks 4..6 and 0..2.
   const TableSharding grid =

@@ -161,6 +161,34 @@ TEST(StatsReport, NeverGetsNarrowerThanTheCallerSays) {
   EXPECT_EQ(make_stats_report(example.problem, example.result, options).width, report.width);
 }
 
+TEST(EmbeddingStats, PrintTheReportAndRememberItsWidth) {
+  const Example example;
+  std::vector<std::string> printed;
+  const auto stats =
+      make_embedding_stats([&](std::string_view line) { printed.emplace_back(line); });
+  stats->log(example.problem, example.result, 12.345);
+  StatsOptions options;
+  options.seconds = 12.345;
+  const StatsReport first = make_stats_report(example.problem, example.result, options);
+  EXPECT_EQ(printed, first.lines);
+
+  Example wide;
+  wide.result.enumeration.options.tables[0].fqn = std::string(300, 'x');
+  printed.clear();
+  stats->log(wide.problem, wide.result, 0);
+  const StatsReport second = make_stats_report(wide.problem, wide.result, {});
+  ASSERT_GT(second.width, first.width);
+  EXPECT_EQ(printed, second.lines);
+  printed.clear();
+  stats->log(example.problem, example.result, 0);
+  EXPECT_EQ(printed.front(), second.lines.front());  // no narrower than the one before
+  printed.clear();
+  make_embedding_stats([&](std::string_view line) { printed.emplace_back(line); }, false)
+      ->log(example.problem, example.result, 12.345);
+  options.debug = false;
+  EXPECT_EQ(printed, make_stats_report(example.problem, example.result, options).lines);
+}
+
 TEST(StatsReport, SaysLessWithoutDebug) {
   StatsOptions options;
   options.debug = false;

@@ -168,9 +168,9 @@ TEST(Planner, LoadsAStoredPlanInsteadOfSearching) {
       make_problem({make_table("a", 4096, 256), make_table("b", 1024, 64)}, 2, 32 * kGiB);
   const PlanningResult first = plan(problem);
   const OptionSet& options = first.enumeration.options;
-  PlanLoader loader;
-  loader.plan_id = "stored";
-  loader.context_hash = context_hash(problem, {});
+  StoredPlan stored;
+  stored.plan_id = "stored";
+  stored.context_hash = context_hash(problem, {});
   for (std::size_t p = 0; p < first.best.options.size(); ++p) {
     LoadedOption loaded;
     const ShardRuns shards = options.shards(first.best.options[p]);
@@ -178,10 +178,10 @@ TEST(Planner, LoadsAStoredPlanInsteadOfSearching) {
     loaded.column_blocks = static_cast<std::int32_t>(shards.column_blocks);
     for_each_shard(options, first.best, p,
                    [&](const ShardView& shard) { loaded.ranks.push_back(shard.rank); });
-    loader.options[storage_hash(options, first.best.options[p])] = loaded;
+    stored.options[storage_hash(options, first.best.options[p])] = loaded;
   }
   ReferenceOptions with_loader;
-  with_loader.loader = loader;
+  with_loader.loader = make_plan_loader(stored);
   const PlanningResult second = plan(problem, with_loader);
   EXPECT_EQ(second.num_proposals, 0);
   EXPECT_EQ(second.rating, first.rating);
@@ -191,11 +191,13 @@ TEST(Planner, LoadsAStoredPlanInsteadOfSearching) {
               expand_shards(first.outcome.plan->tables[p]).size());
   }
 
-  with_loader.loader->context_hash = "another";
+  stored.context_hash = "another";
+  with_loader.loader = make_plan_loader(stored);
   EXPECT_EQ(plan(problem, with_loader).failure->kind, "planner_input_context_mismatch");
 
-  with_loader.loader->context_hash.reset();
-  with_loader.loader->options[42] = {};
+  stored.context_hash.reset();
+  stored.options[42] = {};
+  with_loader.loader = make_plan_loader(stored);
   EXPECT_EQ(plan(problem, with_loader).failure->kind, "plan_loading_failed");
 }
 

@@ -6,10 +6,21 @@ import math
 import cases
 import pytest
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from torchrec.distributed.planner import EmbeddingShardingPlanner
+from torchrec.distributed.planner.enumerators import EmbeddingEnumerator
 from torchrec.distributed.planner.partitioners import GreedyPerfPartitioner, MemoryBalancedPartitioner
 from torchrec.distributed.planner.perf_models import NoopStorageModel
+from torchrec.distributed.planner.planners import to_sharding_plan
 from torchrec.distributed.planner.proposers import GreedyProposer, UniformProposer
-from torchrec.distributed.planner.types import ParameterConstraints, Partitioner, PerfModel, Proposer, Topology
+from torchrec.distributed.planner.types import (
+    Enumerator,
+    ParameterConstraints,
+    Partitioner,
+    PerfModel,
+    PlanLoader,
+    Proposer,
+    Topology,
+)
 
 from plimsoll.torchrec import Partitioner as OurPartitioner
 from plimsoll.torchrec import Planner
@@ -204,6 +215,82 @@ def test_nothing_is_proved_of_a_model_of_the_callers_own():
     planner, _ = cases.plan_with(Planner, module, arguments, performance_model=model, proposer=[UniformProposer()])
     assert planner.certificate.objective == model.rate(planner._best_plan)
     assert planner.certificate.lower_bound is None and planner.warnings[0][0] == "objective_not_searched"
+
+
+class Stored(PlanLoader):
+    """A plan in memory."""
+
+    def __init__(self, plan, change=lambda option: None):
+        self._options = {option.storage_hash(): copy.deepcopy(option) for option in plan}
+        for option in self._options.values():
+            change(option)
+
+    def load(self):
+        return self._options
+
+    def plan_context_hash(self):
+        return None
+
+    def get_plan_id(self):
+        return "stored"
+
+
+def theirs(seed):
+    """A module, arguments, and the plan of TorchRec's own planner."""
+    module, arguments = cases.random_arguments(seed, count=5, room=1.3)
+    planner = EmbeddingShardingPlanner(**arguments)
+    planner.plan(module, SHARDERS)
+    return module, arguments, planner._best_plan
+
+
+@pytest.mark.parametrize("given", [{}, {"proposer": [UniformProposer()]}, {"enumerator": True}])
+def test_a_bound_of_a_plan_from_a_loader(given):
+    module, arguments, plan = theirs(40)
+    if given.get("enumerator"):
+        topology, batch_size = arguments["topology"], arguments.get("batch_size", 512)
+        given = {"enumerator": EmbeddingEnumerator(topology, batch_size, arguments.get("constraints"))}
+    planner, made = cases.plan_with(Planner, module, arguments, plan_loader=Stored(plan), effort=20000, **given)
+    assert planner._num_proposals == 0 and str(made) == str(to_sharding_plan(plan, arguments["topology"]))
+    best, _ = cases.plan_with(Planner, module, arguments, objective="rating", effort=20000, strict=False)
+    certificate = planner.certificate
+    assert certificate.objective == pytest.approx(cases.rating_of(planner), rel=1e-12)
+    assert certificate.lower_bound == pytest.approx(best.certificate.lower_bound, rel=1e-9)
+    assert certificate.gap == pytest.approx(max(certificate.objective / certificate.lower_bound - 1, 0))
+    assert planner.times["step"] > 0 and planner.reference["rating"] == pytest.approx(best.reference["rating"])
+    assert planner.status == ("optimal" if certificate.gap <= 1e-6 else "feasible")
+
+
+def test_no_bound_of_stored_costs_that_nobody_else_finds():
+    def hasten(option):
+        for shard in option.shards:
+            shard.perf.fwd_compute /= 50
+
+    module, arguments, plan = theirs(41)
+    planner, _ = cases.plan_with(Planner, module, arguments, plan_loader=Stored(plan, hasten), effort=5000)
+    assert planner.certificate.objective == pytest.approx(cases.rating_of(planner))
+    assert planner.certificate.lower_bound is None and planner.status == "feasible"
+
+
+class Forgetful(Enumerator):
+    """Keeps no search space."""
+
+    def __init__(self, topology, batch_size, constraints):
+        self._inner = EmbeddingEnumerator(topology, batch_size, constraints)
+
+    def enumerate(self, module, sharders):
+        return self._inner.enumerate(module, sharders)
+
+    def populate_estimates(self, sharding_options):
+        self._inner.populate_estimates(sharding_options)
+
+
+def test_an_enumerator_that_keeps_nothing_leaves_the_plan_alone(monkeypatch):
+    module, arguments, plan = theirs(42)
+    enumerator = Forgetful(arguments["topology"], arguments.get("batch_size", 512), arguments.get("constraints"))
+    monkeypatch.setattr(Planner, "hash_planner_context_inputs_str", lambda self: "context")
+    planner, made = cases.plan_with(Planner, module, arguments, plan_loader=Stored(plan), enumerator=enumerator)
+    assert str(made) == str(to_sharding_plan(plan, arguments["topology"]))
+    assert math.isnan(planner.certificate.objective) and planner.status == "feasible"
 
 
 def test_nothing_is_left_of_an_earlier_plan():
