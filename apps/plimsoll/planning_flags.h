@@ -1,4 +1,5 @@
-// Flags that describe an embedding planning problem, shared by `shard`, `check` and `convert`.
+// Flags that describe an embedding planning problem, shared by the commands that plan
+// or read sharding plans.
 #pragma once
 
 #include <map>
@@ -39,6 +40,8 @@ struct PlanningFlags {
 std::optional<std::string> environment(std::string_view name);
 
 void add_planning_flags(CLI::App& command, PlanningFlags& flags);
+// The same without MODEL, and none of them required.
+void add_problem_flags(CLI::App& command, PlanningFlags& flags);
 
 // Where the batch size comes from, unless it is the flag: " (the model's own)", " (the default)".
 std::string batch_size_note(const PlanningFlags& flags, const embedding::PlanningProblem& problem);

@@ -29,6 +29,7 @@ from plimsoll.plans import (
     Certificate,
     CheckpointPolicy,
     CheckReport,
+    Difference,
     Frontier,
     Placement,
     SavePolicy,
@@ -47,6 +48,7 @@ __all__ = [
     "Certificate",
     "CheckReport",
     "CheckpointPolicy",
+    "Difference",
     "Error",
     "Frontier",
     "OutOfMemory",
@@ -58,12 +60,14 @@ __all__ = [
     "check",
     "checkpoint",
     "convert",
+    "diff",
     "frontier",
     "hardware",
     "models",
     "partition",
     "schema",
     "shard",
+    "trace",
 ]
 
 
@@ -153,6 +157,49 @@ def check(model: Document | Records, plan: Document | Answer, **flags: object) -
         flags: Those of `plimsoll check`: on, batch_size, strict, ...
     """
     return CheckReport(call("check", {"model": as_argument(model), "plan": plan}, flags))  # type: ignore[dict-item]
+
+
+def diff(
+    before: Document | Answer,
+    after: Document | Answer,
+    *,
+    model: Document | Records | None = None,
+    on: Document | None = None,
+    **flags: object,
+) -> Difference:
+    """What differs between two plans: decisions, times, memory, and what moves from the one to the other.
+
+    Args:
+        before: A plan of any of the planners, also another program's.
+        after: Another plan of that kind.
+        model: What the plans are of; another program's plan needs it, and of sharding plans it gives bytes to move.
+        on: Hardware of a sharding plan that states no figures.
+        flags: Those of `plimsoll diff`: batch_size, devices, ...
+    """
+    arguments = {"before": before, "after": after}
+    options = {"model": None if model is None else as_argument(model), "on": on, **flags}
+    return Difference(call("diff", arguments, options))  # type: ignore[arg-type]
+
+
+def trace(
+    plan: Document | Answer,
+    *,
+    model: Document | Records | None = None,
+    beside: Document | None = None,
+    step: int | None = None,
+    **flags: object,
+) -> dict[str, Any]:
+    """The step that a plan predicts, as trace events: written as JSON, https://ui.perfetto.dev opens it.
+
+    Args:
+        plan: A plan of any of the planners, also another program's.
+        model: What the plan is of; a checkpointing plan and a placement for latency need it.
+        beside: A trace that torch's profiler recorded, to be drawn on the same axis.
+        step: Number of the recorded ProfilerStep to begin at; the last one where not given.
+        flags: Those of `plimsoll trace`: on, batch_size, ...
+    """
+    options = {"model": None if model is None else as_argument(model), "beside": beside, "step": step, **flags}
+    return call("trace", {"plan": plan}, options)  # type: ignore[dict-item]
 
 
 def models(name: str | None = None) -> dict[str, Any]:

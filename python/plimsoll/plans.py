@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -385,3 +386,55 @@ class CheckReport(Answer):
             for finding in self.violations + self.hazards
         ]
         return ["code", "table", "message"], rows
+
+
+class Difference(Answer):
+    """What differs between two plans of one kind, and why."""
+
+    SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.plan_difference/1",)
+
+    @property
+    def is_different(self) -> bool:
+        """Do the plans decide differently, or name different places?"""
+        return self.document["is_different"]
+
+    @property
+    def kind(self) -> str:
+        """Of what both plans are: "sharding", "checkpointing", "placement" or "pipeline"."""
+        return self.document["kind"]
+
+    @property
+    def changes(self) -> list[dict[str, Any]]:
+        """Tables, units or operators that the plans treat differently: name, change, before, after."""
+        return self.document["changes"]
+
+    @property
+    def figures(self) -> dict[str, tuple[float | None, float | None]]:
+        """Numbers of both plans as a whole, by name."""
+        return {figure["name"]: (figure["before"], figure["after"]) for figure in self.document["figures"]}
+
+    @property
+    def reasons(self) -> list[dict[str, Any]]:
+        """The largest differences of a rank, device or stage: place, before, after, causes, parts."""
+        return self.document["reasons"]
+
+    @property
+    def traffic(self) -> list[dict[str, Any]]:
+        """Of sharding plans: what each rank sends and receives over each of its links."""
+        return self.document.get("traffic", [])
+
+    def _summary(self) -> str:
+        counts = Counter(change["change"] for change in self.changes)
+        text = ", ".join(f"{count} {change}" for change, count in counts.items())
+        return f"{self.kind} plans: {text or ('other ranks' if self.is_different else 'the same decisions')}"
+
+    def _rows(self) -> tuple[list[str], list[list[object]]]:
+        rows: list[list[object]] = [
+            [
+                change["name"],
+                change["change"],
+                *(", ".join(f"{name} {value}" for name, value in change[side].items()) for side in ("before", "after")),
+            ]
+            for change in self.changes
+        ]
+        return ["what", "change", "before", "after"], rows

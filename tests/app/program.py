@@ -75,11 +75,13 @@ SCHEMAS = (
     "placement",
     "placement_rules",
     "plan",
+    "plan_difference",
     "sac_stats",
     "save_policy",
     "step_model",
     "topology",
     "torchrec_options",
+    "trace",
     "tradeoff_curves",
 )
 PUBLISHED = {f"plimsoll.{name}/1": name for name in SCHEMAS}
