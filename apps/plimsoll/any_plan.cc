@@ -14,6 +14,7 @@
 #include "plimsoll/help.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/partition_pipeline.h"
+#include "plimsoll/problem_flags.h"
 #include "study/embedding/judged_figures.h"
 #include "study/partition/profile_judging.h"
 
@@ -140,6 +141,43 @@ Result<study::PlanOutline> outline_of(const AnyPlan& plan) {
       std::visit([](const auto& answer) { return study::outline_plan(answer); }, plan.answer);
   if (!outline) outline.error().place = plan.name;
   return outline;
+}
+
+Result<study::StepTimeline> predict_step_of(const AnyPlan& plan) {
+  struct Predict {
+    const AnyPlan& plan;
+    Result<study::StepTimeline> operator()(const study::ShardingAnswer& answer) const {
+      return study::predict_step(answer);
+    }
+    Result<study::StepTimeline> operator()(const study::CheckpointAnswer& answer) const {
+      if (plan.stats) return study::predict_step(answer, *plan.stats);
+      return fail(ErrorCode::kUsage, "--model",
+                  "a checkpointing plan does not hold the times of its modules",
+                  "give --model STATS, the statistics that it was made from");
+    }
+    Result<study::StepTimeline> operator()(const study::PlacementAnswer& answer) const {
+      const bool has_graph = plan.graph && plan.graph->costs;
+      return study::predict_step(answer, has_graph ? &*plan.graph->costs : nullptr,
+                                 has_graph ? plan.graph->names : std::vector<std::string>());
+    }
+    Result<study::StepTimeline> operator()(const study::PipelineAnswer& answer) const {
+      return study::predict_step(answer);
+    }
+  };
+  auto timeline = std::visit(Predict{plan}, plan.answer);
+  if (!timeline && timeline.error().place == "plan") timeline.error().place = plan.name;
+  return timeline;
+}
+
+Result<study::PlanDifference> compare_any_plans(const AnyPlan& before, const AnyPlan& after) {
+  PLIMSOLL_ASSIGN(const study::PlanOutline old_outline, outline_of(before));
+  PLIMSOLL_ASSIGN(const study::PlanOutline new_outline, outline_of(after));
+  const auto* old_sharding = std::get_if<study::ShardingAnswer>(&before.answer);
+  const auto* new_sharding = std::get_if<study::ShardingAnswer>(&after.answer);
+  if (old_sharding == nullptr || new_sharding == nullptr) {
+    return study::compare_plans(old_outline, new_outline);
+  }
+  return study::compare_plans(*old_sharding, *new_sharding, after.model ? &*after.model : nullptr);
 }
 
 }  // namespace plimsoll::app

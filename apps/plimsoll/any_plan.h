@@ -13,7 +13,9 @@
 #include "plimsoll/partition_case.h"
 #include "plimsoll/partition_flags.h"
 #include "plimsoll/planning_flags.h"
+#include "plimsoll/study/plan_difference.h"
 #include "plimsoll/study/plan_outline.h"
+#include "plimsoll/study/step_timeline.h"
 #include "study/partition/pipeline_answer.h"
 
 namespace CLI {
@@ -48,5 +50,12 @@ Result<AnyPlan> load_any_plan(const AnyPlanFlags& flags, const std::string& file
 
 // Error kValue at the file: an answer without a plan.
 Result<study::PlanOutline> outline_of(const AnyPlan& plan);
+
+// The step that it predicts. Errors as study::predict_step says, the plan's at its file; kUsage, at
+// --model: a plan whose times stand in what it is of.
+Result<study::StepTimeline> predict_step_of(const AnyPlan& plan);
+
+// What differs between two of them, with what has to be moved. Errors as study::compare_plans says.
+Result<study::PlanDifference> compare_any_plans(const AnyPlan& before, const AnyPlan& after);
 
 }  // namespace plimsoll::app

@@ -91,6 +91,7 @@ int run_unguarded(int argc, const char* const* argv) {
   add_convert_command(app, command);
   add_diff_command(app, command);
   add_trace_command(app, command);
+  add_report_command(app, command);
   add_data_commands(app, command);
   add_completion_command(app, command);
   try {

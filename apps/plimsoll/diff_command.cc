@@ -49,20 +49,10 @@ Result<Compared> compare(const DiffFlags& flags) {
       {flags.before, flags.after, flags.plan.planning.model, flags.plan.planning.on}));
   PLIMSOLL_ASSIGN(AnyPlan before, load_any_plan(flags.plan, flags.before));
   PLIMSOLL_ASSIGN(AnyPlan after, load_any_plan(flags.plan, flags.after));
-  PLIMSOLL_ASSIGN(const study::PlanOutline old_outline, outline_of(before));
-  PLIMSOLL_ASSIGN(const study::PlanOutline new_outline, outline_of(after));
   Compared compared;
+  PLIMSOLL_ASSIGN(compared.difference, compare_any_plans(before, after));
   compared.warnings = std::move(before.warnings);
   std::move(after.warnings.begin(), after.warnings.end(), std::back_inserter(compared.warnings));
-  const auto* old_sharding = std::get_if<study::ShardingAnswer>(&before.answer);
-  const auto* new_sharding = std::get_if<study::ShardingAnswer>(&after.answer);
-  if (old_sharding != nullptr && new_sharding != nullptr) {
-    PLIMSOLL_ASSIGN(
-        compared.difference,
-        study::compare_plans(*old_sharding, *new_sharding, after.model ? &*after.model : nullptr));
-  } else {
-    PLIMSOLL_ASSIGN(compared.difference, study::compare_plans(old_outline, new_outline));
-  }
   return compared;
 }
 

@@ -6,6 +6,7 @@
 namespace plimsoll::app {
 
 void add_diff_command(CLI::App& app, Run& run);
+void add_report_command(CLI::App& app, Run& run);
 void add_trace_command(CLI::App& app, Run& run);
 
 }  // namespace plimsoll::app

@@ -19,6 +19,7 @@
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/topology_json.h"
+#include "plimsoll/problem_flags.h"
 #include "plimsoll/topology/presets.h"
 
 namespace plimsoll::app {

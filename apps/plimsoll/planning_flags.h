@@ -1,5 +1,4 @@
-// Flags that describe an embedding planning problem, shared by the commands that plan
-// or read sharding plans.
+// Flags that describe an embedding planning problem, shared by `shard`, `check` and `convert`.
 #pragma once
 
 #include <map>
@@ -40,8 +39,6 @@ struct PlanningFlags {
 std::optional<std::string> environment(std::string_view name);
 
 void add_planning_flags(CLI::App& command, PlanningFlags& flags);
-// The same without MODEL, and none of them required.
-void add_problem_flags(CLI::App& command, PlanningFlags& flags);
 
 // Where the batch size comes from, unless it is the flag: " (the model's own)", " (the default)".
 std::string batch_size_note(const PlanningFlags& flags, const embedding::PlanningProblem& problem);

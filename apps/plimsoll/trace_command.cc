@@ -29,32 +29,6 @@ struct TraceFlags {
   std::optional<int> step;
 };
 
-Result<study::StepTimeline> predict(const AnyPlan& plan) {
-  struct Predict {
-    const AnyPlan& plan;
-    Result<study::StepTimeline> operator()(const study::ShardingAnswer& answer) const {
-      return study::predict_step(answer);
-    }
-    Result<study::StepTimeline> operator()(const study::CheckpointAnswer& answer) const {
-      if (plan.stats) return study::predict_step(answer, *plan.stats);
-      return fail(ErrorCode::kUsage, "--model",
-                  "a checkpointing plan does not hold the times of its modules",
-                  "give --model STATS, the statistics that it was made from");
-    }
-    Result<study::StepTimeline> operator()(const study::PlacementAnswer& answer) const {
-      const bool has_graph = plan.graph && plan.graph->costs;
-      return study::predict_step(answer, has_graph ? &*plan.graph->costs : nullptr,
-                                 has_graph ? plan.graph->names : std::vector<std::string>());
-    }
-    Result<study::StepTimeline> operator()(const study::PipelineAnswer& answer) const {
-      return study::predict_step(answer);
-    }
-  };
-  auto timeline = std::visit(Predict{plan}, plan.answer);
-  if (!timeline && timeline.error().place == "plan") timeline.error().place = plan.name;
-  return timeline;
-}
-
 struct Drawn {
   std::string trace, text;
   std::vector<Warning> warnings;
@@ -64,7 +38,7 @@ Result<Drawn> draw(const TraceFlags& flags) {
   PLIMSOLL_RETURN_IF_ERROR(
       check_standard_input({flags.file, flags.beside, flags.plan.planning.model}));
   PLIMSOLL_ASSIGN(const AnyPlan plan, load_any_plan(flags.plan, flags.file));
-  PLIMSOLL_ASSIGN(const study::StepTimeline timeline, predict(plan));
+  PLIMSOLL_ASSIGN(const study::StepTimeline timeline, predict_step_of(plan));
   Drawn drawn;
   drawn.warnings = plan.warnings;
   drawn.text = fmt::format(

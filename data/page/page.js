@@ -25,7 +25,9 @@ for (const section of document.querySelectorAll(".plimsoll section.rows")) {
   const on = make("button", { type: "button" }, "Next");
   const all = make("button", { type: "button", "aria-pressed": "false" }, "Show all");
   const count = make("span", { class: "soft", role: "status" });
-  tools.append(search, back, on, all, count);
+  tools.append(search);
+  if (rows.length > rowsPerPage) tools.append(back, on, all);
+  tools.append(count);
   section.querySelector(".scroll").before(tools);
 
   const show = () => {

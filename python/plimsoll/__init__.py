@@ -17,10 +17,11 @@ torchrec is imported here.
 from __future__ import annotations
 
 import json
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from plimsoll._command import Document, Progress, call, call_text
+from plimsoll._command import Document, Progress, call, call_page, call_text
 from plimsoll._errors import Error, OutOfMemory
 from plimsoll._native import __version__
 from plimsoll._records import Records, as_argument
@@ -65,6 +66,7 @@ __all__ = [
     "hardware",
     "models",
     "partition",
+    "report",
     "schema",
     "shard",
     "trace",
@@ -179,6 +181,36 @@ def diff(
     arguments = {"before": before, "after": after}
     options = {"model": None if model is None else as_argument(model), "on": on, **flags}
     return Difference(call("diff", arguments, options))  # type: ignore[arg-type]
+
+
+def report(
+    plan: Document | Answer,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    model: Document | Records | None = None,
+    against: Document | Answer | None = None,
+    title: str | None = None,
+    fragment: bool = False,
+    **flags: object,
+) -> str:
+    """A page that shows a plan: one HTML document that loads nothing. In a notebook, answers show themselves so.
+
+    Args:
+        plan: A plan of any of the planners, also another program's.
+        path: File to write the page to.
+        model: What the plan is of; another program's plan needs it, and a checkpointing plan for its schedule.
+        against: Another plan of that kind: the page shows what differs from it.
+        title: Title of the page.
+        fragment: Only what stands in the page's body, without a script.
+        flags: Those of `plimsoll report`: on, batch_size, ...
+    """
+    shown = None if model is None else as_argument(model)
+    options = {"model": shown, "against": against, "title": title, "fragment": fragment, **flags}
+    page = call_page({"plan": plan}, options)  # type: ignore[dict-item]
+    if path is not None:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(page)
+    return page
 
 
 def trace(

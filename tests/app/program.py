@@ -76,6 +76,7 @@ SCHEMAS = (
     "placement_rules",
     "plan",
     "plan_difference",
+    "plan_report",
     "sac_stats",
     "save_policy",
     "step_model",

@@ -55,12 +55,12 @@ Result<PlanOutline> outline_plan(const CheckpointAnswer& answer);
 Result<PlanOutline> outline_plan(const PlacementAnswer& answer);
 Result<PlanOutline> outline_plan(const PipelineAnswer& answer);
 
-// "total" of milliseconds; "hbm", "memory" or "needed" of bytes; their caps. Empty where the bill
-// has none.
+// What a place's causes add up to: "total" of milliseconds; of bytes the first of "hbm", "ddr",
+// "ssd", "memory" and "needed" that is in use. Empty where the bill has none.
 std::string_view total_ms_name(const PlanOutline& outline);
 std::string_view total_bytes_name(const PlanOutline& outline);
 
-// "0-3,7" of runs in ascending order; "all" where they are the ranks 0 to `world_size` - 1.
+// "0-3,7" of runs in their order; "all" where they are the ranks 0 to `world_size` - 1.
 std::string ranks_text(const std::vector<embedding::RankRun>& ranks, std::int64_t world_size);
 
 }  // namespace plimsoll::study

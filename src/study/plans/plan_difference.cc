@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <numeric>
 #include <set>
 #include <unordered_map>
@@ -27,18 +28,19 @@ ChangeKind kind_of(const PartChange& change) {
   return num_places > 0 && num_places == num_choices ? ChangeKind::kMoved : ChangeKind::kOther;
 }
 
+// A name that occurs several times, which no planner writes, is compared in order.
 std::vector<PartChange> compare_parts(const PlanOutline& before, const PlanOutline& after) {
-  std::unordered_map<std::string_view, const PlanPart*> old_of;
-  for (const PlanPart& part : before.parts) old_of.emplace(part.name, &part);
+  std::unordered_map<std::string_view, std::deque<const PlanPart*>> old_of;
+  for (const PlanPart& part : before.parts) old_of[part.name].push_back(&part);
   std::vector<PartChange> changes;
   for (const PlanPart& part : after.parts) {
     const auto found = old_of.find(part.name);
-    if (found == old_of.end()) {
+    if (found == old_of.end() || found->second.empty()) {
       changes.push_back({part.name, ChangeKind::kAdded, {}, part.choices, 0, {}});
       continue;
     }
-    const PlanPart& old = *found->second;
-    old_of.erase(found);
+    const PlanPart& old = *found->second.front();
+    found->second.pop_front();
     PartChange change{part.name, ChangeKind::kOther, {}, {}, 0, {}};
     for (const auto& [choice, value] : old.choices) {
       const auto is = part.choices.find(choice);
@@ -53,8 +55,9 @@ std::vector<PartChange> compare_parts(const PlanOutline& before, const PlanOutli
     changes.push_back(std::move(change));
   }
   for (const PlanPart& part : before.parts) {
-    const auto left = old_of.find(part.name);
-    if (left == old_of.end() || left->second != &part) continue;
+    std::deque<const PlanPart*>& left = old_of[part.name];
+    if (left.empty() || left.front() != &part) continue;
+    left.pop_front();
     changes.push_back({part.name, ChangeKind::kRemoved, part.choices, {}, 0, {}});
   }
   return changes;
@@ -139,9 +142,9 @@ class ReasonFinder {
  public:
   ReasonFinder(const PlanOutline& before, const PlanOutline& after, PlanDifference& difference)
       : difference_(difference) {
-    std::map<std::string, std::size_t> place_of;
+    std::unordered_map<std::string_view, std::int32_t> place_of;
     for (std::size_t p = 0; p < difference.places.size(); ++p) {
-      place_of.emplace(difference.places[p], p);
+      place_of.emplace(difference.places[p], static_cast<std::int32_t>(p));
     }
     put_places(before, place_of, old_places_);
     put_places(after, place_of, new_places_);
@@ -190,21 +193,26 @@ class ReasonFinder {
  private:
   using Places = std::unordered_map<std::string, std::vector<RankRun>>;
 
-  // By place of the difference.
-  static void put_places(const PlanOutline& outline,
-                         const std::map<std::string, std::size_t>& place_of, Places& places) {
+  // Of the parts that are changed, by place of the difference.
+  void put_places(const PlanOutline& outline,
+                  const std::unordered_map<std::string_view, std::int32_t>& place_of,
+                  Places& places) const {
+    std::vector<std::int32_t> at;
+    for (const std::string& place : outline.places) at.push_back(place_of.at(place));
+    std::set<std::string_view> changed;
+    for (const PartChange& change : difference_.changes) changed.insert(change.name);
     for (const PlanPart& part : outline.parts) {
+      if (!changed.contains(part.name)) continue;
       std::vector<RankRun>& runs = places[part.name];
       for (const RankRun& run : part.places) {
-        // Places of one plan follow each other in the difference, too, but where new ones begin.
-        for (std::int64_t p = run.first; p < std::int64_t{run.first} + run.count; ++p) {
-          if (p < 0 || p >= static_cast<std::int64_t>(outline.places.size())) continue;
-          const auto at =
-              static_cast<std::int32_t>(place_of.at(outline.places[static_cast<std::size_t>(p)]));
-          if (!runs.empty() && runs.back().first + runs.back().count == at) {
+        const auto end =
+            std::min(std::int64_t{run.first} + run.count, static_cast<std::int64_t>(at.size()));
+        for (std::int64_t p = std::max(run.first, 0); p < end; ++p) {
+          const std::int32_t place = at[static_cast<std::size_t>(p)];
+          if (!runs.empty() && runs.back().first + runs.back().count == place) {
             ++runs.back().count;
           } else {
-            runs.push_back({at, 1});
+            runs.push_back({place, 1});
           }
         }
       }

@@ -168,8 +168,9 @@ void add_unit(const checkpoint::CheckpointUnit& unit, const std::string& inside,
     for (const checkpoint::OperatorChoice& op : unit.ops) {
       if (!op.save) again.push_back(op.index);
     }
+    const std::size_t num_again = again.size();
     part.choices["recomputed"] =
-        fmt::format("{} of {} operators: {}", again.size(), unit.ops.size(),
+        fmt::format("{} of {} operators: {}", num_again, unit.ops.size(),
                     ranks_text(runs_of(std::move(again)), -1));
   }
   if (!inside.empty()) part.choices["inside"] = inside;
@@ -214,8 +215,11 @@ std::string_view total_ms_name(const PlanOutline& outline) {
 }
 
 std::string_view total_bytes_name(const PlanOutline& outline) {
-  for (const std::string_view name : {"hbm", "memory", "needed"}) {
-    if (outline.bill.bytes.contains(std::string(name))) return name;
+  for (const std::string_view name : {"hbm", "ddr", "ssd", "memory", "needed"}) {
+    const auto found = outline.bill.bytes.find(std::string(name));
+    if (found == outline.bill.bytes.end()) continue;
+    const auto is_used = [](Bytes bytes) { return bytes > 0; };
+    if (std::any_of(found->second.begin(), found->second.end(), is_used)) return name;
   }
   return "";
 }

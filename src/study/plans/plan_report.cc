@@ -11,9 +11,8 @@ namespace plimsoll::study {
 namespace {
 
 // What of a plan's options says what it is for; the rest is how the search went.
-constexpr std::string_view kTelling[] = {"on",           "batch_size", "cost_model", "reservation",
-                                         "search",       "objective",  "peak",       "costs",
-                                         "microbatches", "devices",    "memory",     "inference"};
+constexpr std::string_view kTelling[] = {"on",    "batch_size",   "cost_model", "peak",
+                                         "costs", "microbatches", "devices",    "memory"};
 
 template <class Answer>
 Result<PlanReport> report_answer(const Answer& answer, std::string objective) {
@@ -36,9 +35,9 @@ Result<PlanReport> report_answer(const Answer& answer, std::string objective) {
 }  // namespace
 
 Result<PlanReport> report_plan(const ShardingAnswer& answer) {
-  PLIMSOLL_ASSIGN(PlanReport report, report_answer(answer, answer.objective
-                                                               ? std::string(to_string(*answer.objective))
-                                                               : std::string("rating")));
+  PLIMSOLL_ASSIGN(PlanReport report,
+                  report_answer(answer, answer.objective ? std::string(to_string(*answer.objective))
+                                                         : std::string("rating")));
   report.frontier = answer.frontier;
   report.frontier_bound = answer.frontier_bound;
   const auto hbm = report.outline.bill.bytes.find("hbm");
@@ -51,6 +50,14 @@ Result<PlanReport> report_plan(const ShardingAnswer& answer) {
 }
 
 Result<PlanReport> report_plan(const CheckpointAnswer& answer) {
+  if (!answer.policy && !answer.frontier.empty()) {  // every budget at once
+    PlanReport report;
+    report.outline.kind = PlanKind::kCheckpointing;
+    report.frontier = answer.frontier;
+    report.frontier_bound = answer.frontier_bound;
+    report.warnings = answer.warnings;
+    return report;
+  }
   PLIMSOLL_ASSIGN(PlanReport report, report_answer(answer, "recomputation"));
   report.frontier = answer.frontier;
   report.frontier_bound = answer.frontier_bound;

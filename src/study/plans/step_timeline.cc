@@ -204,7 +204,7 @@ Result<StepTimeline> predict_step(const ShardingAnswer& answer) {
   for (std::size_t rank = 0; rank < num_ranks; ++rank) {
     timeline.processes.push_back(
         {fmt::format("rank {}", rank),
-         {"compute", "communication", "prefetch", "input distribution of the next batch"}});
+         {"compute", "communication", "prefetch", "input of the next batch"}});
   }
   double end = 0;
   double forward = 0;
@@ -302,7 +302,7 @@ Result<StepTimeline> predict_step(const CheckpointAnswer& answer,
     place(tree.children[module], forward_start[module], backward_start[module] + again[module]);
     const std::string& fqn = stats.mod_stats[module].fqn;
     if (forward[module] > 0) {
-      timeline.events.push_back({0, 0, fqn, forward_start[module], forward[module]});
+      timeline.events.push_back({0, 0, fqn + " (forward)", forward_start[module], forward[module]});
     }
     if (backward[module] > 0) {
       timeline.events.push_back(
