@@ -28,8 +28,11 @@
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/module_stats_json.h"
 #include "plimsoll/io/placement_json.h"
+#include "plimsoll/io/plan_difference_json.h"
 #include "plimsoll/io/plan_json.h"
+#include "plimsoll/io/plan_report_json.h"
 #include "plimsoll/io/topology_json.h"
+#include "plimsoll/io/trace_json.h"
 #include "plimsoll/topology/presets.h"
 #include "targets.h"
 
@@ -187,6 +190,37 @@ void read_graph(Text text) {
   if (is_read(file) && io::has_operators(file->format)) (void)is_read(io::read_operators(*file));
 }
 
+void read_recorded_trace(Text text) {
+  study::StepTimeline timeline;
+  timeline.processes = {{"rank 0", {"compute"}}};
+  timeline.events = {{0, 0, "look-up", 0, 1}};
+  (void)is_read(io::write_trace_beside(timeline, text, kFile, {}));
+}
+
+// What reads as a plan is compared with itself, drawn and shown; without a plan all of it is
+// refused.
+template <auto read>
+void show_plan(Text text) {
+  const auto answer = read(text, kFile);
+  if (!is_read(answer)) return;
+  const auto outline = study::outline_plan(*answer);
+  if (is_read(outline)) {
+    const auto difference = study::compare_plans(*outline, *outline);
+    require(difference.has_value() && !difference->is_different && difference->reasons.empty());
+    (void)io::write_difference(*difference);
+  }
+  auto report = study::report_plan(*answer);
+  if (!is_read(report)) return;
+  if constexpr (requires { study::predict_step(*answer); }) {
+    if (auto timeline = study::predict_step(*answer); is_read(timeline)) {
+      (void)io::write_trace(*timeline);
+      report->timeline = *std::move(timeline);
+    }
+  }
+  (void)io::write_report(*report);
+  (void)io::write_report_page(*report);
+}
+
 constexpr auto kTargets = std::to_array<Target>({
     {"aot_partition", read_only<&io::read_aot_partition>},
     {"bandwidth", read_quantity<&parse_bandwidth>},
@@ -215,9 +249,14 @@ constexpr auto kTargets = std::to_array<Target>({
     {"placement_rules", read_placement_rules},
     {"plan", read_and_write<&io::read_plan, &io::write_answer>},
     {"preset", read_preset},
+    {"recorded_trace", read_recorded_trace},
     {"sac_stats", read_and_write<&io::read_sac_stats, &io::write_sac_stats>},
     {"seconds", read_quantity<&parse_seconds>},
     {"sharding_types", read_only<&io::read_sharding_types>},
+    {"shown_checkpoint_policy", show_plan<&io::read_checkpoint_answer>, "checkpoint_policy"},
+    {"shown_pipeline_plan", show_plan<&io::read_pipeline_answer>, "pipeline_plan"},
+    {"shown_placement", show_plan<&io::read_placement>, "placement"},
+    {"shown_plan", show_plan<&io::read_plan>, "plan"},
     {"step_model", read_and_write<&io::read_step_model, &io::write_step_model>},
     {"topology", read_topology},
     {"torchrec_options", read_only<&io::read_torchrec_options>},

@@ -16,6 +16,7 @@
 #include "plimsoll/core/suggest.h"
 #include "plimsoll/core/version.h"
 #include "plimsoll/help.h"
+#include "plimsoll/plan_commands.h"
 
 namespace plimsoll::app {
 namespace {
@@ -88,6 +89,9 @@ int run_unguarded(int argc, const char* const* argv) {
   add_partition_command(app, command);
   add_check_command(app, command);
   add_convert_command(app, command);
+  add_diff_command(app, command);
+  add_trace_command(app, command);
+  add_report_command(app, command);
   add_data_commands(app, command);
   add_completion_command(app, command);
   try {

@@ -63,6 +63,7 @@ Words values_of(const std::string& command, const CLI::Option& option) {
   const std::string& name =
       option.get_lnames().empty() ? option.get_name() : option.get_lnames()[0];
   if (name == "on") return hardware();
+  if (name == "model") return shipped_for("check");
   if (name == "cost-model") {
     return {"torchrec-1.2", "torchrec-1.4", "torchrec-ref", "torchrec-1.5",
             "torchrec-1.7", "torchrec-1.8", "torchrec-1.9"};

@@ -19,6 +19,7 @@
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/topology_json.h"
+#include "plimsoll/problem_flags.h"
 #include "plimsoll/topology/presets.h"
 
 namespace plimsoll::app {
@@ -250,14 +251,19 @@ std::optional<std::string> environment(std::string_view name) {
 }
 
 void add_planning_flags(CLI::App& command, PlanningFlags& flags) {
+  command.option_defaults()->group(kCommonGroup);
+  command.add_option("MODEL", flags.model, kModelHelp)->required();
+  add_problem_flags(command, flags);
+  command.get_option("--on")->required();
+}
+
+void add_problem_flags(CLI::App& command, PlanningFlags& flags) {
   const auto group = [&command](const char* name) { command.option_defaults()->group(name); };
   group(kCommonGroup);
-  command.add_option("MODEL", flags.model, kModelHelp)->required();
   command
       .add_option("--on", flags.on,
                   "Hardware: nodes (dgx-h100:2), ranks of equal memory (16x40GiB), ranks of one "
                   "accelerator (4xh100-sxm), or a topology file")
-      ->required()
       ->type_name("HARDWARE");
   add_parsed(command, "--batch-size", &parse_batch_size, flags.batch_size,
              "Samples per rank, such as 4096 or 4Ki (default: the model's own, else 512)")

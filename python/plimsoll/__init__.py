@@ -17,10 +17,11 @@ has torch's planner of activation checkpointing; neither torch nor torchrec is i
 from __future__ import annotations
 
 import json
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from plimsoll._command import Document, Progress, call, call_text
+from plimsoll._command import Document, Progress, call, call_page, call_text
 from plimsoll._errors import Error, OutOfMemory
 from plimsoll._native import __version__
 from plimsoll._records import Records, as_argument
@@ -29,6 +30,7 @@ from plimsoll.plans import (
     Certificate,
     CheckpointPolicy,
     CheckReport,
+    Difference,
     Frontier,
     Placement,
     SavePolicy,
@@ -48,6 +50,7 @@ __all__ = [
     "Certificate",
     "CheckReport",
     "CheckpointPolicy",
+    "Difference",
     "Error",
     "Frontier",
     "OutOfMemory",
@@ -59,12 +62,15 @@ __all__ = [
     "check",
     "checkpoint",
     "convert",
+    "diff",
     "frontier",
     "hardware",
     "models",
     "partition",
+    "report",
     "schema",
     "shard",
+    "trace",
 ]
 
 
@@ -154,6 +160,79 @@ def check(model: Document | Records, plan: Document | Answer, **flags: object) -
         flags: Those of `plimsoll check`: on, batch_size, strict, ...
     """
     return CheckReport(call("check", {"model": as_argument(model), "plan": plan}, flags))  # type: ignore[dict-item]
+
+
+def diff(
+    before: Document | Answer,
+    after: Document | Answer,
+    *,
+    model: Document | Records | None = None,
+    on: Document | None = None,
+    **flags: object,
+) -> Difference:
+    """What differs between two plans: decisions, times, memory, and what moves from the one to the other.
+
+    Args:
+        before: A plan of any of the planners, also another program's.
+        after: Another plan of that kind.
+        model: What the plans are of; another program's plan needs it, and of sharding plans it gives bytes to move.
+        on: Hardware of a sharding plan that states no figures.
+        flags: Those of `plimsoll diff`: batch_size, devices, ...
+    """
+    arguments = {"before": before, "after": after}
+    options = {"model": None if model is None else as_argument(model), "on": on, **flags}
+    return Difference(call("diff", arguments, options))  # type: ignore[arg-type]
+
+
+def report(
+    plan: Document | Answer,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    model: Document | Records | None = None,
+    against: Document | Answer | None = None,
+    title: str | None = None,
+    fragment: bool = False,
+    **flags: object,
+) -> str:
+    """A page that shows a plan: one HTML document that loads nothing. In a notebook, answers show themselves so.
+
+    Args:
+        plan: A plan of any of the planners, also another program's.
+        path: File to write the page to.
+        model: What the plan is of; another program's plan needs it, and a checkpointing plan for its schedule.
+        against: Another plan of that kind: the page shows what differs from it.
+        title: Title of the page.
+        fragment: Only what stands in the page's body, without a script.
+        flags: Those of `plimsoll report`: on, batch_size, ...
+    """
+    shown = None if model is None else as_argument(model)
+    options = {"model": shown, "against": against, "title": title, "fragment": fragment, **flags}
+    page = call_page({"plan": plan}, options)  # type: ignore[dict-item]
+    if path is not None:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(page)
+    return page
+
+
+def trace(
+    plan: Document | Answer,
+    *,
+    model: Document | Records | None = None,
+    beside: Document | None = None,
+    step: int | None = None,
+    **flags: object,
+) -> dict[str, Any]:
+    """The step that a plan predicts, as trace events: written as JSON, https://ui.perfetto.dev opens it.
+
+    Args:
+        plan: A plan of any of the planners, also another program's.
+        model: What the plan is of; a checkpointing plan and a placement for latency need it.
+        beside: A trace that torch's profiler recorded, to be drawn on the same axis.
+        step: Number of the recorded ProfilerStep to begin at; the last one where not given.
+        flags: Those of `plimsoll trace`: on, batch_size, ...
+    """
+    options = {"model": None if model is None else as_argument(model), "beside": beside, "step": step, **flags}
+    return call("trace", {"plan": plan}, options)  # type: ignore[dict-item]
 
 
 def models(name: str | None = None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
+from plimsoll._command import call_page
 from plimsoll._errors import Error
 
 Self = TypeVar("Self", bound="Answer")
@@ -50,6 +51,7 @@ class Answer:
 
     document: dict[str, Any]
     SCHEMAS: ClassVar[tuple[str, ...]] = ()  # of documents that are such an answer
+    IS_PLAN: ClassVar[bool] = False  # does `plimsoll report` show it?
 
     @property
     def status(self) -> str:
@@ -130,6 +132,11 @@ class Answer:
         return f"<plimsoll.{type(self).__name__} {self._summary()}>"
 
     def _repr_html_(self) -> str:
+        if self.IS_PLAN:
+            try:
+                return call_page({"plan": self.document}, {"fragment": True, "title": self._summary()})
+            except Error:  # an answer without a plan, or a document of hand
+                pass
         head, rows = self._rows()
         cells = "".join(f"<th>{html.escape(name)}</th>" for name in head)
         body = "".join(

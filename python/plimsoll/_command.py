@@ -121,6 +121,15 @@ def call(
     return answer
 
 
+def call_page(documents: Mapping[str, Document], flags: Mapping[str, object]) -> str:
+    """The page that `plimsoll report` writes; arguments as of `call_text`."""
+    with tempfile.TemporaryDirectory(prefix="plimsoll-") as folder:
+        path = os.path.join(folder, "page.html")
+        call_text("report", documents, {**flags, "output": path})
+        with open(path, encoding="utf-8") as page:
+            return page.read()
+
+
 def main() -> int:
     """The console script `plimsoll`."""
     return _native.main(sys.argv[1:])

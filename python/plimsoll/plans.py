@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -36,6 +37,7 @@ class ShardingPlan(Answer):
     """Which rank holds which shard of which embedding table."""
 
     SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.plan/1",)
+    IS_PLAN: ClassVar[bool] = True
 
     @property
     def tables(self) -> list[dict[str, Any]]:
@@ -97,6 +99,7 @@ class CheckpointPolicy(Answer):
     """Which activations are kept and which recomputed, under one budget."""
 
     SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.checkpoint_policy/1",)
+    IS_PLAN: ClassVar[bool] = True
 
     @property
     def units(self) -> list[dict[str, Any]]:
@@ -153,6 +156,7 @@ class SavePolicy(CheckpointPolicy):
     """Which single values are kept: of an operator table, or of a partitioner's log; in the input's own units."""
 
     SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.save_policy/1",)
+    IS_PLAN: ClassVar[bool] = False
 
     @property
     def values(self) -> list[dict[str, Any]]:
@@ -199,6 +203,7 @@ class TradeOffCurves(CheckpointPolicy):
     """In which order torch's greedy rule gives up operators, and the curves that follow; no policy is chosen."""
 
     SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.tradeoff_curves/1",)
+    IS_PLAN: ClassVar[bool] = False
 
     @property
     def modules(self) -> list[dict[str, Any]]:
@@ -276,6 +281,7 @@ class Placement(Answer):
     """Which device runs which operators."""
 
     SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.placement/1", "plimsoll.pipeline_plan/1")
+    IS_PLAN: ClassVar[bool] = True
 
     @property
     def objective(self) -> str:
@@ -385,3 +391,55 @@ class CheckReport(Answer):
             for finding in self.violations + self.hazards
         ]
         return ["code", "table", "message"], rows
+
+
+class Difference(Answer):
+    """What differs between two plans of one kind, and why."""
+
+    SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.plan_difference/1",)
+
+    @property
+    def is_different(self) -> bool:
+        """Do the plans decide differently, or name different places?"""
+        return self.document["is_different"]
+
+    @property
+    def kind(self) -> str:
+        """Of what both plans are: "sharding", "checkpointing", "placement" or "pipeline"."""
+        return self.document["kind"]
+
+    @property
+    def changes(self) -> list[dict[str, Any]]:
+        """Tables, units or operators that the plans treat differently: name, change, before, after."""
+        return self.document["changes"]
+
+    @property
+    def figures(self) -> dict[str, tuple[float | None, float | None]]:
+        """Numbers of both plans as a whole, by name."""
+        return {figure["name"]: (figure["before"], figure["after"]) for figure in self.document["figures"]}
+
+    @property
+    def reasons(self) -> list[dict[str, Any]]:
+        """The largest differences of a rank, device or stage: place, before, after, causes, parts."""
+        return self.document["reasons"]
+
+    @property
+    def traffic(self) -> list[dict[str, Any]]:
+        """Of sharding plans: what each rank sends and receives over each of its links."""
+        return self.document.get("traffic", [])
+
+    def _summary(self) -> str:
+        counts = Counter(change["change"] for change in self.changes)
+        text = ", ".join(f"{count} {change}" for change, count in counts.items())
+        return f"{self.kind} plans: {text or ('other ranks' if self.is_different else 'the same decisions')}"
+
+    def _rows(self) -> tuple[list[str], list[list[object]]]:
+        rows: list[list[object]] = [
+            [
+                change["name"],
+                change["change"],
+                *(", ".join(f"{name} {value}" for name, value in change[side].items()) for side in ("before", "after")),
+            ]
+            for change in self.changes
+        ]
+        return ["what", "change", "before", "after"], rows

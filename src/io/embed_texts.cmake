@@ -1,6 +1,6 @@
-# cmake -DMODELS=DIR -DMODULE_STATS=DIR -DGRAPHS=DIR -DSCHEMAS=DIR -DOUTPUT=FILE.cc -P embed_texts.cmake
+# cmake -DMODELS=DIR -DMODULE_STATS=DIR -DGRAPHS=DIR -DSCHEMAS=DIR -DPAGE=DIR -DOUTPUT=FILE.cc -P embed_texts.cmake
 #
-# Writes the shipped models, module statistics, graphs and schemas as raw string literals, sorted by name, into one source file
+# Writes the shipped models, module statistics, graphs, schemas, and what pages are made with, as raw string literals, sorted by name, into one source file
 # (embedded_texts.h declares what it defines).
 cmake_minimum_required(VERSION 3.22)
 
@@ -37,6 +37,15 @@ foreach(path IN LISTS schemas)
   string(REPLACE ".schema.json" "" name "${name}")
   string(APPEND code "      {R\"plimsoll(${name})plimsoll\", R\"plimsoll(${text})plimsoll\"},\n")
 endforeach()
-string(APPEND code "  };\n  return schemas;\n}\n\n}  // namespace plimsoll::io\n")
+string(APPEND code "  };\n  return schemas;\n}\n\n")
+
+foreach(part style:page.css script:page.js)
+  string(REPLACE ":" ";" names "${part}")
+  list(GET names 0 name)
+  list(GET names 1 file)
+  file(READ "${PAGE}/${file}" text)
+  string(APPEND code "std::string_view embedded_page_${name}() { return R\"plimsoll(${text})plimsoll\"; }\n\n")
+endforeach()
+string(APPEND code "}  // namespace plimsoll::io\n")
 
 file(WRITE "${OUTPUT}" "${code}")

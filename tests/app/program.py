@@ -75,11 +75,14 @@ SCHEMAS = (
     "placement",
     "placement_rules",
     "plan",
+    "plan_difference",
+    "plan_report",
     "sac_stats",
     "save_policy",
     "step_model",
     "topology",
     "torchrec_options",
+    "trace",
     "tradeoff_curves",
 )
 PUBLISHED = {f"plimsoll.{name}/1": name for name in SCHEMAS}

@@ -60,16 +60,18 @@ ALLOWED = {
     "study/partition": "core math partition/fx partition/fx_search partition/graph partition/assignment"
     " partition/stages partition/throughput partition/latency partition/pipeline partition/profile check"
     " check/partition",
+    "study/plans": "core math embedding/model study/embedding study/checkpoint study/partition partition/graph"
+    " checkpoint/model check check/partition",
     "io": "core",
     "io/json": "core io",
-    "io/documents": "core topology math study/embedding study/checkpoint study/partition"
+    "io/documents": "core topology math study/embedding study/checkpoint study/partition study/plans"
     " balance/prices embedding/model embedding/problem checkpoint/model"
     " checkpoint/torch partition/fx partition/graph partition/pipeline check/embedding check/checkpoint"
     " check/partition io io/json",
     "io/import": "core topology study/embedding study/partition"
     " embedding/model embedding/cost partition/graph partition/pipeline partition/profile"
     " io io/json io/documents",
-    "io/export": "core partition/fx partition/graph io/json",
+    "io/export": "core partition/fx partition/graph study/plans io/json io/documents",
 }
 
 # Headers that stand in a part that also searches: data that the judges share, and what judges what balanced plans

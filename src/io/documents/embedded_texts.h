@@ -1,6 +1,7 @@
 // The texts of data/, compiled in; the definitions are generated at build time (embed_texts.cmake).
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "plimsoll/io/shipped.h"
@@ -11,5 +12,9 @@ const std::vector<ShippedDocument>& embedded_models();
 const std::vector<ShippedDocument>& embedded_module_stats();
 const std::vector<ShippedDocument>& embedded_graphs();
 const std::vector<Schema>& embedded_schemas();
+
+// Of pages: style sheet and script.
+std::string_view embedded_page_style();
+std::string_view embedded_page_script();
 
 }  // namespace plimsoll::io

@@ -1,0 +1,12 @@
+// The commands that take a plan of any planner.
+#pragma once
+
+#include "plimsoll/common.h"
+
+namespace plimsoll::app {
+
+void add_diff_command(CLI::App& app, Run& run);
+void add_report_command(CLI::App& app, Run& run);
+void add_trace_command(CLI::App& app, Run& run);
+
+}  // namespace plimsoll::app

@@ -1,0 +1,15 @@
+// The difference of two plans as JSON: "plimsoll.plan_difference/1". Written only.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plimsoll/core/outcome.h"
+#include "plimsoll/study/plan_difference.h"
+
+namespace plimsoll::io {
+
+std::string write_difference(const study::PlanDifference& difference,
+                             const std::vector<Warning>& warnings = {});
+
+}  // namespace plimsoll::io

@@ -1,0 +1,347 @@
+"""plimsoll report: the page of a plan, read back as HTML, and in headless Chromium where it is installed."""
+
+import html.parser
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+from program import constrained
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+HARDWARE = ("--on", "4x40GiB", "--local-world-size", "2")
+GIB = 2**30
+
+
+class Page(html.parser.HTMLParser):
+    """What a page shows: its tables by caption, figures by name, captions of charts, texts; and what it loads."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tables, self.figures, self.charts, self.titles, self.loads = {}, {}, [], [], []
+        self.rows_of = []  # of every table, what its script has
+        self.path, self.text, self.row, self.table = [], "", None, None
+        self.feed(text)
+        self.close()
+        assert self.path == []
+
+    def look_for_loads(self, attributes):
+        for name, value in attributes:
+            if name in ("src", "href", "action") and not value.startswith("data:,"):
+                self.loads.append(value)
+
+    def handle_startendtag(self, tag, attributes):  # <path/>
+        self.look_for_loads(attributes)
+
+    def handle_starttag(self, tag, attributes):
+        self.look_for_loads(attributes)
+        if tag in ("meta", "link", "input"):  # elements without an end
+            return
+        self.path.append(tag)
+        self.text = ""
+        if tag == "table":
+            self.table = []
+        elif tag == "tr":
+            self.row = []
+
+    def handle_endtag(self, tag):
+        assert self.path and self.path.pop() == tag, (tag, self.path)
+        if tag == "caption":
+            self.tables[self.text] = self.table
+        elif tag in ("td", "th"):
+            self.row.append(self.text)
+        elif tag == "tr":
+            self.table.append(self.row)
+        elif tag == "dt":
+            self.name = self.text
+        elif tag == "dd":
+            self.figures[self.name] = self.text
+        elif tag == "figcaption":
+            self.charts.append(self.text)
+        elif tag == "title" and "svg" in self.path:
+            self.titles.append(self.text)
+        elif tag == "script" and self.text.startswith("[["):
+            self.rows_of.append(json.loads(self.text))
+        self.text = ""
+
+    def handle_data(self, data):
+        self.text += data
+
+    def column(self, caption, name):
+        head, *rows = next(table for key, table in self.tables.items() if key.startswith(caption))
+        return [row[head.index(name)] for row in rows]
+
+
+def number(text):
+    """The value that a page shows as "43 GiB" or "2.283 ms", to four digits."""
+    value, _, unit = text.partition(" ")
+    return float(value) * {"": 1, "ms": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": GIB, "TiB": 2**40}[unit]
+
+
+def close(values):
+    return pytest.approx(values, rel=6e-4, abs=1e-9)
+
+
+def chromium(folder, page, *flags):
+    """Opens a page of the folder; its DOM once scripts have run. What the console says is a failure."""
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", *flags]
+    command += [f"--user-data-dir={folder / 'profile'}", "--dump-dom", f"file://{folder / page}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    said = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    assert said == []
+    return done.stdout
+
+
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+
+
+@pytest.fixture
+def page(plimsoll):
+    def make(plan, *arguments):
+        plimsoll.run("report", plan, "-o", "page.html", *arguments)
+        made = Page(plimsoll.read("page.html"))
+        assert made.loads == []
+        return made
+
+    return make
+
+
+@pytest.fixture
+def sharded(plimsoll):
+    tables = [constrained(f"t{i}", "table_wise", rows=100_000 * (i + 1)) for i in range(6)]
+    plimsoll.write("model.json", {"tables": tables})
+    flags = ("--batch-size", "256", "-o", "plan.json", "--json")
+    return plimsoll.run("shard", "model.json", *HARDWARE, *flags).document
+
+
+class TestSharding:
+    def test_the_numbers_are_the_plans(self, page, sharded):
+        made = page("plan.json")
+        bill = sharded["bill"]
+        for name, shown in (("rating", "rating"), ("step", "step"), ("time", "time")):
+            assert number(made.figures[shown]) == close(sharded["times"][name])
+        assert list(map(number, made.column("Every rank", "ms"))) == close(bill["ms"]["total"])
+        for name, cause in (("forward compute ms", "fwd_compute"), ("backward communication ms", "bwd_comms")):
+            assert list(map(number, made.column("Every rank", name))) == close(bill["ms"][cause])
+        for name, cause in (("HBM", "hbm"), ("weights", "hbm_weights"), ("input output", "hbm_input_output")):
+            assert list(map(number, made.column("Every rank", name))) == close(bill["bytes"][cause])
+        caps = [cap - kept for cap, kept in zip(bill["bytes"]["capacity_hbm"], bill["bytes"]["reserve"])]
+        assert list(map(number, made.column("Every rank", "of HBM"))) == close(caps)
+        assert made.column("What the plan decides", "name") == [f".t{i}" for i in range(6)]
+        spots = [title for title in made.titles if title.startswith(".t")]
+        assert spots == [f".t{i}: rank {t['ranks'][0]['first']}" for i, t in enumerate(sharded["plan"]["tables"])]
+        ranks = [str(table["ranks"][0]["first"]) for table in sharded["plan"]["tables"]]
+        assert made.column("What the plan decides", "ranks") == ranks
+
+    def test_bars_are_the_bill(self, page, sharded):
+        made = page("plan.json")
+        bars = dict(title.split(": ") for title in made.titles if title.startswith("rank 0, "))
+        bill = sharded["bill"]
+        assert number(bars["rank 0, forward compute"]) == close(bill["ms"]["fwd_compute"][0])
+        assert number(bars["rank 0, weights"]) == close(bill["bytes"]["hbm_weights"][0])
+        assert made.charts[0] == "Milliseconds of every rank by cause"
+        assert "HBM of every rank by cause" in made.charts
+
+    def test_the_bound_in_words(self, plimsoll, sharded):
+        text = plimsoll.run("report", "plan.json").out
+        if sharded["status"] == "optimal":
+            assert "No plan is better (optimal)." in text
+        sharded["status"] = "feasible"
+        sharded["certificate"] = {"objective": 1.05, "lower_bound": 1.0}
+        plimsoll.write("other.json", {key: value for key, value in sharded.items() if key != "bound"})
+        assert "At most 5 % above the best possible plan." in plimsoll.run("report", "other.json").out
+
+    def test_the_difference_of_two_plans(self, plimsoll, page, sharded):
+        moved = json.loads(json.dumps(sharded["plan"]))
+        moved["tables"][5]["ranks"][0]["first"] ^= 1
+        plimsoll.write("moved.json", moved)
+        made = page("plan.json", "--against", "moved.json", "--model", "model.json", *HARDWARE, "--batch-size", "256")
+        assert made.column("What is decided differently", "name") == [".t5"]
+        assert set(made.column("The largest differences", "changed there")) == {".t5"}
+
+    def test_another_programs_plan(self, plimsoll, page, sharded):
+        plimsoll.run("convert", "model.json", "plan.json", *HARDWARE, "--to", "torchrec", "-o", "torchrec.json")
+        made = page("torchrec.json", "--model", "model.json", *HARDWARE, "--batch-size", "256")
+        assert list(map(number, made.column("Every rank", "ms"))) == close(sharded["bill"]["ms"]["total"])
+
+    def test_the_frontier_with_the_chosen_point(self, plimsoll, page, sharded):
+        flags = ("--batch-size", "256", "--frontier", "--effort", "20000", "-o", "frontier.json", "--json")
+        answer = plimsoll.run("shard", "model.json", *HARDWARE, *flags, code=None).document
+        assert answer["frontier"]
+        made = page("frontier.json")
+        chart = next(chart for chart in made.charts if chart.startswith("Best "))
+        assert "HBM" in chart
+        chosen = next(title for title in made.titles if title.startswith("this plan: "))
+        assert number(chosen.split(": ")[1].split(", ")[0]) == close(max(answer["bill"]["bytes"]["hbm"]))
+
+
+class TestOtherPlanners:
+    def test_checkpointing(self, plimsoll, page):
+        plimsoll.run("checkpoint", "llama-3-8b", "--budget", "70%", "-o", "policy.json")
+        policy = json.loads(plimsoll.read("policy.json"))
+        made = page("policy.json", "--model", "llama-3-8b")
+        assert number(made.figures["peak"]) == close(policy["predicted"]["peak_bytes"])
+        assert number(made.figures["recompute"]) == close(policy["predicted"]["recompute_ms"])
+        assert number(next(t for t in made.titles if t.startswith("peak "))[len("peak ") :]) == close(
+            policy["predicted"]["peak_bytes"]
+        )
+        needed = [number(text) for text in made.column("Every module", "memory needed")]
+        assert needed == close([entry["bytes"] for entry in policy["profile"]][:100])
+        assert made.column("What the plan decides", "name") == [unit["fqn"] for unit in policy["units"]]
+        assert any(chart.startswith("Predicted step: ") for chart in made.charts)
+
+    def test_every_budget_at_once(self, plimsoll, page):
+        plimsoll.run("checkpoint", "llama-3-8b", "--frontier", "-o", "frontier.json")
+        frontier = json.loads(plimsoll.read("frontier.json"))["frontier"]
+        made = page("frontier.json")
+        assert made.charts == ["Least time of recomputing for every peak"]
+        shown = [number(text) for text in made.column("Points of the curve", "peak")]
+        assert shown == close([point["bytes"] for point in frontier][:100])
+
+    def test_a_pipeline_with_its_schedule(self, plimsoll, page):
+        flags = ("--objective", "pipeline", "--microbatches", "4", "-o", "pipeline.json", "--json")
+        answer = plimsoll.run("partition", "bert24-training", *flags).document
+        made = page("pipeline.json")
+        loads = [stage["load_ms"] for stage in answer["stages"]]
+        assert list(map(number, made.column("Every device", "ms"))) == close(loads)
+        schedule = next(chart for chart in made.charts if chart.startswith("Predicted batch of 4 microbatches: "))
+        assert number(schedule.split(": ")[1]) == close(answer["certificate"]["objective"])
+        sent = made.column("What devices send", "amount")
+        total = sum(cut["amount"] * len(cut["to"]) for cut in answer["cuts"])
+        assert sum(map(float, sent)) == close(total)
+
+    def test_a_profile(self, plimsoll, page):
+        stage = {"choices": ["c"], "tensor_parallel": 1, "data_parallel": 1, "memory_bytes": GIB}
+        stages = [stage | {"operators": [0], "time_ms": 2.0}, stage | {"operators": [1], "time_ms": 3.0}]
+        plimsoll.write("plan.json", {"schema": "plimsoll.pipeline_plan/1", "stages": stages})
+        made = page("plan.json")
+        assert made.column("Every stage", "ms") == ["2", "3"]
+        assert made.column("Every stage", "Memory") == ["1 GiB", "1 GiB"]
+
+
+def large_plan(num_tables, num_ranks):
+    tables = [
+        {
+            "module_path": "m",
+            "table": f"t{i}",
+            "sharding_type": "table_wise",
+            "compute_kernel": "fused" if i % 3 else "dense",
+            "ranks": [{"first": (i * 7) % num_ranks}],
+            "shards": [{"rows": 10, "columns": 4}],
+        }
+        for i in range(num_tables)
+    ]
+    totals = [1 + rank % 5 for rank in range(num_ranks)]
+    return {
+        "schema": "plimsoll.plan/1",
+        "status": "feasible",
+        "plan": {"world_size": num_ranks, "local_world_size": 8, "tables": tables},
+        "bill": {"bytes": {}, "ms": {"fwd_compute": totals, "total": totals}},
+    }
+
+
+class TestSafety:
+    NAME = """</script><script>alert("x")</script><img src=x onerror=y>&'\x01"""
+
+    def test_names_are_text(self, plimsoll, page):
+        plan = large_plan(2, 8)
+        plan["plan"]["tables"][0]["table"] = self.NAME
+        plimsoll.write("plan.json", plan)
+        made = page("plan.json", "--title", "<b>")
+        assert "m." + self.NAME.replace("\x01", "\ufffd") in made.column("What the plan decides", "name")
+        text = plimsoll.read("page.html")
+        assert "<img" not in text and "<script>alert" not in text and "</script><script>a" not in text
+        assert "<b>" not in plimsoll.read("page.html")
+
+    @needs_chromium
+    def test_names_run_nothing(self, plimsoll, page, tmp_path):
+        plan = large_plan(2, 8)
+        plan["plan"]["tables"][0]["table"] = self.NAME
+        plimsoll.write("plan.json", plan)
+        page("plan.json")
+        assert "<img" not in chromium(tmp_path, "page.html")
+
+
+class TestLargePages:
+    @pytest.fixture
+    def large(self, plimsoll, page):
+        plimsoll.write("plan.json", large_plan(10_000, 4096))
+        return page("plan.json")
+
+    def test_all_rows_are_there_and_the_first_are_shown(self, plimsoll, large):
+        assert len(large.column("What the plan decides", "name")) == 100
+        assert [len(rows) for rows in large.rows_of] == [4096, 10_000]
+        # One outline a series instead of 4,096 bars.
+        assert not any(title.startswith("rank ") for title in large.titles)
+        assert len(plimsoll.read("page.html")) < 3_000_000
+
+    @needs_chromium
+    def test_sorting_searching_and_turning_pages(self, plimsoll, large, tmp_path):
+        """As from the keyboard: buttons are pressed and the search is typed into; no step may take a second."""
+        script = """
+            const section = document.querySelectorAll("section.rows")[1];
+            const button = (name) => [...section.querySelectorAll("button")].find((b) => b.textContent === name);
+            const names = () => [...section.querySelectorAll("tbody tr td:first-child")].map((c) => c.textContent);
+            const said = [];
+            const status = section.querySelector("[role=status]");
+            const say = () => said.push([names().length, names()[0], status.textContent]);
+            say();
+            button("Next").click(); say();
+            button("name").click(); say();
+            button("name").click(); say();
+            const search = section.querySelector("input");
+            search.value = "dense t999"; search.dispatchEvent(new Event("input")); say();
+            search.value = ""; search.dispatchEvent(new Event("input"));
+            button("Show all").click(); say();
+            const ms = document.querySelectorAll("section.rows")[0];
+            [...ms.querySelectorAll("th button")][1].click();
+            said.push(ms.querySelector("tbody td:nth-child(2)").textContent, ms.querySelectorAll("[aria-sort]").length);
+            const result = document.createElement("pre");
+            result.id = "said";
+            result.textContent = JSON.stringify(said);
+            document.body.replaceChildren(result);
+        """
+        text = plimsoll.read("page.html")
+        plimsoll.write("driven.html", text.replace("</body>", f"<script>{script}</script></body>"))
+        dom = chromium(tmp_path, "driven.html")
+        said = json.loads(re.search(r'<pre id="said">(.*?)</pre>', dom)[1])
+        assert said[0] == [100, "m.t0", "1 to 100 of 10,000 rows"]
+        assert said[1] == [100, "m.t100", "101 to 200 of 10,000 rows"]
+        assert said[2] == [100, "m.t0", "1 to 100 of 10,000 rows"]  # by number, not by letter
+        assert said[3] == [100, "m.t9999", "1 to 100 of 10,000 rows"]
+        # Every third table is dense: of t999 and t9990 to t9999 five.
+        dense = [i for i in (999, *range(9990, 10_000)) if i % 3 == 0]
+        assert said[4] == [len(dense), f"m.t{dense[-1]}", f"1 to {len(dense)} of {len(dense)} rows"]
+        assert said[5][0] == 10_000
+        assert said[6:] == ["1", 1]
+
+
+class TestDocuments:
+    def test_the_same_as_json(self, plimsoll, sharded):
+        document = plimsoll.run("report", "plan.json", "--json").document
+        assert document["bill"] == sharded["bill"]
+        assert [part["name"] for part in document["parts"]] == [f".t{i}" for i in range(6)]
+        assert document["places"] == [f"rank {rank}" for rank in range(4)]
+
+    def test_a_fragment_has_no_script(self, plimsoll, sharded):
+        fragment = plimsoll.run("report", "plan.json", "--fragment").out
+        assert "<script" not in fragment and "<html" not in fragment
+        assert Page(fragment).column("What the plan decides", "name") == [f".t{i}" for i in range(6)]
+
+    def test_an_answer_without_a_plan(self, plimsoll):
+        plimsoll.write("none.json", {"schema": "plimsoll.plan/1", "status": "limit"})
+        error = plimsoll.run("report", "none.json", "-o", "page.html", "--json", code=1).error
+        assert error["place"] == "none.json"
+        assert not (plimsoll.folder / "page.html").exists()
+
+
+@needs_chromium
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_of_all_planners_open_without_a_word(plimsoll, sharded, page, tmp_path, scheme):
+    plimsoll.run("checkpoint", "llama-3-8b", "--budget", "70%", "-o", "policy.json")
+    plimsoll.run("partition", "bert24-training", "-o", "placement.json")
+    dark = ("--blink-settings=preferredColorScheme=0",) if scheme == "dark" else ()
+    for plan in ("plan.json", "policy.json", "placement.json"):
+        page(plan)
+        assert "</h1>" in chromium(tmp_path, "page.html", *dark)

@@ -1,0 +1,82 @@
+"""`plimsoll.diff`, `trace` and `report`: plans of all planners, from Python."""
+
+import json
+
+import pytest
+
+import plimsoll
+
+MODEL = {
+    "tables": [
+        {"name": f"t{i}", "num_embeddings": 100_000 * (i + 1), "embedding_dim": 64, "feature_names": [f"f{i}"]}
+        for i in range(4)
+    ]
+}
+ON = {"on": "4x40GiB", "batch_size": 256}
+
+
+@pytest.fixture(scope="module")
+def plans():
+    return [plimsoll.shard(MODEL, **ON, search=search) for search in ("torchrec", "balanced")]
+
+
+def moved(plan):
+    """The plan alone, its first table's first shard on another rank."""
+    bare = json.loads(json.dumps(plan.document["plan"]))
+    table = bare["tables"][0]
+    table["sharding_type"], table["compute_kernel"] = "table_wise", "fused"
+    table["shards"] = [{"rows": 100_000, "columns": 64}]
+    table["ranks"] = [{"first": 3}]
+    return bare
+
+
+def test_diff(plans):
+    same = plimsoll.diff(plans[1], plans[1])
+    assert not same.is_different and same.changes == [] and "the same decisions" in repr(same)
+    different = plimsoll.diff(plans[0], moved(plans[0]), model=MODEL, **ON)
+    assert different.is_different and different.kind == "sharding"
+    assert [change["name"] for change in different.changes] == [".t0"]
+    assert different.changes[0]["moved_bytes"] % 4 == 0
+    assert different.figures["rating"][0] == plans[0].rating
+    assert {reason["place"] for reason in different.reasons} <= {f"rank {rank}" for rank in range(4)}
+    assert sum(t["received_values"] for t in different.traffic) == different.changes[0]["moved_values"]
+    assert ".t0" in different._repr_html_()
+    assert plimsoll.Difference.from_json(different.to_json()) == different
+
+
+def test_diff_refuses_two_kinds(plans):
+    with pytest.raises(plimsoll.Error, match="one kind"):
+        plimsoll.diff(plans[0], plimsoll.partition("bert24-training"))
+
+
+def test_trace(plans, tmp_path):
+    trace = plimsoll.trace(plans[1])
+    spans = [event for event in trace["traceEvents"] if event["ph"] == "X" and "input" not in event["name"]]
+    end = max(event["ts"] + event["dur"] for event in spans)
+    assert end / 1000 == pytest.approx(plans[1].document["times"]["step"])
+    path = tmp_path / "recorded.json"
+    path.write_text(json.dumps({"traceEvents": [{"ph": "X", "name": "a", "pid": 9, "tid": 1, "ts": 7, "dur": 1}]}))
+    for recorded in (path, json.loads(path.read_text())):
+        beside = plimsoll.trace(plans[1], beside=recorded)
+        assert len(beside["traceEvents"]) == len(trace["traceEvents"]) + 2  # the event, and a process's name
+    with pytest.raises(plimsoll.Error) as raised:
+        plimsoll.trace(plans[1], beside=path, step=4)
+    assert raised.value.code == "not_found"
+    policy = plimsoll.checkpoint("llama-3-8b", "70%")
+    assert plimsoll.trace(policy, model="llama-3-8b")["traceEvents"]
+
+
+def test_report(plans, tmp_path):
+    path = tmp_path / "plan.html"
+    page = plimsoll.report(plans[1], path, against=plans[0], title="A <plan>")
+    assert path.read_text() == page
+    assert page.startswith("<!doctype html>") and "A &lt;plan&gt;" in page and "Difference from against.json" in page
+    assert "<script" not in plimsoll.report(plans[1], fragment=True)
+
+
+def test_notebooks_show_pages(plans):
+    for answer in (plans[1], plimsoll.checkpoint("llama-3-8b", "70%"), plimsoll.partition("bert24-training")):
+        shown = answer._repr_html_()
+        assert "<svg" in shown and "<script" not in shown and "plimsoll-" not in shown
+    impossible = plimsoll.shard(MODEL, on="4x40GiB", hbm_cap="1MiB", ddr_cap="0B")
+    assert impossible.status == "infeasible" and "<table>" in impossible._repr_html_()
