@@ -75,6 +75,7 @@ class _Weights:
     def __init__(self, program: torch.fx.GraphModule, model: torch.nn.Module | None) -> None:
         self._program = program
         self._model = model
+        self.constants: set[str] = set()  # that tracing made
         whose = program if model is None else model
         self.transient = {
             f"{path}.{name}".lstrip(".") for path, m in whose.named_modules() for name in m._non_persistent_buffers_set
@@ -92,7 +93,8 @@ class _Weights:
                     "not_found", "model", f"has no {name}", "give the model that was captured, or one like it"
                 ) from None
             self.transient.add(name)
-            return captured  # a constant that tracing made
+            self.constants.add(name)
+            return captured
         if value.shape != captured.shape or value.dtype != captured.dtype:
             what = f"{name} is {tuple(value.shape)} {value.dtype}, not {tuple(captured.shape)} {captured.dtype}"
             raise Error("value", "model", what, "give the model that was captured, or one like it")
@@ -196,6 +198,8 @@ class _Builder:
         for name, value in self._owned.items():
             if isinstance(value, torch.fx.GraphModule):
                 self._owned[name] = _subgraph(value, self._device)
+            elif name in self._weights.constants and self._device is not None:
+                self._owned[name] = value.to(self._device)
         module = torch.fx.GraphModule(self._owned, self._graph, f"Stage{self._stage}")
         for name in self._owned:
             if name in self._weights.transient:
@@ -247,25 +251,27 @@ def sync_tied(
     is_alone = all(stage in own for weight in tied for stage in weight.stages)
     size = 1 if is_alone else dist.get_world_size(group)
     rank = 0 if is_alone else dist.get_rank(group)
-    rank_of = rank_of or (lambda stage: stage % size)
-    if is_alone:
-        rank_of = lambda stage: 0  # noqa: E731
+
+    def place(stage: int) -> int:
+        if is_alone:
+            return 0
+        return stage % size if rank_of is None else rank_of(stage)
 
     def peer(stage: int) -> int:
-        place = rank_of(stage)
-        return place if group is None else dist.get_global_rank(group, place)
+        return place(stage) if group is None else dist.get_global_rank(group, place(stage))
 
     for weight in tied:
-        if all(rank_of(stage) != rank for stage in weight.stages):
+        if all(place(stage) != rank for stage in weight.stages):
             continue
         parameters = {stage: own[stage].get_parameter(weight.names[stage]) for stage in weight.stages if stage in own}
-        gradients = {
-            stage: torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-            for stage, parameter in parameters.items()
-        }
+        gradients: dict[int, torch.Tensor] = {}
+        for stage, parameter in parameters.items():
+            is_counted = any(parameter is parameters[before] for before in gradients)  # stages of one process share it
+            has_none = is_counted or parameter.grad is None
+            gradients[stage] = torch.zeros_like(parameter) if has_none else parameter.grad
         owner = weight.stages[0]
-        remote = [stage for stage in weight.stages[1:] if rank_of(stage) != rank]
-        if rank_of(owner) == rank:
+        remote = [stage for stage in weight.stages[1:] if place(stage) != rank]
+        if place(owner) == rank:
             total = gradients[owner].clone()
             for stage in weight.stages[1:]:
                 part = gradients.get(stage)
@@ -273,8 +279,8 @@ def sync_tied(
                     part = torch.empty_like(total)
                     dist.recv(part, peer(stage), group=group)
                 total += part
-            for place in dict.fromkeys(peer(stage) for stage in remote):
-                dist.send(total, place, group=group)
+            for other in dict.fromkeys(peer(stage) for stage in remote):
+                dist.send(total, other, group=group)
         else:
             for stage in sorted(gradients):
                 dist.send(gradients[stage].contiguous(), peer(owner), group=group)

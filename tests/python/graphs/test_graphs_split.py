@@ -165,6 +165,11 @@ def test_tied_weights_in_one_process():
     assert (first.grad - expected).abs().max() > 1e-5 and (last.grad - expected).abs().max() > 1e-5
     plan.sync_tied(copies)
     assert torch.equal(first.grad, last.grad) and torch.allclose(first.grad, expected, rtol=0, atol=1e-7)
+    before, model.tokens.weight.grad = expected.clone(), None
+    shared = plan.split(model)  # one tensor in both: nothing is counted twice
+    small_models.loss_of(run(shared, args)).backward()
+    plan.sync_tied(shared)
+    assert torch.allclose(model.tokens.weight.grad, before, rtol=0, atol=1e-7)
 
 
 def test_torchs_pipeline_takes_the_split_spec():
