@@ -130,8 +130,8 @@ class MeasuredTimes:
     def checkpoint_costs(self, device: torch.device) -> Costs:
         """What checkpoint costs for a call, a saved tensor, and an operator under a policy.
 
-        A chain of n sines saves n tensors. Its time with checkpoint, less that without, is a line in n: the intercept is
-        a call's, the slope that of a sine and of a saved tensor; what a policy adds is a second line.
+        A chain of n sines saves n tensors. Its time with checkpoint, less that without, is a line in n: the intercept
+        is a call's, the slope that of a sine and of a saved tensor; what a policy adds is a second line.
         """
         x = torch.zeros(8, device=device, requires_grad=True)
 

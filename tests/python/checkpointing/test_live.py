@@ -547,7 +547,7 @@ def test_operators_are_measured_once_and_real_tensors_stay_out_of_the_record():
     stats = ck.profile(model, batch, times="measured")
     assert torch.equal(torch.get_rng_state(), state)
     assert stats.peak_bytes == ck.profile(model, batch).peak_bytes
-    one, other = ([c for c in stats.trace.calls if c.fqn == f"blocks.{i}"][0] for i in range(2))
+    one, other = (next(c for c in stats.trace.calls if c.fqn == f"blocks.{i}") for i in range(2))
     ms = stats.trace.milliseconds
     assert ms[slice(*one.operators)] == ms[slice(*other.operators)]  # alike, so measured once
     assert all(value >= 0 for value in ms) and stats.step_ms > 0 and stats.trace.costs.save > 0
