@@ -381,7 +381,7 @@ class _Search:
         units: dict[str, frozenset[int]] = {}
         for unit in answer["units"]:
             fqn = unit["fqn"][len(self.prefix) + 1 :]
-            never = self.stats.kept[self.stats.table_of[fqn]]
+            never = self.stats.never_kept[self.stats.table_of[fqn]]
             units[fqn] = frozenset(op["i"] for op in unit.get("ops", ()) if op["save"] and op["i"] not in never)
         return units
 

@@ -95,7 +95,7 @@ def profile_call(
         raise Error("value", "model", "is in evaluation mode, and a training step was asked for", "call model.train()")
     refuse_checkpointing(model)
     time = _operator_time(times)
-    first = next(model.parameters())
+    first = next(iter(model.parameters()), torch.empty(0))
     batch = dict(batch) if isinstance(batch, Mapping) else batch
     with contextlib.ExitStack() as stack:
         autocast = autocast_of(model)

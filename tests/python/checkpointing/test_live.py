@@ -530,7 +530,7 @@ def test_what_checkpointing_costs_by_itself_is_added():
     count, saves = call.operators[1] - call.operators[0], call.saves[1] - call.saves[0]
     plain, selective = {"blocks.0.mlp": frozenset()}, {"blocks.0.mlp": frozenset({1})}
     before = [stats.replay.step(units).recompute_ms for units in (plain, selective)]
-    assert before[1] < before[0] < sum(stats.trace.milliseconds[slice(*call.operators)])  # the last is not run again
+    assert 0 < before[1] < before[0] <= sum(stats.trace.milliseconds[slice(*call.operators)])
     stats.trace.costs = Costs(unit=100.0, save=10.0, selective=1000.0, operator=1.0)
     after = [stats.replay.step(units).recompute_ms for units in (plain, selective)]
     stop = stats.trace.saves[call.saves[1] - 1][1]
