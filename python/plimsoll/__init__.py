@@ -11,7 +11,8 @@ the search.
 
 `plimsoll.torchrec` has the planner for TorchRec, `plimsoll.options` plans what it dumps, `plimsoll.fx` is torch.fx's
 accelerator partitioner, `plimsoll.graphs` captures a model and splits it into pipeline stages, `plimsoll.checkpointing`
-has torch's planner of activation checkpointing; neither torch nor torchrec is imported here.
+makes a training step fit a memory budget and has torch's planner of activation checkpointing; neither torch nor
+torchrec is imported here.
 """
 
 from __future__ import annotations

@@ -35,9 +35,9 @@ def apply(model: nn.Module, plan: Plan) -> nn.Module:
         module = modules[unit.fqn]
         module._plimsoll_unit = unit  # type: ignore[assignment]
         module.forward = UnitForward(module, unit)  # type: ignore[method-assign, assignment]
-    for config in configs_with_cache(model):
+    model._plimsoll_configs = configs_with_cache(model)  # type: ignore[assignment]
+    for config in model._plimsoll_configs:
         config.use_cache = False
-        config._plimsoll_use_cache = True
     return model
 
 
@@ -51,10 +51,8 @@ def remove(model: nn.Module) -> nn.Module:
             else:
                 module.forward = forward.before
             del module._plimsoll_unit
-        config = getattr(module, "config", None)
-        if getattr(config, "_plimsoll_use_cache", False):
-            config.use_cache = True
-            del config._plimsoll_use_cache
+    for config in vars(model).pop("_plimsoll_configs", ()):
+        config.use_cache = True
     return model
 
 

@@ -355,12 +355,14 @@ class _Search:
         return chosen
 
     def _use_room(self, start: _Candidate, budget: int) -> _Candidate:
-        """Drops units and keeps operators while the replay allows it, what saves most time first."""
+        """Drops units, or the policy of one, while the replay allows it, what saves most time first."""
         best = start
         while True:
             tried = []
             for fqn in best.units:
                 tried.append(self._replay({name: keep for name, keep in best.units.items() if name != fqn}))
+                if best.units[fqn] and self.stats.trace.costs.operator > 0:  # a policy may cost more than it saves
+                    tried.append(self._replay({**best.units, fqn: frozenset()}))
             better = [candidate for candidate in tried if candidate.peak <= budget and candidate.ms < best.ms]
             if not better:
                 return best
@@ -369,7 +371,9 @@ class _Search:
     def _ask(self, budget: int, repairs: tuple[str, ...]) -> dict[str, Any]:
         key = (budget, repairs)
         if key not in self._answers:
-            rules = {"budget": max(1, budget), "peak": "step", "repair": ["early_stop", *repairs]}
+            rules: dict[str, Any] = {"budget": max(1, budget), "peak": "step", "repair": ["early_stop", *repairs]}
+            if self.stats.trace.costs.unit > 0:
+                rules["unit_overhead_ms"] = self.stats.trace.costs.unit
             self._answers[key] = call("checkpoint", {"stats": self.stats.module_stats}, rules)
         return self._answers[key]
 
@@ -377,7 +381,7 @@ class _Search:
         units: dict[str, frozenset[int]] = {}
         for unit in answer["units"]:
             fqn = unit["fqn"][len(self.prefix) + 1 :]
-            never = self.stats.kept[self.stats.table_of[fqn]]
+            never = self.stats.never_kept[self.stats.table_of[fqn]]
             units[fqn] = frozenset(op["i"] for op in unit.get("ops", ()) if op["save"] and op["i"] not in never)
         return units
 

@@ -19,7 +19,7 @@ from plimsoll._errors import Error
 from plimsoll.checkpointing._memory import tensors_of
 from plimsoll.checkpointing._recorder import OperatorTime, Recorder
 from plimsoll.checkpointing._stats import Stats, make_stats, sharded_modules
-from plimsoll.checkpointing._times import Roofline
+from plimsoll.checkpointing._times import MeasuredTimes, Roofline
 from plimsoll.checkpointing._values import KnownValues
 
 Loss = Callable[[Any], torch.Tensor]
@@ -67,7 +67,8 @@ def profile(
         loss: Of the model's output; `output.loss` by default.
         optimizer: Whose state is counted all the time, and whose step's temporaries in that step.
         accumulate: Gradients are there when the step begins: every step but the first of an accumulation.
-        times: "roofline" (an A100), a `Roofline` of other hardware, or "measured": the operators run on this machine.
+        times: "roofline" (an A100), a `Roofline` of other hardware, or "measured": each operator runs on this machine
+            on tensors of its shapes, and what checkpointing costs by itself is measured as well.
         fake: False runs the step on the model itself, for a forward that reads values; a model that FSDP2 shards
             always does. Gradients, buffers and random state are restored.
 
@@ -94,6 +95,7 @@ def profile_call(
         raise Error("value", "model", "is in evaluation mode, and a training step was asked for", "call model.train()")
     refuse_checkpointing(model)
     time = _operator_time(times)
+    first = next(iter(model.parameters()), torch.empty(0))
     batch = dict(batch) if isinstance(batch, Mapping) else batch
     with contextlib.ExitStack() as stack:
         autocast = autocast_of(model)
@@ -108,7 +110,10 @@ def profile_call(
             stack.enter_context(restored(model, optimizer))
         stack.enter_context(without_cache(model))
         step = _Step(model, batch, call, optimizer, autocast, accumulate, time, fake)
-        return step.record()
+        stats = step.record()
+    if isinstance(time, MeasuredTimes):  # outside fake tensors, which slow hooks down
+        stats.trace.costs = time.checkpoint_costs(first.device if first.device.type != "meta" else torch.device("cpu"))
+    return stats
 
 
 class _Step:
@@ -225,7 +230,9 @@ def _operator_time(times: str | OperatorTime) -> OperatorTime:
         return times
     if times == "roofline":
         return Roofline()
-    raise Error("value", "times", f"'{times}' is unknown", "choose 'roofline', or a Roofline of your hardware")
+    if times == "measured":
+        return MeasuredTimes()
+    raise Error("value", "times", f"'{times}' is unknown", "choose 'roofline', 'measured' or a Roofline")
 
 
 # --- copies --------------------------------------------------------------------------------------------------------

@@ -30,13 +30,10 @@ class Step:
     """A planned step."""
 
     live: npt.NDArray[np.int64]  # bytes after each step, recomputation included
-    recompute_ms: float
+    recompute_ms: float  # what checkpointing adds in all
     forward_end: int  # in steps of `live`, as all that follows
     backward_end: int
     recomputations: list[tuple[int, int, str]]  # begin, end and unit
-    plain_calls: int  # of units that keep nothing,
-    selective_calls: int  # and of those that keep something
-    selective_operators: int  # that a policy is asked about or looks up
 
     @property
     def peak(self) -> int:
@@ -110,20 +107,16 @@ class Replay:
         delta = np.zeros(total + 1, np.int64)
         recompute_ms = 0.0
         for segment in segments:
-            recompute_ms += self._run_again(segment, lives, releases, delta)
+            recompute_ms += self._run_again(segment, lives, releases, delta) + self._overhead(segment)
         lives[self._freed] = until(self._deaths[self._freed])
         np.add.at(delta, begins[self._births], self._bytes)
         np.add.at(delta, lives, -self._bytes)
-        selective = [segment for segment in segments if segment.cached]
         return Step(
             live=trace.base_bytes + trace.constant_bytes + np.cumsum(delta[:-1]),
             recompute_ms=recompute_ms,
             forward_end=trace.num_forward,
             backward_end=int(begins[trace.num_backward]),
             recomputations=[(segment.start, segment.finish, segment.call.fqn) for segment in segments],
-            plain_calls=len(segments) - len(selective),
-            selective_calls=len(selective),
-            selective_operators=sum(self._num_operators(segment) for segment in selective),
         )
 
     def _segments(self, units: Units) -> tuple[list[_Segment], list[Call]]:
@@ -183,6 +176,12 @@ class Replay:
         delta[segment.finish] -= call.written_buffers
         return milliseconds
 
-    def _num_operators(self, segment: _Segment) -> int:
-        first, last = segment.call.operators
-        return last - first + sum(self.trace.operators[i] < segment.stop for i in range(first, last))
+    def _overhead(self, segment: _Segment) -> float:
+        """Milliseconds of checkpointing itself."""
+        call, costs = segment.call, self.trace.costs
+        ms = costs.unit + (call.saves[1] - call.saves[0]) * costs.save
+        if segment.cached:
+            first, last = call.operators
+            again = sum(self.trace.operators[i] < segment.stop for i in range(first, last))
+            ms += costs.selective + (last - first + again) * costs.operator
+        return ms

@@ -35,7 +35,7 @@ class Stats:
     trace: Trace
     tables: list[list[str]]
     table_of: dict[str, int]
-    kept: list[list[int]] = field(default_factory=list)  # of each table: operators that no plan may keep
+    never_kept: list[list[int]] = field(default_factory=list)  # of each table: what works in place, and its results
 
     @cached_property
     def replay(self) -> Replay:
@@ -60,7 +60,7 @@ class Stats:
             "trace": self.trace.to_document(),
             "tables": self.tables,
             "table_of": self.table_of,
-            "kept": self.kept,
+            "never_kept": self.never_kept,
         }
         with open(path, "w", encoding="utf-8") as file:
             json.dump(document, file, separators=(",", ":"))

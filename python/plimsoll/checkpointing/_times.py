@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from plimsoll.checkpointing._memory import storages_of, tensors_of
+from plimsoll.checkpointing._trace import Costs
 
 aten = torch.ops.aten
 
@@ -72,3 +78,112 @@ def _flops(func: Any, args: Any, kwargs: Any, out: Any) -> float:
         shapes = [value.shape if isinstance(value, torch.Tensor) else value for value in args]
         return float(_MORE_FLOPS[packet](*shapes))
     return 0.0
+
+
+class MeasuredTimes:
+    """An operator takes what it takes here: the least of several runs on tensors of the same shapes and strides.
+
+    Operators with equal arguments are measured once. Floating numbers are drawn, whole ones are 0, since they may be
+    indices. Collectives, and what does not run on such numbers, count as nothing.
+    """
+
+    def __init__(self, repeats: int = 7) -> None:
+        self.repeats = repeats
+        self._known: dict[str, float] = {}
+
+    def __call__(self, func: Any, args: Any, kwargs: Any, out: Any) -> float:
+        """Milliseconds."""
+        if func.namespace in ("c10d", "_c10d_functional", "fsdp"):
+            return 0.0
+        key = f"{func}{[_signature(leaf) for leaf in tree_leaves((args, kwargs))]}"
+        if key not in self._known:
+            with _disable_current_modes(), torch.no_grad(), torch.random.fork_rng():
+                self._known[key] = self._measure(func, args, kwargs)
+        return self._known[key]
+
+    def _measure(self, func: Any, args: Any, kwargs: Any) -> float:
+        real_args, real_kwargs = tree_map(_made_real, (args, kwargs))
+        devices = {t.device.type for t in tensors_of(real_args, real_kwargs)}
+        try:
+            return self._least(lambda: func(*real_args, **real_kwargs), "cuda" in devices)
+        except (RuntimeError, IndexError):
+            return 0.0
+
+    def _least(self, run: Callable[[], Any], is_cuda: bool) -> float:
+        # One thread's own time where there is one: other programs do not count. Small operators run ten times at once.
+        clock = time.perf_counter if is_cuda or torch.get_num_threads() > 1 else time.thread_time
+
+        def timed(count: int) -> float:
+            if is_cuda:
+                torch.cuda.synchronize()
+            start = clock()
+            for _ in range(count):
+                run()
+            if is_cuda:
+                torch.cuda.synchronize()
+            return (clock() - start) / count
+
+        timed(1)
+        count = 10 if timed(1) < 5e-5 else 1
+        return 1000 * min(timed(count) for _ in range(self.repeats))
+
+    def checkpoint_costs(self, device: torch.device) -> Costs:
+        """What checkpoint costs for a call, a saved tensor, and an operator under a policy.
+
+        A chain of n sines saves n tensors. Its time with checkpoint, less that without, is a line in n: the intercept
+        is a call's, the slope that of a sine and of a saved tensor; what a policy adds is a second line.
+        """
+        x = torch.zeros(8, device=device, requires_grad=True)
+
+        def chain(count: int) -> Callable[[torch.Tensor], torch.Tensor]:
+            def run(y: torch.Tensor) -> torch.Tensor:
+                for _ in range(count):
+                    y = y.sin()
+                return y
+
+            return run
+
+        def contexts() -> Any:
+            return create_selective_checkpoint_contexts(lambda *_, **__: CheckpointPolicy.PREFER_RECOMPUTE)
+
+        def step(function: Callable[[torch.Tensor], torch.Tensor], **options: Any) -> float:
+            def run() -> None:
+                y = checkpoint(function, x, use_reentrant=False, **options) if options else function(x)
+                torch.autograd.grad(y.sum(), x)
+
+            return self._least(run, device.type == "cuda")
+
+        few, many = 8, 40
+        plain, with_policy = [], []
+        with _disable_current_modes(), torch.enable_grad():
+            sine = self._least(x.detach().sin, device.type == "cuda")
+            for count in (few, many):
+                alone = step(chain(count))
+                plain.append(step(chain(count), preserve_rng_state=True) - alone)
+                with_policy.append(step(chain(count), context_fn=contexts) - alone - plain[-1])
+        slope = (plain[1] - plain[0]) / (many - few)
+        policy_slope = (with_policy[1] - with_policy[0]) / (many - few)
+        return Costs(
+            unit=max(0.0, plain[0] - few * slope),
+            save=max(0.0, slope - sine),
+            selective=max(0.0, with_policy[0] - few * policy_slope),
+            operator=max(0.0, policy_slope / 2),
+        )
+
+
+def _signature(leaf: Any) -> Any:
+    if isinstance(leaf, torch.Tensor):
+        return tuple(leaf.shape), leaf.stride(), leaf.dtype, leaf.device.type
+    return leaf
+
+
+def _made_real(leaf: Any) -> Any:
+    """A tensor of the same shape, strides and type."""
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    device = "cpu" if leaf.device.type == "meta" else leaf.device
+    count = 1 + sum((size - 1) * stride for size, stride in zip(leaf.shape, leaf.stride())) if leaf.numel() else 0
+    numbers = torch.zeros(count, dtype=leaf.dtype, device=device)
+    if leaf.is_floating_point():
+        numbers.uniform_(0.1, 1)
+    return numbers.as_strided(leaf.shape, leaf.stride())

@@ -26,6 +26,16 @@ class Call:
 
 
 @dataclass
+class Costs:
+    """Milliseconds of checkpointing itself, beside the operators that run again."""
+
+    unit: float = 0.0  # a call of a unit,
+    save: float = 0.0  # a tensor that autograd saves in it,
+    selective: float = 0.0  # a call of a unit that keeps something,
+    operator: float = 0.0  # and an operator in such a call, in the forward and again
+
+
+@dataclass
 class Trace:
     """Every event of a step that memory depends on."""
 
@@ -45,6 +55,7 @@ class Trace:
     calls: list[Call] = field(default_factory=list)  # as they began
     forward_ms: float = 0.0
     backward_ms: float = 0.0
+    costs: Costs = field(default_factory=Costs)
 
     def to_document(self) -> dict[str, Any]:
         """For JSON."""
@@ -56,6 +67,7 @@ class Trace:
         trace = cls(**document)
         trace.storages = [tuple(row) for row in trace.storages]  # type: ignore[misc]
         trace.saves = [tuple(row) for row in trace.saves]  # type: ignore[misc]
+        trace.costs = Costs(**trace.costs)  # type: ignore[arg-type]
         trace.calls = [Call(**call) for call in trace.calls]  # type: ignore[arg-type]
         for call in trace.calls:
             call.saves, call.operators = tuple(call.saves), tuple(call.operators)  # type: ignore[assignment]

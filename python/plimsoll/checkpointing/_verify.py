@@ -109,6 +109,8 @@ def verify(
     finally:
         if not was_applied:
             remove(model)
+        elif planned(model) is None:
+            apply(model, plan)
     return Report(
         budget_bytes=plan.budget_bytes,
         predicted_bytes=plan.peak_bytes,

@@ -469,7 +469,7 @@ def test_switches_off_the_cache_of_keys_and_values_while_a_plan_is_on():
 
 def test_a_plan_is_at_most_ten_lines():
     with torch.device("meta"):
-        model = live_models.Llama(layers=24, width=128)
+        model = live_models.Llama(layers=12, width=128)
         x = torch.zeros(16, 64, dtype=torch.long)
     stats = ck.profile(model, {"input_ids": x, "labels": x})
     for budget in (0.95, 0.85, 0.75):
@@ -516,3 +516,40 @@ def test_nothing_of_a_step_stays_alive():
         assert live.now == live.base
     assert json.dumps(stats.module_stats)  # plain data
     assert pathlib.Path(ck.__file__).exists()
+
+
+# --- times ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_checkpointing_costs_by_itself_is_added():
+    from plimsoll.checkpointing._trace import Costs
+
+    model, batch, _ = make("gpt", layers=1)
+    stats = ck.profile(model, batch)
+    call = next(call for call in stats.trace.calls if call.fqn == "blocks.0.mlp")
+    count, saves = call.operators[1] - call.operators[0], call.saves[1] - call.saves[0]
+    plain, selective = {"blocks.0.mlp": frozenset()}, {"blocks.0.mlp": frozenset({1})}
+    before = [stats.replay.step(units).recompute_ms for units in (plain, selective)]
+    assert 0 < before[1] < before[0] <= sum(stats.trace.milliseconds[slice(*call.operators)])
+    stats.trace.costs = Costs(unit=100.0, save=10.0, selective=1000.0, operator=1.0)
+    after = [stats.replay.step(units).recompute_ms for units in (plain, selective)]
+    stop = stats.trace.saves[call.saves[1] - 1][1]
+    again = sum(step < stop for step in stats.trace.operators[slice(*call.operators)])
+    assert after[0] - before[0] == pytest.approx(100 + 10 * saves)
+    assert after[1] - before[1] == pytest.approx(100 + 10 * saves + 1000 + count + again)
+    # A policy that costs more than recomputation is dropped.
+    assert all(not unit.keep for unit in ck.plan(stats, "95%").units)
+
+
+def test_operators_are_measured_once_and_real_tensors_stay_out_of_the_record():
+    model, batch, _ = make("gpt", layers=2)
+    state = torch.get_rng_state()
+    stats = ck.profile(model, batch, times="measured")
+    assert torch.equal(torch.get_rng_state(), state)
+    assert stats.peak_bytes == ck.profile(model, batch).peak_bytes
+    one, other = (next(c for c in stats.trace.calls if c.fqn == f"blocks.{i}") for i in range(2))
+    ms = stats.trace.milliseconds
+    assert ms[slice(*one.operators)] == ms[slice(*other.operators)]  # alike, so measured once
+    assert all(value >= 0 for value in ms) and stats.step_ms > 0 and stats.trace.costs.save > 0
+    with pytest.raises(Error, match="measured"):
+        ck.profile(model, batch, times="guessed")

@@ -119,7 +119,9 @@ def compiled_step(model, batch, backend, whole):
     return gradients, frames, live.peak
 
 
-@pytest.mark.parametrize("whole", [True, False], ids=["whole", "by block"])
+@pytest.mark.parametrize(
+    "whole", [pytest.param(True, marks=pytest.mark.long, id="whole"), pytest.param(False, id="by block")]
+)
 def test_plans_work_under_torch_compile(whole):
     torch.manual_seed(0)
     model, batch = live_models.GPT(layers=2, dropout=0.0), live_models.ids()
