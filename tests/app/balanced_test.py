@@ -196,6 +196,19 @@ class TestAnswers:
         assert answer["certificate"]["gap"] < 1e-6
         plimsoll.run("check", "model.json", "plan.json", *on)
 
+    def test_rules_that_only_other_widths_keep_are_kept(self, plimsoll):
+        """Two column shards cannot stand together with a table of one; a single one of twice the width can."""
+        columns = {"sharding_types": ["column_wise"], "min_partition": 8}
+        tables = [table("a", 1000, 16, constraints=columns), table("b", 1000, 8, constraints=columns)]
+        plimsoll.write("columns.json", {"modules": [{"path": "m", "tables": tables}]})
+        plimsoll.write("rules.json", {"together": [["m.a", "m.b"]]})
+        asked = ("columns.json", "--on", "2x1GiB", "--rules", "rules.json", "-o", "plan.json")
+        assert plimsoll.run("shard", *asked, "--json", code=1).error["code"] == "conflict"
+        plimsoll.run("shard", *asked, "--widths", "all")
+        ranks = [t["ranks"] for t in plimsoll.answer()["plan"]["tables"]]
+        assert ranks[0] == ranks[1] and len(ranks[0]) == 1
+        plimsoll.run("check", "columns.json", "plan.json", "--on", "2x1GiB", "--strict")
+
     def test_a_plan_that_breaks_its_rules_is_found(self, plimsoll):
         plimsoll.write("rules.json", {"allowed_ranks": {"ebc.t3": [2]}, "apart": [["ebc.t3", "ebc.t5"]]})
         plimsoll.shard("--rules", "rules.json", "--objective", "rating")

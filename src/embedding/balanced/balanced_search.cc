@@ -94,7 +94,10 @@ class BalancedSearch {
     }
     const bool is_wide = options_.max_column_blocks > 0 && given_ == nullptr;
     // Most is the wide space's, which starts from the best plan of the narrow one.
-    PLIMSOLL_RETURN_IF_ERROR(search_space(is_wide ? 1.0 / kNarrowShare : 1, !is_wide));
+    const Result<void> searched = search_space(is_wide ? 1.0 / kNarrowShare : 1, !is_wide);
+    // Where rules leave none of the default widths, they may leave others.
+    const bool may_widen = is_wide && (searched || searched.error().code == ErrorCode::kConflict);
+    if (!searched && !may_widen) return tl::unexpected(searched.error());
     if (is_wide) {
       PLIMSOLL_ASSIGN(const bool has_begun, widen());
       if (has_begun) PLIMSOLL_RETURN_IF_ERROR(search_space(1, true));
