@@ -218,7 +218,9 @@ Result<Inputs> find_inputs(const PlanningFlags& flags, const embedding::Planning
   const std::pair<const char*, bool> decided[] = {
       {"batch_size", flags.batch_size.has_value()},
       {"cost_model", !flags.cost_model.empty()},
-      {"reservation", !flags.reservation.empty() || !flags.dense_tensor_estimate.empty()},
+      {"reservation", !flags.reservation.empty() || !flags.dense_tensor_estimate.empty() ||
+                          flags.parameter_multiplier.has_value()},
+      {"breadth_first", flags.use_exact_enumerate_order},
       {"pipeline_type", !flags.pipeline_type.empty()},
       {"inference", flags.inference},
       {"run_embedding_at_peak_memory", flags.run_embedding_at_peak_memory}};

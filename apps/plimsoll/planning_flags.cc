@@ -41,6 +41,13 @@ Result<std::int64_t> parse_batch_size(std::string_view text) {
               "give the samples that one rank sees in a step");
 }
 
+Result<double> parse_multiplier(std::string_view text) {
+  PLIMSOLL_ASSIGN(const double multiplier, parse_number<double>(text, ""));
+  if (multiplier >= 0 && !std::isinf(multiplier)) return multiplier;
+  return fail(ErrorCode::kUsage, "", fmt::format("{} is not a factor", text),
+              "give a number of at least 0, such as 6");
+}
+
 template <class Enum>
 Result<Enum> parse_enum(std::string_view text, std::string_view place) {
   if (const auto found = embedding::find_enum<Enum>(text)) return *found;
@@ -147,6 +154,16 @@ Result<ReservationOptions> parse_reservation(std::string_view text) {
                 "give a number from 0 to 1, such as 0.15");
   }
   return options;
+}
+
+Result<void> set_parameter_multiplier(double multiplier, ReservationOptions& options) {
+  if (options.kind != ReservationKind::kHeuristical && options.kind != ReservationKind::kSkuAware) {
+    return fail(ErrorCode::kUsage, "--parameter-multiplier",
+                fmt::format("the {} reservation does not use it", to_string(options.kind)),
+                "leave the flag out, or give --reservation heuristical");
+  }
+  options.parameter_multiplier = multiplier;
+  return {};
 }
 
 // The text that make_provenance writes: kind, percentage, multiplier, dense estimate, absolute,
@@ -290,6 +307,10 @@ void add_problem_flags(CLI::App& command, PlanningFlags& flags) {
                   "Training pipeline: none, train_base, train_sparse_dist or "
                   "train_prefetch_sparse_dist (default: none)")
       ->type_name("NAME");
+  command.add_flag(
+      "--use-exact-enumerate-order", flags.use_exact_enumerate_order,
+      "Enumerate modules breadth first in the model's order, as TorchRec's option does; by "
+      "default the last child comes first");
   command.add_flag("--inference", flags.inference, "Estimate inference instead of training");
   command.add_flag("--run-embedding-at-peak-memory", flags.run_embedding_at_peak_memory,
                    "Count the output where the pipeline holds it at its peak");
@@ -303,6 +324,10 @@ void add_problem_flags(CLI::App& command, PlanningFlags& flags) {
       .add_option("--dense-tensor-estimate", flags.dense_tensor_estimate,
                   "Memory of the dense part per rank (default: as the model says)")
       ->type_name("SIZE");
+  add_parsed(command, "--parameter-multiplier", &parse_multiplier, flags.parameter_multiplier,
+             "Bytes that a heuristical or sku_aware reservation counts for each byte of dense "
+             "parameters (default: 6)")
+      ->type_name("FACTOR");
   command.add_option("--hbm-cap", flags.hbm_cap, "HBM per rank, such as 80GiB")->type_name("SIZE");
   CLI::Option* const ddr_cap =
       command.add_option("--ddr-cap", flags.ddr_cap, "DDR per rank")->type_name("SIZE");
@@ -417,6 +442,12 @@ Result<PlanningProblem> make_problem(const PlanningFlags& flags,
     PLIMSOLL_ASSIGN(problem.reservation.dense_tensor_estimate,
                     parse_bytes_of(flags.dense_tensor_estimate, "--dense-tensor-estimate"));
   }
+  if (flags.parameter_multiplier) {
+    PLIMSOLL_RETURN_IF_ERROR(
+        set_parameter_multiplier(*flags.parameter_multiplier, problem.reservation));
+  }
+  problem.enumeration.breadth_first =
+      flags.use_exact_enumerate_order || find(recorded, "breadth_first") == "true";
   std::string pipeline = flags.pipeline_type;
   if (pipeline.empty()) pipeline = find(recorded, "pipeline_type").value_or("none");
   PLIMSOLL_ASSIGN(problem.mode.pipeline_type,

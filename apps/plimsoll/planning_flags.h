@@ -28,6 +28,8 @@ struct PlanningFlags {
   std::optional<int> pod_size;
   std::string hbm_cap, ddr_cap, host_memory, intra_host_bw, inter_host_bw;
   std::string dense_tensor_estimate;
+  std::optional<double> parameter_multiplier;
+  bool use_exact_enumerate_order = false;
   bool inference = false;
   bool run_embedding_at_peak_memory = false;
   bool easyrec_environment = false;

@@ -24,6 +24,9 @@ Result<std::optional<io::TorchrecOptions>> load_dump(const PlanningFlags& flags)
       {"--constraints", !flags.constraints.empty()},
       {"--cost-model", !flags.cost_model.empty()},
       {"--reservation", !flags.reservation.empty()},
+      {"--dense-tensor-estimate", !flags.dense_tensor_estimate.empty()},
+      {"--parameter-multiplier", flags.parameter_multiplier.has_value()},
+      {"--use-exact-enumerate-order", flags.use_exact_enumerate_order},
       {"--easyrec-environment", flags.easyrec_environment}};
   for (const auto& [flag, is_given] : decided) {
     if (!is_given) continue;

@@ -276,6 +276,8 @@ std::string find_decided_twice(const CLI::App& command) {
                            "--cost-model",
                            "--reservation",
                            "--dense-tensor-estimate",
+                           "--parameter-multiplier",
+                           "--use-exact-enumerate-order",
                            "--pipeline-type",
                            "--inference",
                            "--run-embedding-at-peak-memory"}) {

@@ -66,6 +66,9 @@ FLAGS = [
     ("--reservation", "heuristical:nan", "0 to 1"),
     ("--reservation", "fixed_absolute:much", "80GiB"),
     ("--dense-tensor-estimate", "much", "80GiB"),
+    ("--parameter-multiplier", "-1", "at least 0"),
+    ("--parameter-multiplier", "nan", "at least 0"),
+    ("--parameter-multiplier", "six", "number"),
     ("--hbm-cap", "-1", "80GiB"),
     ("--hbm-cap", "80", "'80' is a size without a unit; write 80GiB"),
     ("--hbm-cap", "16EiB", "2^63"),
@@ -122,6 +125,7 @@ def test_values_of_flags(plimsoll, flag, value, word):
     [
         (["--pod-size", "2", "--local-world-size", "2", "--cost-model", "torchrec-1.4"], "--on"),
         (["--reservation", "sku_aware:6GiB", "--cost-model", "torchrec-1.4"], "--reservation"),
+        (["--reservation", "fixed_percentage", "--parameter-multiplier", "2"], "--parameter-multiplier"),
     ],
 )
 def test_values_that_do_not_go_together(plimsoll, arguments, place):

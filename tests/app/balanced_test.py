@@ -1013,6 +1013,9 @@ class TestDumps:
             ("--objective", "step"),
             ("--widths", "all"),
             ("--stats",),
+            ("--dense-tensor-estimate", "1GiB"),
+            ("--parameter-multiplier", "2"),
+            ("--use-exact-enumerate-order",),
         ],
     )
     def test_what_a_dump_does_not_tell_is_refused(self, plimsoll, arguments):

@@ -91,6 +91,43 @@ class TestExitCodes:
         assert document["failure"]["message"]
 
 
+class TestReferencePlanner:
+    """Options of TorchRec's planner that both searches share."""
+
+    def test_the_multiplier_of_parameters(self, plimsoll):
+        model = {"tables": [table()], "dense_parameter_bytes": 100 << 20}
+        plimsoll.write("model.json", model)
+        made = ("shard", "model.json", "--on", "4x8GiB", "--search", "torchrec", "-o", "plan.json", "--json")
+        dense = {}
+        for multiplier in (None, "6", "2.5"):
+            flags = ["--parameter-multiplier", multiplier] if multiplier else []
+            answer = plimsoll.run(*made, *flags).document
+            dense[multiplier] = answer["bill"]["bytes"]["dense"]
+        assert dense[None] == dense["6"] == [600 << 20] * 4
+        assert dense["2.5"] == [250 << 20] * 4
+        again = plimsoll.run("shard", "model.json", "--on", "4x8GiB", "--replay", "plan.json", "--json").document
+        assert again["bill"]["bytes"]["dense"] == dense["2.5"]
+        report = plimsoll.run("check", "model.json", "plan.json", "--on", "4x8GiB", "--json").document
+        assert report["ranks"][0]["capacity"]["hbm"] == answer["bill"]["bytes"]["capacity_hbm"][0] - sum(
+            answer["bill"]["bytes"][cause][0] for cause in ("dense", "kjt", "reserve")
+        )
+
+    def test_the_order_of_enumeration(self, plimsoll):
+        paths = ["a.x", "b", "a.y"]
+        modules = [{"path": path, "tables": [table(path[-1])]} for path in paths]
+        plimsoll.write("model.json", {"modules": modules})
+        made = ("shard", "model.json", "--on", "2x8GiB", "--search", "torchrec", "-o", "plan.json", "--json")
+
+        def order(*flags):
+            tables = plimsoll.run(*made, *flags).document["plan"]["tables"]
+            return [entry["module_path"] for entry in tables]
+
+        assert order() == ["b", "a.y", "a.x"]
+        assert order("--use-exact-enumerate-order") == ["b", "a.x", "a.y"]
+        again = plimsoll.run("shard", "model.json", "--on", "2x8GiB", "--replay", "plan.json", "--json").document
+        assert [entry["module_path"] for entry in again["plan"]["tables"]] == ["b", "a.x", "a.y"]
+
+
 class TestStreams:
     @pytest.fixture
     def plimsoll(self, plimsoll):
