@@ -45,7 +45,7 @@ class InfeasibleBudget(Error):
         super().__init__(
             "infeasible",
             "budget",
-            f"{size_text(budget)} is too small: the best plan needs {size_text(smallest_bytes)}, {where}",
+            f"{size_text(budget)} is too small: the best plan found needs {size_text(smallest_bytes)}, {where}",
             f"give budget={smallest_bytes}, or a smaller batch",
         )
         self.smallest_bytes = smallest_bytes
@@ -333,8 +333,6 @@ class _Search:
     def smallest(self) -> _Candidate:
         """The plan of the least peak that is known."""
         tried = [self._replay({})]
-        answer = self._ask(1, ())
-        least = answer.get("budget_bytes", 0) + answer.get("explanation", {}).get("missing", 0)
         for repairs in ((), ("saved_copies", "unit_own_backward")):
             answer = self._ask(1, repairs)
             least = answer.get("budget_bytes", 0) + answer.get("explanation", {}).get("missing", 0)
