@@ -98,7 +98,9 @@ void add_report_command(CLI::App& app, Run& run) {
       ->add_option("--against", flags->against,
                    "Another plan of that kind: the page shows what differs from it")
       ->type_name("FILE");
-  command->add_option("--title", flags->title, "Title of the page (default: the name of the plan's file)")
+  command
+      ->add_option("--title", flags->title,
+                   "Title of the page (default: the name of the plan's file)")
       ->type_name("TEXT");
   command->add_flag("--fragment", flags->is_fragment,
                     "Only what stands in the page's body, without a script, for another page");

@@ -20,25 +20,27 @@ def plans():
     return [plimsoll.shard(MODEL, **ON, search=search) for search in ("torchrec", "balanced")]
 
 
-def moved(plan):
-    """The plan alone, its first table's first shard on another rank."""
+def with_first_table_on(rank, plan):
+    """The plan alone, its first table whole on that rank."""
     bare = json.loads(json.dumps(plan.document["plan"]))
     table = bare["tables"][0]
     table["sharding_type"], table["compute_kernel"] = "table_wise", "fused"
     table["shards"] = [{"rows": 100_000, "columns": 64}]
-    table["ranks"] = [{"first": 3}]
+    table["ranks"] = [{"first": rank}]
     return bare
 
 
 def test_diff(plans):
     same = plimsoll.diff(plans[1], plans[1])
     assert not same.is_different and same.changes == [] and "the same decisions" in repr(same)
-    different = plimsoll.diff(plans[0], moved(plans[0]), model=MODEL, **ON)
+    before, after = (with_first_table_on(rank, plans[0]) for rank in (0, 3))
+    different = plimsoll.diff(before, after, model=MODEL, **ON)
     assert different.is_different and different.kind == "sharding"
     assert [change["name"] for change in different.changes] == [".t0"]
-    assert different.changes[0]["moved_bytes"] % 4 == 0
-    assert different.figures["rating"][0] == plans[0].rating
-    assert {reason["place"] for reason in different.reasons} <= {f"rank {rank}" for rank in range(4)}
+    assert different.changes[0]["moved_bytes"] == 100_000 * 64 * 4
+    rating = plimsoll.check(MODEL, after, **ON).document["rating"]
+    assert different.figures["rating"][1] == rating
+    assert {reason["place"] for reason in different.reasons} == {"rank 0", "rank 3"}
     assert sum(t["received_values"] for t in different.traffic) == different.changes[0]["moved_values"]
     assert ".t0" in different._repr_html_()
     assert plimsoll.Difference.from_json(different.to_json()) == different

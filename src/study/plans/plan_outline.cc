@@ -169,9 +169,8 @@ void add_unit(const checkpoint::CheckpointUnit& unit, const std::string& inside,
       if (!op.save) again.push_back(op.index);
     }
     const std::size_t num_again = again.size();
-    part.choices["recomputed"] =
-        fmt::format("{} of {} operators: {}", num_again, unit.ops.size(),
-                    ranks_text(runs_of(std::move(again)), -1));
+    part.choices["recomputed"] = fmt::format("{} of {} operators: {}", num_again, unit.ops.size(),
+                                             ranks_text(runs_of(std::move(again)), -1));
   }
   if (!inside.empty()) part.choices["inside"] = inside;
   const std::string name = part.name;
