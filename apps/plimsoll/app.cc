@@ -87,6 +87,9 @@ int run_unguarded(int argc, const char* const* argv) {
   add_shard_command(app, command);
   add_checkpoint_command(app, command);
   add_partition_command(app, command);
+  add_explain_command(app, command);
+  add_size_command(app, command);
+  add_whatif_command(app, command);
   add_check_command(app, command);
   add_convert_command(app, command);
   add_diff_command(app, command);

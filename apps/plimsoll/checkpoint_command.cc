@@ -22,10 +22,12 @@
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/module_stats_json.h"
 #include "plimsoll/io/shipped.h"
+#include "plimsoll/no_plan_text.h"
 #include "plimsoll/planning_run.h"
 #include "plimsoll/save_policy.h"
 #include "plimsoll/text_layout.h"
 #include "study/checkpoint/checkpoint_planning.h"
+#include "study/checkpoint/policy_advice.h"
 
 namespace plimsoll::app {
 namespace {
@@ -180,15 +182,12 @@ TradeoffFlags tradeoff_flags(const Flags& flags) {
   return {flags.stats, flags.fit_segments, flags.question.model.ac_units, flags.global.seed};
 }
 
-// Where the budget is too small: what is needed, and what to type.
-std::string no_plan_text(const study::CheckpointAnswer& answer) {
-  if (answer.status != SolveStatus::kInfeasible || !answer.explanation || !answer.budget_bytes ||
-      answer.explanation->missing == 0 || answer.explanation->lines.empty()) {
-    return "";
-  }
-  return fmt::format("Does not fit (proved infeasible): {}\nTry --budget {}B\n",
-                     answer.explanation->lines.front(),
-                     *answer.budget_bytes + answer.explanation->missing);
+// Where the budget is too small: why, and what to type.
+std::string failure_text(const study::CheckpointAnswer& answer) {
+  if (answer.status != SolveStatus::kInfeasible || !answer.explanation) return "";
+  std::string text = "Does not fit (proved infeasible)";
+  if (!answer.explanation->lines.empty()) text += ": " + answer.explanation->lines.front();
+  return wrapped(shown(text), text_columns(), 2) + "\n" + no_plan_text(*answer.explanation);
 }
 
 // "5%" of forward and backward, or "12.5" milliseconds.
@@ -224,6 +223,10 @@ Result<study::CheckpointQuestion> read_question(const Flags& flags,
   return question;
 }
 
+study::PolicyWords policy_words() {
+  return {[](const std::string& field) { return "without " + flag_text(field, ""); }, flag_text};
+}
+
 Result<Answered> plan_model(ModuleStats stats, const Flags& flags, const RunContext& context) {
   if (flags.is_tradeoff) {
     const TradeoffFlags asked = tradeoff_flags(flags);
@@ -241,15 +244,19 @@ Result<Answered> plan_model(ModuleStats stats, const Flags& flags, const RunCont
   milp_limits.context = {context.deadline, context.cancel, {}};
   milp_limits.max_nodes = flags.question.effort >= 0 ? flags.question.effort : study::kMilpNodes;
   PLIMSOLL_ASSIGN(const study::CheckpointQuestion question, read_question(flags, *made));
-  const auto answer = study::plan_checkpointing(*made, question, milp_limits, context);
+  auto answer = study::plan_checkpointing(*made, question, milp_limits, context);
   if (!answer) return tl::unexpected<Error>(with_flag(answer.error()));
+  if (auto none = study::explain_no_policy(*made, question, *answer, policy_words(), milp_limits,
+                                           context)) {
+    answer->explanation = *std::move(none);
+  }
   const CheckpointSubject subject{made->stats.name.empty() ? flags.stats : made->stats.name,
                                   made->problem.num_modules(), made->baseline, made->compute_ms};
   CheckpointText text =
       describe_checkpoint(*answer, subject, {flags.global.verbosity > 0, flags.prints_profile});
   return Answered{
       io::write_checkpoint_answer(*answer),
-      text.head + no_plan_text(*answer) +
+      text.head + failure_text(*answer) +
           found_line(*answer->status, *answer->stop, seconds_since(begin)),
       std::move(text.body),
       *answer->status,

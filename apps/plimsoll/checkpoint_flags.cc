@@ -58,10 +58,9 @@ bool has_totals(const checkpoint::ModuleStats& stats) {
   return true;
 }
 
-}  // namespace
-
-Error with_flag(Error error) {
+const std::map<std::string, std::string>& field_flags() {
   static const std::map<std::string, std::string> flags{
+      {"budget", "--budget"},
       {"world_size", "--world-size"},
       {"ac_units", "--ac-unit"},
       {"fsdp_units", "--fsdp-unit"},
@@ -73,9 +72,22 @@ Error with_flag(Error error) {
       {"nested_units", "--nested"},
       {"repairs", "--repair"},
       {"in_flight", "--in-flight"}};
-  const auto found = flags.find(error.place);
-  if (found != flags.end()) error.place = found->second;
+  return flags;
+}
+
+}  // namespace
+
+Error with_flag(Error error) {
+  const auto found = field_flags().find(error.place);
+  if (found != field_flags().end()) error.place = found->second;
   return error;
+}
+
+std::string flag_text(const std::string& field, const std::string& value) {
+  const auto found = field_flags().find(field);
+  if (found == field_flags().end()) return "--repair " + field;
+  const bool is_bytes = field == "budget" || field == "optimizer_bytes";
+  return found->second + (value.empty() ? "" : " " + value + (is_bytes ? "B" : ""));
 }
 
 void add_checkpoint_flags(CLI::App& command, CheckpointFlags& flags) {

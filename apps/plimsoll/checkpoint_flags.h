@@ -57,6 +57,8 @@ Result<void> fill_from_provenance(const std::map<std::string, std::string>& opti
 
 // The library names an option's field; people gave a flag.
 Error with_flag(Error error);
+// "--world-size 8" of ("world_size", "8"); of a repair, which is named as such, "--repair NAME".
+std::string flag_text(const std::string& field, const std::string& value);
 
 // "1.6GiB", or "60%" of `whole`. Error kUsage at `flag`.
 Result<Bytes> parse_budget(const std::string& text, Bytes whole, const std::string& flag);

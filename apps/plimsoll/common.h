@@ -49,6 +49,9 @@ using Run = std::function<int()>;
 void add_shard_command(CLI::App& app, Run& run);
 void add_checkpoint_command(CLI::App& app, Run& run);
 void add_partition_command(CLI::App& app, Run& run);
+void add_explain_command(CLI::App& app, Run& run);
+void add_size_command(CLI::App& app, Run& run);
+void add_whatif_command(CLI::App& app, Run& run);
 void add_check_command(CLI::App& app, Run& run);
 void add_convert_command(CLI::App& app, Run& run);
 void add_data_commands(CLI::App& app, Run& run);  // hardware, models, schema

@@ -46,9 +46,13 @@ void add_ids(std::span<const io::ShippedDocument> documents, Words& words) {
 Words shipped_for(const std::string& command) {
   Words words;
   const bool is_any = command == "check" || command == "convert" || command == "models";
-  if (is_any || command == "shard") add_ids(io::shipped_models(), words);
+  const bool is_of_tables =
+      command == "shard" || command == "explain" || command == "size" || command == "whatif";
+  if (is_any || is_of_tables) add_ids(io::shipped_models(), words);
   if (is_any || command == "checkpoint") add_ids(io::shipped_module_stats(), words);
-  if (is_any || command == "partition") add_ids(io::shipped_graphs(), words);
+  if (is_any || command == "partition" || command == "size") {
+    add_ids(io::shipped_graphs(), words);
+  }
   if (command == "schema") {
     for (const io::Schema& schema : io::schemas()) words.emplace_back(schema.name);
   }
@@ -75,7 +79,7 @@ Words values_of(const std::string& command, const CLI::Option& option) {
   }
   if (name == "proposer") return to_words(embedding::proposer_names());
   if (name == "partitioner") return to_words(embedding::partitioner_names());
-  if (name == "search" && command == "shard") return {"balanced", "torchrec"};
+  if (name == "search" && (command == "shard" || command == "explain")) return {"balanced", "torchrec"};
   if (name == "search" && command == "partition") {
     Words words = {"pipedream"};
     for (const study::PlacementSearch& search : study::placement_searches()) {

@@ -13,8 +13,8 @@ namespace plimsoll::app {
 std::string memory_need_line(const study::MemoryNeed& need, Bytes cap,
                              const std::string& device_class);
 
-// Adds what was found to the answer's explanation.
-void put_memory_advice(const PartitionCase& made, const study::MemoryAdvice& advice,
-                       study::PlacementAnswer& answer);
+// Adds what was found to the answer's explanation; constraints are named as the flags write them.
+void put_memory_advice(const PartitionCase& made, const PartitionFlags& flags,
+                       const study::MemoryAdvice& advice, study::PlacementAnswer& answer);
 
 }  // namespace plimsoll::app

@@ -14,6 +14,7 @@
 #include "plimsoll/common.h"
 #include "plimsoll/core/version.h"
 #include "plimsoll/help.h"
+#include "plimsoll/no_plan_text.h"
 #include "plimsoll/partition/dialect.h"
 #include "plimsoll/partition_advice.h"
 #include "plimsoll/partition_case.h"
@@ -285,6 +286,7 @@ PartitionText describe(const PartitionCase& made, const PlacementAnswer& answer,
     text.head += answer.status == SolveStatus::kInfeasible
                      ? "Does not fit (proved infeasible).\n"
                      : "No placement was found, and it is not proved that there is none.\n";
+    if (answer.explanation) text.head += no_plan_text(*answer.explanation);
     if (certificate.lower_bound) {
       text.head += fmt::format("No placement is below {}.\n", ms_text(*certificate.lower_bound));
     }
@@ -354,7 +356,8 @@ Result<Answered> plan_graph(const PartitionCase& made, const Flags& flags,
   const auto begin = std::chrono::steady_clock::now();
   PLIMSOLL_ASSIGN(PlacementAnswer answer, search.run(made, {limits, flags.variant}, context));
   put_memory_advice(
-      made, find_memory_advice(made, search, {limits, flags.variant}, context, answer), answer);
+      made, flags.partition,
+      find_memory_advice(made, search, {limits, flags.variant}, context, answer), answer);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   put_provenance(made, search, flags, answer);

@@ -132,6 +132,30 @@ Result<topology::TopologySpec> load_topology(const PlanningFlags& flags) {
   return spec;
 }
 
+// What the release supports of it.
+Result<topology::TopologySpec> load_known_topology(const PlanningFlags& flags,
+                                                   const embedding::CostModel& cost_model) {
+  PLIMSOLL_ASSIGN(topology::TopologySpec spec, load_topology(flags));
+  if (spec.pod_size.value_or(0) > 0 && !cost_model.pods) {
+    return fail(ErrorCode::kUsage, "--on",
+                fmt::format("{} does not support fast domains of several hosts", cost_model.name),
+                "choose torchrec-1.7 or newer, or --pod-size 0");
+  }
+  if (spec.compute_device == topology::ComputeDevice::kTpu && !cost_model.tpu) {
+    return fail(ErrorCode::kUsage, "--on", fmt::format("{} does not support TPUs", cost_model.name),
+                "choose torchrec-1.9");
+  }
+  return spec;
+}
+
+Result<topology::Topology> make_topology_of(const PlanningFlags& flags,
+                                            const topology::TopologySpec& spec,
+                                            const embedding::CostModel& cost_model) {
+  return place_in_topology(
+      flags, topology::make_topology(spec, cost_model.zero_cap_is_default, cost_model.ssd_tier,
+                                     !cost_model.mtia_is_host));
+}
+
 // "heuristical", "heuristical:0.05", "fixed_absolute:4GiB", "sku_aware:6GiB".
 Result<ReservationOptions> parse_reservation(std::string_view text) {
   ReservationOptions options;
@@ -223,6 +247,92 @@ void add_constraints(const embedding::ConstraintMap& constraints, PlanningProble
   }
 }
 
+// "NAME" or "NAME:TABLE,TABLE": the tables that it is of; nothing where it is of all.
+struct TableFlag {
+  std::string name;
+  std::vector<std::string> tables;
+};
+
+TableFlag parse_table_flag(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  TableFlag flag{std::string(text.substr(0, colon)), {}};
+  if (colon == std::string_view::npos) return flag;
+  for (std::size_t begin = colon + 1; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    flag.tables.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return flag;
+}
+
+// What a flag says of some tables, by name or fqn.
+template <class Change>
+Result<void> change_tables(const std::vector<std::string>& names, const std::string& flag,
+                           embedding::Model& model, const Change& change) {
+  for (const std::string& name : names) {
+    bool is_known = false;
+    std::vector<std::string> known;
+    for (embedding::Module& module : model.modules) {
+      for (embedding::Table& table : module.tables) {
+        known.push_back(table.name);
+        if (table.name != name && embedding::table_fqn(module.path, table.name) != name) continue;
+        change(table);
+        is_known = true;
+      }
+    }
+    if (!is_known) {
+      return fail(ErrorCode::kNotFound, flag, fmt::format("the model has no table '{}'", name),
+                  suggest(name, known));
+    }
+  }
+  return {};
+}
+
+// The flags, else what the plan records of them.
+std::vector<std::string> table_flags(const std::vector<std::string>& flags,
+                                     const std::map<std::string, std::string>& recorded,
+                                     const std::string& key) {
+  if (!flags.empty()) return flags;
+  std::vector<std::string> texts;
+  const std::string text = find(recorded, key).value_or("");
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(';', begin), text.size());
+    texts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return texts;
+}
+
+Result<void> apply_table_flags(const PlanningFlags& flags,
+                               const std::map<std::string, std::string>& recorded,
+                               embedding::Model& model) {
+  for (const std::string& text : table_flags(flags.optimizers, recorded, "optimizer")) {
+    const TableFlag flag = parse_table_flag(text);
+    PLIMSOLL_ASSIGN(const auto optimizer,
+                    parse_enum<embedding::Optimizer>(flag.name, "--optimizer"));
+    if (flag.tables.empty()) model.optimizer = optimizer;
+    PLIMSOLL_RETURN_IF_ERROR(
+        change_tables(flag.tables, "--optimizer", model,
+                      [&](embedding::Table& table) { table.optimizer = optimizer; }));
+  }
+  for (const std::string& text : table_flags(flags.data_types, recorded, "data_type")) {
+    TableFlag flag = parse_table_flag(text);
+    PLIMSOLL_ASSIGN(const auto data_type,
+                    parse_enum<embedding::DataType>(flag.name, "--data-type"));
+    if (flag.tables.empty()) {
+      for (const embedding::Module& module : model.modules) {
+        for (const embedding::Table& table : module.tables) {
+          flag.tables.push_back(embedding::table_fqn(module.path, table.name));
+        }
+      }
+    }
+    PLIMSOLL_RETURN_IF_ERROR(
+        change_tables(flag.tables, "--data-type", model,
+                      [&](embedding::Table& table) { table.data_type = data_type; }));
+  }
+  return embedding::validate(model);
+}
+
 // TorchRec takes more pooling factors than a table has features for more features; who writes a
 // document has mistaken one for another. Fewer are legal.
 Result<void> check_pooling_factors(const PlanningFlags& flags, const embedding::Model& model) {
@@ -261,6 +371,10 @@ Result<PlanningProblem> make_easyrec_problem(const PlanningFlags& flags, Plannin
 
 }  // namespace
 
+std::string recorded_of_tables(const std::vector<std::string>& flags) {
+  return fmt::format("{}", fmt::join(flags, ";"));
+}
+
 std::optional<std::string> environment(std::string_view name) {
   const char* value = std::getenv(std::string(name).c_str());
   if (value == nullptr) return std::nullopt;
@@ -287,10 +401,14 @@ void add_problem_flags(CLI::App& command, PlanningFlags& flags) {
       ->type_name("N");
   group("Model");
   command
-      .add_option("--optimizer", flags.optimizer,
+      .add_option("--optimizer", flags.optimizers,
                   "Optimizer of every table: none, sgd, adam, adagrad, rowwise_adagrad, ... "
-                  "(default: the model's own)")
-      ->type_name("NAME");
+                  "(default: the model's own); rowwise_adagrad:cat_0,cat_9 of these tables")
+      ->type_name("NAME[:TABLES]");
+  command
+      .add_option("--data-type", flags.data_types,
+                  "Data type of every table, such as fp16; fp16:cat_0,cat_9 of these tables")
+      ->type_name("NAME[:TABLES]");
   command
       .add_option("--constraints", flags.constraints,
                   "Constraints by table, which replace those of the model for these tables")
@@ -386,12 +504,7 @@ Result<PlanningProblem> make_problem(const PlanningFlags& flags,
   }
 
   PLIMSOLL_RETURN_IF_ERROR(check_pooling_factors(flags, problem.model));
-  std::string optimizer = flags.optimizer;
-  if (optimizer.empty()) optimizer = find(recorded, "optimizer").value_or("");
-  if (!optimizer.empty()) {
-    PLIMSOLL_ASSIGN(problem.model.optimizer,
-                    parse_enum<embedding::Optimizer>(optimizer, "--optimizer"));
-  }
+  PLIMSOLL_RETURN_IF_ERROR(apply_table_flags(flags, recorded, problem.model));
 
   std::string cost_model = flags.cost_model;
   if (cost_model.empty()) cost_model = find(recorded, "cost_model").value_or("");
@@ -404,23 +517,9 @@ Result<PlanningProblem> make_problem(const PlanningFlags& flags,
     problem.cost_model = *found;
   }
 
-  PLIMSOLL_ASSIGN(const topology::TopologySpec spec, load_topology(flags));
-  if (spec.pod_size.value_or(0) > 0 && !problem.cost_model.pods) {
-    return fail(
-        ErrorCode::kUsage, "--on",
-        fmt::format("{} does not support fast domains of several hosts", problem.cost_model.name),
-        "choose torchrec-1.7 or newer, or --pod-size 0");
-  }
-  if (spec.compute_device == topology::ComputeDevice::kTpu && !problem.cost_model.tpu) {
-    return fail(ErrorCode::kUsage, "--on",
-                fmt::format("{} does not support TPUs", problem.cost_model.name),
-                "choose torchrec-1.9");
-  }
-  PLIMSOLL_ASSIGN(
-      problem.topology,
-      place_in_topology(flags, topology::make_topology(spec, problem.cost_model.zero_cap_is_default,
-                                                       problem.cost_model.ssd_tier,
-                                                       !problem.cost_model.mtia_is_host)));
+  PLIMSOLL_ASSIGN(const topology::TopologySpec spec,
+                  load_known_topology(flags, problem.cost_model));
+  PLIMSOLL_ASSIGN(problem.topology, make_topology_of(flags, spec, problem.cost_model));
   if (flags.easyrec_environment) {
     PLIMSOLL_ASSIGN(problem, make_easyrec_problem(flags, std::move(problem), spec));
   }
@@ -457,6 +556,12 @@ Result<PlanningProblem> make_problem(const PlanningFlags& flags,
       flags.run_embedding_at_peak_memory ||
       find(recorded, "run_embedding_at_peak_memory") == "true";
   return problem;
+}
+
+Result<topology::Topology> make_topology(const PlanningFlags& flags,
+                                         const embedding::CostModel& cost_model) {
+  PLIMSOLL_ASSIGN(const topology::TopologySpec spec, load_known_topology(flags, cost_model));
+  return make_topology_of(flags, spec, cost_model);
 }
 
 Result<io::PlanFile> load_plan(const PlanningFlags& flags, const std::string& plan) {

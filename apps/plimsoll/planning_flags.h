@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "io/import/plan_file.h"
 #include "plimsoll/core/result.h"
@@ -19,7 +20,8 @@ struct PlanningFlags {
   std::string model;
   std::string on;
   std::string cost_model;
-  std::string optimizer;
+  std::vector<std::string> optimizers;  // NAME or NAME:TABLE,...
+  std::vector<std::string> data_types;  // likewise
   std::string constraints;
   std::string reservation;
   std::string pipeline_type;
@@ -37,6 +39,9 @@ struct PlanningFlags {
   bool force_checkpoint_plan = false;
 };
 
+// Flags of the model as a plan records them: "adam" or "adam:a,b;sgd:c".
+std::string recorded_of_tables(const std::vector<std::string>& flags);
+
 // The program's environment.
 std::optional<std::string> environment(std::string_view name);
 
@@ -49,6 +54,10 @@ std::string batch_size_note(const PlanningFlags& flags, const embedding::Plannin
 // it was made with (provenance); a flag wins over them, and they win over defaults.
 Result<embedding::PlanningProblem> make_problem(
     const PlanningFlags& flags, const std::map<std::string, std::string>& recorded = {});
+
+// The hardware alone, for estimates by that release.
+Result<topology::Topology> make_topology(const PlanningFlags& flags,
+                                         const embedding::CostModel& cost_model);
 
 // The plan that a command reads beside what the flags name; standard input is read once.
 Result<io::PlanFile> load_plan(const PlanningFlags& flags, const std::string& plan);

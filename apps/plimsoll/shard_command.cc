@@ -61,7 +61,7 @@ Result<ShardRun> run_search(const ShardFlags& flags, const ShardRequest& request
   auto planned = study::plan_tables(request, context);
   if (!planned) return tl::unexpected<Error>(with_flag_as_place(std::move(planned).error()));
   ShardRun run{*std::move(planned), {}, 0};
-  run.remedies = find_remedies(flags, request, run, context);
+  run.no_plan = explain_no_plan(flags, request, run, context);
   run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return run;
 }

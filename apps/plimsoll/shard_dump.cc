@@ -20,7 +20,8 @@ Result<std::optional<io::TorchrecOptions>> load_dump(const PlanningFlags& flags)
   const std::pair<const char*, bool> decided[] = {
       {"--on", !flags.on.empty()},
       {"--batch-size", flags.batch_size.has_value()},
-      {"--optimizer", !flags.optimizer.empty()},
+      {"--optimizer", !flags.optimizers.empty()},
+      {"--data-type", !flags.data_types.empty()},
       {"--constraints", !flags.constraints.empty()},
       {"--cost-model", !flags.cost_model.empty()},
       {"--reservation", !flags.reservation.empty()},

@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "plimsoll/no_plan_text.h"
 #include "plimsoll/shard_dump.h"
 #include "plimsoll/text_table.h"
 
@@ -187,7 +188,7 @@ std::string frontier_text(const math::Frontier& frontier) {
 }
 
 // Why there is no plan, and what to type instead.
-std::string no_plan_text(const ShardRun& run) {
+std::string failure_text(const ShardRun& run) {
   const Outcome<embedding::ShardingPlan>& outcome = run.planning().outcome;
   if (outcome.status != SolveStatus::kInfeasible) {
     return "No plan was found, and it is not proved that there is none.\n";
@@ -195,11 +196,7 @@ std::string no_plan_text(const ShardRun& run) {
   std::string text = "Does not fit (proved infeasible)";
   if (!outcome.explanation.lines.empty()) text += ": " + outcome.explanation.lines.front();
   text = wrapped(shown(text), text_columns(), 2) + "\n";
-  if (!run.remedies.empty()) text += "Try one of:\n";
-  for (const std::string& remedy : run.remedies) {
-    text += "  " + wrapped(shown(remedy), text_columns() - 2, 4) + "\n";
-  }
-  return text;
+  return run.no_plan ? text + no_plan_text(*run.no_plan) : text;
 }
 
 // Tables that are sharded alike.
@@ -277,8 +274,11 @@ std::string plan_text(const PlanningResult& result, const topology::Topology& to
   return text;
 }
 
-// "mlperf-dlrm-dcnv2 on 2 x dgx-h100 (16 GPUs), 4,096 samples per GPU, TorchRec 1.9 cost model".
-std::string title(const ShardFlags& flags, const ShardRequest& request) {
+constexpr const char* kHint = "Use -v for every table and rank, -o plan.json to save the plan.";
+
+}  // namespace
+
+std::string title_of(const ShardFlags& flags, const ShardRequest& request) {
   const embedding::PlanningProblem& problem = request.problem;
   const topology::Topology& topology = problem.topology;
   std::string machine = topology.name.empty() ? flags.planning.on : topology.name;
@@ -299,19 +299,15 @@ std::string title(const ShardFlags& flags, const ShardRequest& request) {
                      machine, counted(topology.world_size, one, many), samples, model);
 }
 
-constexpr const char* kHint = "Use -v for every table and rank, -o plan.json to save the plan.";
-
-}  // namespace
-
 ShardText describe(const ShardFlags& flags, const ShardRequest& request, const ShardRun& run) {
   const PlanningResult& result = run.planning();
   const bool is_verbose = flags.global.verbosity > 0;
   ShardText text;
-  text.head = paint(wrapped(shown(title(flags, request)), text_columns(), 2), Tone::kHeading,
+  text.head = paint(wrapped(shown(title_of(flags, request)), text_columns(), 2), Tone::kHeading,
                     flags.global) +
               "\n";
   if (!result.outcome.plan) {
-    text.head += no_plan_text(run);
+    text.head += failure_text(run);
     if (is_verbose) text.body = search_text(request, run);
     if (!run.frontier.is_empty()) text.body += "\n" + frontier_text(run.frontier);
     return text;
@@ -340,17 +336,17 @@ study::ShardingAnswer make_answer(const ShardFlags& flags, const ShardRequest& r
   }
   study::ShardingAnswer answer = study::make_answer(request, run, taken);
   auto& recorded = answer.provenance->options;
-  if (!flags.planning.optimizer.empty()) recorded["optimizer"] = flags.planning.optimizer;
+  const auto record = [&recorded](const char* key, const std::vector<std::string>& flags_of) {
+    if (!flags_of.empty()) recorded[key] = recorded_of_tables(flags_of);
+  };
+  record("optimizer", flags.planning.optimizers);
+  record("data_type", flags.planning.data_types);
   if (!request.dump) recorded["on"] = flags.planning.on;
   const bool has_tables = !run.planning().enumeration.options.tables.empty();
   if (request.is_balanced && has_tables && !request.rules.empty()) {
     recorded["rules"] = request.rules;
   }
-  if (answer.explanation) {
-    for (const std::string& remedy : run.remedies) {
-      answer.explanation->lines.push_back("try " + remedy);
-    }
-  }
+  if (run.no_plan) answer.explanation = run.no_plan;
   return answer;
 }
 

@@ -40,4 +40,8 @@
 #include "plimsoll/partition/pipeline_search.h"
 #include "plimsoll/partition/plan_pipeline.h"
 #include "plimsoll/partition/throughput.h"
+#include "plimsoll/study/machine_size.h"
+#include "plimsoll/study/plan_explanation.h"
+#include "plimsoll/study/what_if.h"
+#include "plimsoll/topology/machine.h"
 #include "plimsoll/topology/presets.h"

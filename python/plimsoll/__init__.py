@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
+from concurrent.futures import Executor
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -26,17 +28,21 @@ from plimsoll._command import Document, Progress, call, call_page, call_text
 from plimsoll._errors import Error, OutOfMemory
 from plimsoll._native import __version__
 from plimsoll._records import Records, as_argument
+from plimsoll._sweep import Numbers, sweep
 from plimsoll.plans import (
     Answer,
     Certificate,
     CheckpointPolicy,
     CheckReport,
     Difference,
+    Explanation,
     Frontier,
+    MachineSize,
     Placement,
     SavePolicy,
     ShardingPlan,
     TradeOffCurves,
+    WhatIf,
 )
 
 if TYPE_CHECKING:
@@ -53,17 +59,21 @@ __all__ = [
     "CheckpointPolicy",
     "Difference",
     "Error",
+    "Explanation",
     "Frontier",
+    "MachineSize",
     "OutOfMemory",
     "Placement",
     "SavePolicy",
     "ShardingPlan",
     "TradeOffCurves",
+    "WhatIf",
     "__version__",
     "check",
     "checkpoint",
     "convert",
     "diff",
+    "explain",
     "frontier",
     "hardware",
     "models",
@@ -71,7 +81,9 @@ __all__ = [
     "report",
     "schema",
     "shard",
+    "size",
     "trace",
+    "whatif",
 ]
 
 
@@ -163,77 +175,9 @@ def check(model: Document | Records, plan: Document | Answer, **flags: object) -
     return CheckReport(call("check", {"model": as_argument(model), "plan": plan}, flags))  # type: ignore[dict-item]
 
 
-def diff(
-    before: Document | Answer,
-    after: Document | Answer,
-    *,
-    model: Document | Records | None = None,
-    on: Document | None = None,
-    **flags: object,
-) -> Difference:
-    """What differs between two plans: decisions, times, memory, and what moves from the one to the other.
-
-    Args:
-        before: A plan of any of the planners, also another program's.
-        after: Another plan of that kind.
-        model: What the plans are of; another program's plan needs it, and of sharding plans it gives bytes to move.
-        on: Hardware of a sharding plan that states no figures.
-        flags: Those of `plimsoll diff`: batch_size, devices, ...
-    """
-    arguments = {"before": before, "after": after}
-    options = {"model": None if model is None else as_argument(model), "on": on, **flags}
-    return Difference(call("diff", arguments, options))  # type: ignore[arg-type]
-
-
-def report(
-    plan: Document | Answer,
-    path: str | os.PathLike[str] | None = None,
-    *,
-    model: Document | Records | None = None,
-    against: Document | Answer | None = None,
-    title: str | None = None,
-    fragment: bool = False,
-    **flags: object,
-) -> str:
-    """A page that shows a plan: one HTML document that loads nothing. In a notebook, answers show themselves so.
-
-    Args:
-        plan: A plan of any of the planners, also another program's.
-        path: File to write the page to.
-        model: What the plan is of; another program's plan needs it, and a checkpointing plan for its schedule.
-        against: Another plan of that kind: the page shows what differs from it.
-        title: Title of the page.
-        fragment: Only what stands in the page's body, without a script.
-        flags: Those of `plimsoll report`: on, batch_size, ...
-    """
-    shown = None if model is None else as_argument(model)
-    options = {"model": shown, "against": against, "title": title, "fragment": fragment, **flags}
-    page = call_page({"plan": plan}, options)  # type: ignore[dict-item]
-    if path is not None:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(page)
-    return page
-
-
-def trace(
-    plan: Document | Answer,
-    *,
-    model: Document | Records | None = None,
-    beside: Document | None = None,
-    step: int | None = None,
-    **flags: object,
-) -> dict[str, Any]:
-    """The step that a plan predicts, as trace events: written as JSON, https://ui.perfetto.dev opens it.
-
-    Args:
-        plan: A plan of any of the planners, also another program's.
-        model: What the plan is of; a checkpointing plan and a placement for latency need it.
-        beside: A trace that torch's profiler recorded, to be drawn on the same axis.
-        step: Number of the recorded ProfilerStep to begin at; the last one where not given.
-        flags: Those of `plimsoll trace`: on, batch_size, ...
-    """
-    options = {"model": None if model is None else as_argument(model), "beside": beside, "step": step, **flags}
-    return call("trace", {"plan": plan}, options)  # type: ignore[dict-item]
+    "size",
+    "trace",
+    "whatif",
 
 
 def models(name: str | None = None) -> dict[str, Any]:

@@ -78,6 +78,27 @@ class Answer:
         """Why there is no plan, for people."""
         return self.document.get("explanation", {}).get("lines", [])
 
+    @property
+    def missing_bytes(self) -> int:
+        """Without a plan the bytes that the tier or budget of the explanation lacks; 0 if unknown."""
+        return self.document.get("explanation", {}).get("missing", 0)
+
+    @property
+    def cap(self) -> str:
+        """Without a plan the memory cap that binds: without it alone there is one; "" where no single cap is such."""
+        return self.document.get("explanation", {}).get("cap", "")
+
+    @property
+    def conflict(self) -> list[dict[str, str]]:
+        """Without a plan constraints that have none together, each as {"kind", "name"}; without any one there is one,
+        the other constraints left out, where the explanation's "is_irreducible" says so."""
+        return self.document.get("explanation", {}).get("conflict", [])
+
+    @property
+    def fixes(self) -> list[dict[str, Any]]:
+        """Without a plan changes with which one was found, the least predicted time first: {"kind", "change", "ms"}."""
+        return self.document.get("explanation", {}).get("fixes", [])
+
     def to_json(self, indent: int | None = 1) -> str:
         """The document, which `plimsoll check` and `plimsoll convert` read, too."""
         return json.dumps(self.document, indent=indent)

@@ -443,3 +443,99 @@ class Difference(Answer):
             for change in self.changes
         ]
         return ["what", "change", "before", "after"], rows
+
+
+class Explanation(Answer):
+    """What the time of a sharding plan is made of, and what would lower it."""
+
+    SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.explanation/1",)
+
+    @property
+    def ms(self) -> float:
+        """The plan's predicted time, in its objective."""
+        return self.document["times"][self.document["objective"]]
+
+    @property
+    def slowest_rank(self) -> int:
+        """The rank whose total is largest."""
+        return self.document["slowest_rank"]
+
+    @property
+    def tables(self) -> list[dict[str, Any]]:
+        """What its tables take there, most ms first: table, sharding_type, compute_kernel, ms, hbm_bytes."""
+        return self.document["tables"]
+
+    @property
+    def rates(self) -> list[dict[str, Any]]:
+        """What a rate of the hardware 1 GB/s higher saves: rate, gb_per_s, ms_per_gb_per_s."""
+        return self.document["rates"]
+
+    @property
+    def faster(self) -> list[dict[str, Any]]:
+        """Changes with which a faster plan was found, the fastest first: kind, change, ms."""
+        return self.document.get("faster", [])
+
+    def _summary(self) -> str:
+        return f"{self.ms:.6g} ms, slowest rank {self.slowest_rank}"
+
+    def _rows(self) -> tuple[list[str], list[list[object]]]:
+        head = ["table", "sharding type", "compute kernel", "ms", "HBM GiB"]
+        keys = ("table", "sharding_type", "compute_kernel")
+        return head, [
+            [*(table[key] for key in keys), f"{table['ms']:.4g}", f"{table['hbm_bytes'] / GIB:.3g}"]
+            for table in self.tables
+        ]
+
+
+class MachineSize(Answer):
+    """The smallest or cheapest machine on which a plan exists, or keeps a time."""
+
+    SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.machine_size/1",)
+
+    @property
+    def machines(self) -> list[dict[str, Any]]:
+        """Those that were tried in turn: on, ranks, price, verdict, status, ms, lower_bound."""
+        return self.document["machines"]
+
+    @property
+    def machine(self) -> dict[str, Any] | None:
+        """The one that is enough; None where none is."""
+        return self.machines[-1] if self.document["is_found"] else None
+
+    @property
+    def is_smallest(self) -> bool:
+        """Is it proved that no smaller, or cheaper, one is enough?"""
+        return self.document["is_smallest"]
+
+    def _summary(self) -> str:
+        machine = self.machine
+        if machine is None:
+            return f"none of {len(self.machines)} machines is enough"
+        return f"{machine['on']} ({machine['ranks']} ranks)" + (", proved smallest" if self.is_smallest else "")
+
+    def _rows(self) -> tuple[list[str], list[list[object]]]:
+        head = ["on", "ranks", "verdict", "ms", "lower_bound"]
+        return head, [[machine.get(key, "") for key in head] for machine in self.machines]
+
+
+class WhatIf(Answer):
+    """A sweep over machines and batch sizes."""
+
+    SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.what_if/1",)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """A point each: on, ranks, batch_size, status, ms, lower_bound, gap, memory_bytes, samples_per_s, price, ..."""
+        return self.document["rows"]
+
+    @property
+    def pareto(self) -> list[dict[str, Any]]:
+        """The rows of the front: no point has as many samples a second at as low a price."""
+        return [row for row in self.rows if row["is_pareto"]]
+
+    def _summary(self) -> str:
+        return f"{len(self.rows)} points, {len(self.pareto)} on the front"
+
+    def _rows(self) -> tuple[list[str], list[list[object]]]:
+        head = ["on", "ranks", "batch_size", "status", "ms", "gap", "samples_per_s", "price", "is_pareto"]
+        return head, [[row.get(key, "") for key in head] for row in self.rows]

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kRanksPerHostOfPlainMemory = 8;
 constexpr std::string_view kForms =
-    "write a node (dgx-h100:2), ranks and an accelerator (4xh100-sxm), ranks and memory "
+    "write a node (dgx-h100:2; dgx-h100@4 for four of its ranks), ranks and an accelerator (4xh100-sxm), ranks and memory "
     "(16x40GiB), or a planner's defaults (torchrec-defaults:16)";
 
 double to_bytes_per_ms(double gb_per_s) { return gb_per_s * 1e9 / 1000; }
@@ -216,6 +216,25 @@ Result<TopologySpec> find_named(std::string_view on, std::string_view name,
               suggest(name, ids));
 }
 
+// "dgx-h100@4": so many ranks of nodes, in whole hosts or within one.
+Result<TopologySpec> find_part(std::string_view on, std::string_view name, std::string_view count,
+                               const PresetOverrides& overrides) {
+  const Node* node = find_by_id(nodes(), name);
+  if (node == nullptr) return refuse(on, fmt::format("'{}' is not a node", name));
+  PLIMSOLL_ASSIGN(const int ranks, parse_count(on, count, 1));
+  const int whole = (ranks + node->num_accelerators - 1) / node->num_accelerators;
+  PLIMSOLL_ASSIGN(TopologySpec spec, make_node_spec(on, *node, whole, overrides));
+  const int host = std::min(*spec.local_world_size, ranks);
+  if (ranks % host != 0) {
+    return refuse(on, fmt::format("{} ranks do not fill hosts of {}", ranks, host));
+  }
+  spec.world_size = ranks;
+  spec.local_world_size = host;
+  if (spec.pod_size) spec.pod_size = std::min(*spec.pod_size, ranks / host);
+  spec.name = fmt::format("{}@{}", node->id, ranks);
+  return spec;
+}
+
 // "4" of "4xh100" and "-1.5" of "-1.5x40GiB": names never look like that.
 bool looks_like_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("+-.0123456789") == std::string_view::npos;
@@ -225,6 +244,9 @@ Result<TopologySpec> parse_on(std::string_view on, const PresetOverrides& overri
   if (const std::size_t x = on.find_first_of("xX");
       x != std::string_view::npos && looks_like_number(on.substr(0, x))) {
     return find_counted(on, on.substr(0, x), on.substr(x + 1));
+  }
+  if (const std::size_t at = on.find('@'); at != std::string_view::npos) {
+    return find_part(on, to_lower(on.substr(0, at)), on.substr(at + 1), overrides);
   }
   const std::size_t colon = on.find(':');
   std::optional<std::string_view> count;

@@ -391,7 +391,7 @@ class TestReasons:
         flags = {line.split(" ")[0] for line in tried}
         assert {"--hbm-cap", "--on", "--reservation"} <= flags
         for line in tried:
-            flag, value = line.removesuffix(": a plan fits").split(" ")
+            flag, value = line.rpartition(": ")[0].split(" ")
             arguments = [*DLRM, flag, value]
             if flag == "--on":
                 arguments = [value if word == "8x28GiB" else word for word in DLRM]
@@ -408,7 +408,8 @@ class TestReasons:
         said = " ".join(answer.out.split())
         assert "constraints are the cause (sharding_types of a; sharding_types of b)" in said
         assert "without them a plan fits" in said
-        assert "Try one of: loosen the constraints of --constraints constraints.json" in said
+        assert "a: sharding_types table_wise" in said or "b: sharding_types table_wise" in said
+        assert 'constraints {"a": {}' in said or 'constraints {"b": {}' in said
         plimsoll.write("rules.json", {"schema": "plimsoll.placement_rules/1", "allowed_ranks": {".a": [0], ".b": [0]}})
         on = ("--on", "2x1.2GiB", "--ddr-cap", "0", "--reservation", "fixed_percentage:0.1")
         plimsoll.run("shard", "model.json", *on)
@@ -417,7 +418,7 @@ class TestReasons:
 
     def test_a_reservation_names_flags(self, plimsoll):
         answer = plimsoll.run(
-            "shard", "nv-synthetic-medium", "--on", "2x1GiB", "--dense-tensor-estimate", "2GiB", code=2
+            "shard", "movielens-two-tower", "--on", "2x1GiB", "--dense-tensor-estimate", "2GiB", code=2
         )
         assert "2.000 GiB of dense parameters" in " ".join(answer.out.split())
         assert "--dense-tensor-estimate" in answer.out

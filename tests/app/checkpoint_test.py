@@ -290,7 +290,7 @@ class TestCheckpoint:
     def test_2_where_nothing_fits(self, plimsoll):
         answer = plimsoll.run("checkpoint", "tiny.json", "--budget", "1.5GiB", code=2)
         assert "the smallest feasible budget is" in answer.err
-        named = int(re.search(r"^Does not fit .*\nTry --budget (\d+)B$", answer.out, re.MULTILINE)[1])
+        named = int(re.search(r"^  --budget (\d+)B: ", answer.out, re.MULTILINE)[1])
         plimsoll.plan("tiny.json", "--budget", f"{named}B")
         plimsoll.plan("tiny.json", "--budget", f"{named - 1}B", code=2)
         document = plimsoll.plan("tiny.json", "--budget", "0", code=2)

@@ -53,8 +53,9 @@ ALLOWED = {
     "check/checkpoint": "core math check checkpoint/model checkpoint/trace",
     "check/partition": "core check partition/fx partition/graph",
     # Planners and judges, never documents or flags.
+    "study/machines": "core",
     "study/embedding": "core topology math balance/problem balance/prices embedding/model embedding/cost"
-    " embedding/torchrec embedding/problem embedding/balanced check check/embedding",
+    " embedding/torchrec embedding/problem embedding/balanced check check/embedding study/machines",
     "study/checkpoint": "core math checkpoint/model checkpoint/trace checkpoint/frontier checkpoint/milp"
     " checkpoint/torch check check/checkpoint",
     "study/partition": "core math partition/fx partition/fx_search partition/graph partition/assignment"
@@ -64,7 +65,8 @@ ALLOWED = {
     " checkpoint/model check check/partition",
     "io": "core",
     "io/json": "core io",
-    "io/documents": "core topology math study/embedding study/checkpoint study/partition study/plans"
+    "io/documents": "core topology math study/embedding study/checkpoint study/machines study/partition"
+    " study/plans"
     " balance/prices embedding/model embedding/problem checkpoint/model"
     " checkpoint/torch partition/fx partition/graph partition/pipeline check/embedding check/checkpoint"
     " check/partition io io/json",
@@ -101,6 +103,8 @@ HEADER_ONLY = {
     "partition/device_assignment": "partition/graph",
     "partition/placement": "partition/fx",
     "study/checkpoint_answer": "study/checkpoint",
+    "study/no_plan": "core",
+    "study/plan_explanation": "study/embedding",
     "study/plan_failure": "core",
     "study/sharding_answer": "study/embedding",
 }

@@ -63,6 +63,22 @@ class Random {
   std::mt19937_64 engine_;
 };
 
+inline study::NoPlan random_no_plan(Random& random) {
+  study::NoPlan none;
+  none.binding = random.name();
+  none.missing = random.size();
+  none.lines = random.list(3, [&] { return random.name(); });
+  if (random.coin()) none.cap = random.name();
+  none.conflict =
+      random.list(2, [&] { return study::ConflictMember{random.name(), random.name()}; });
+  none.is_irreducible = random.coin();
+  none.fixes = random.list(2, [&] {
+    return study::Fix{random.name(), random.name(),
+                      random.maybe([&] { return random.number(); })};
+  });
+  return none;
+}
+
 inline embedding::CacheParams random_cache_params(Random& random) {
   embedding::CacheParams cache;
   cache.algorithm = random.maybe([&] { return random.named<embedding::CacheAlgorithm>(); });
@@ -401,9 +417,7 @@ inline ShardingAnswer random_answer(Random& random) {
   answer.warnings = random.list(2, [&] {
     return Warning{random.name(), random.coin() ? random.name() : "", random.name()};
   });
-  answer.explanation = random.maybe([&] {
-    return Explanation{random.name(), random.size(), {random.name(), random.name()}};
-  });
+  answer.explanation = random.maybe([&] { return random_no_plan(random); });
   return answer;
 }
 
@@ -485,7 +499,7 @@ inline PlacementAnswer random_placement(Random& random) {
         Provenance{"1", {{random.name(), "x"}}, {{random.name(), random.name()}}, 7, "12"};
   }
   answer.warnings = random.list(2, [&] { return Warning{"code", random.name(), "text"}; });
-  if (random.coin()) answer.explanation = Explanation{"memory", random.size(), names()};
+  if (random.coin()) answer.explanation = random_no_plan(random);
   if (random.coin()) answer.failure = PlanFailure{"RuntimeError", "", random.name()};
   return answer;
 }

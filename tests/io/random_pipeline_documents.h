@@ -108,9 +108,7 @@ inline PipelineAnswer random_pipeline_answer(Random& random) {
   answer.warnings = random.list(2, [&] {
     return Warning{random.name(), random.name(), random.name()};
   });
-  answer.explanation = random.maybe([&] {
-    return Explanation{random.name(), random.below(1000), {random.name()}};
-  });
+  answer.explanation = random.maybe([&] { return random_no_plan(random); });
   return answer;
 }
 

@@ -10,6 +10,7 @@
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/units.h"
 #include "plimsoll/math/frontier.h"
+#include "plimsoll/study/no_plan.h"
 
 namespace plimsoll::study {
 
@@ -46,7 +47,7 @@ struct CheckpointAnswer {
   std::optional<Certificate> certificate;
   std::optional<Provenance> provenance;
   std::vector<Warning> warnings;
-  std::optional<Explanation> explanation;
+  std::optional<NoPlan> explanation;
   bool operator==(const CheckpointAnswer&) const = default;
 };
 

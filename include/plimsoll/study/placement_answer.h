@@ -17,6 +17,7 @@
 #include "plimsoll/partition/objective.h"
 #include "plimsoll/partition/pipeline_placement.h"
 #include "plimsoll/partition/placement.h"
+#include "plimsoll/study/no_plan.h"
 #include "plimsoll/study/plan_failure.h"
 
 namespace plimsoll::study {
@@ -60,7 +61,7 @@ struct PlacementAnswer {
   std::optional<Certificate> certificate;        // in ms
   std::optional<Provenance> provenance;
   std::vector<Warning> warnings;
-  std::optional<Explanation> explanation;
+  std::optional<NoPlan> explanation;
   std::optional<PlanFailure> failure;  // in torch's classes and words
   bool operator==(const PlacementAnswer&) const = default;
 };

@@ -11,6 +11,7 @@
 #include "plimsoll/embedding/plan_times.h"
 #include "plimsoll/embedding/sharding_plan.h"
 #include "plimsoll/math/frontier.h"
+#include "plimsoll/study/no_plan.h"
 #include "plimsoll/study/plan_failure.h"
 
 namespace plimsoll::study {
@@ -66,7 +67,7 @@ struct ShardingAnswer {
   std::vector<FrontierProof> frontier_proofs;  // [frontier_bound] or empty
   std::optional<Provenance> provenance;
   std::vector<Warning> warnings;
-  std::optional<Explanation> explanation;
+  std::optional<NoPlan> explanation;
   std::optional<PlanFailure> failure;
 };
 

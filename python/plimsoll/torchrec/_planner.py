@@ -30,6 +30,7 @@ from plimsoll._errors import Error
 from plimsoll.options import Found, Refusal, Settings
 from plimsoll.torchrec._constraints import with_current_kernels
 from plimsoll.torchrec._native_enumerator import NativeEnumerator
+from plimsoll.torchrec._no_plan import NoPlan, explain_no_plan
 from plimsoll.torchrec._options import device_tier, room_after
 from plimsoll.torchrec._plugins import OF_THE_PLAN, Partitioner, Proposer, Search, Watcher, taken_of
 
@@ -131,7 +132,8 @@ class Planner(EmbeddingShardingPlanner):
 
         Raises:
             PlannerError: There is none. Its text says which cap binds, the bytes that are missing and the tables that
-                need them, as do its attributes `explanation`, `binding`, `missing_bytes` and `tables`.
+                need them, as do its attributes `explanation`, `binding`, `missing_bytes` and `tables`; and which
+                constraints conflict and which changes have a plan, as do `cap`, `conflict` and `fixes`.
         """
         self._shared_state = None
         self._has_plan = False
@@ -251,6 +253,25 @@ class Planner(EmbeddingShardingPlanner):
         error.binding = refusal.binding
         error.missing_bytes = refusal.missing_bytes
         error.tables = refusal.tables
+        none = self._explain_no_plan()
+        error.cap, error.conflict, error.fixes = none.cap, none.conflict, none.fixes
+        if none.text:
+            error.args = (f"{error}\n{none.text}", *error.args[1:])
+
+    def _explain_no_plan(self) -> NoPlan:
+        if self._search.module is None or not self._is_search_ours or self._is_model_theirs:
+            return NoPlan()
+        module, sharders = self._search.module
+        settings = self._search.settings
+        return explain_no_plan(
+            module,
+            sharders,
+            self._topology,
+            self._constraints,
+            self._storage_reservation,
+            self._batch_size,
+            {"strict_numerics": settings.strict_numerics, "objective": settings.objective, "time_limit": "10s"},
+        )
 
     def _log(self) -> None:
         for code, place, message in self.warnings:

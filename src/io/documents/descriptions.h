@@ -386,11 +386,28 @@ void describe(Fields& fields, T& warning) {
   fields.required("message", warning.message);
 }
 
-template <class Fields, SameAs<Explanation> T>
+template <class Fields, SameAs<study::ConflictMember> T>
+void describe(Fields& fields, T& member) {
+  fields.required("kind", member.kind);
+  fields.required("name", member.name);
+}
+
+template <class Fields, SameAs<study::Fix> T>
+void describe(Fields& fields, T& fix) {
+  fields.required("kind", fix.kind);
+  fields.required("change", fix.change);
+  fields.optional("ms", fix.ms, kNonNegative);
+}
+
+template <class Fields, SameAs<study::NoPlan> T>
 void describe(Fields& fields, T& explanation) {
   fields.stated("binding", explanation.binding);
   fields.stated("missing", explanation.missing, kNonNegative);
   fields.stated("lines", explanation.lines);
+  fields.optional("cap", explanation.cap);
+  fields.optional("conflict", explanation.conflict);
+  fields.optional("is_irreducible", explanation.is_irreducible);
+  fields.optional("fixes", explanation.fixes);
 }
 
 template <class Fields, SameAs<PlanFailure> T>

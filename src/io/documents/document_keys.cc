@@ -5,6 +5,7 @@
 #include "io/documents/descriptions.h"
 #include "io/documents/pipeline_descriptions.h"
 #include "io/documents/placement_descriptions.h"
+#include "io/documents/study_descriptions.h"
 #include "io/documents/torchrec_options_description.h"
 
 namespace plimsoll::io {
@@ -52,7 +53,6 @@ std::vector<TypeKeys> document_keys() {
       {"placement_rules", "", keys_of<PlacementRulesDocument>()},
       {"plan", "provenance", keys_of<Provenance>()},
       {"plan", "warning", keys_of<Warning>()},
-      {"plan", "explanation", keys_of<Explanation>()},
       {"plan", "failure", keys_of<PlanFailure>()},
       {"module_stats", "", keys_of<ModuleStatsDocument>()},
       {"module_stats", "roofline", keys_of<checkpoint::RecordedRoofline>()},
@@ -67,7 +67,6 @@ std::vector<TypeKeys> document_keys() {
       {"checkpoint_policy", "certificate", keys_of<CertificateEntry>()},
       {"checkpoint_policy", "provenance", keys_of<Provenance>()},
       {"checkpoint_policy", "warning", keys_of<Warning>()},
-      {"checkpoint_policy", "explanation", keys_of<Explanation>()},
       {"checkpoint_policy", "profile", keys_of<ProfileEntry>()},
       {"checkpoint_policy", "frontier", keys_of<math::FrontierPoint>()},
       {"checkpoint_policy", "op", keys_of<checkpoint::OperatorChoice>()},
@@ -79,7 +78,6 @@ std::vector<TypeKeys> document_keys() {
       {"save_policy", "certificate", keys_of<CertificateEntry>()},
       {"save_policy", "provenance", keys_of<Provenance>()},
       {"save_policy", "warning", keys_of<Warning>()},
-      {"save_policy", "explanation", keys_of<Explanation>()},
       {"tradeoff_curves", "", keys_of<TradeoffDocument>()},
       {"tradeoff_curves", "module", keys_of<ModuleTradeoff>()},
       {"tradeoff_curves", "group", keys_of<TradeoffGroup>()},
@@ -92,7 +90,6 @@ std::vector<TypeKeys> document_keys() {
       {"pipeline_plan", "certificate", keys_of<CertificateEntry>()},
       {"pipeline_plan", "provenance", keys_of<Provenance>()},
       {"pipeline_plan", "warning", keys_of<Warning>()},
-      {"pipeline_plan", "explanation", keys_of<Explanation>()},
       {"placement", "", keys_of<PlacementDocument>()},
       {"placement", "class", keys_of<ClassEntry>()},
       {"placement", "stage", keys_of<PlacedStage>()},
@@ -101,17 +98,34 @@ std::vector<TypeKeys> document_keys() {
       {"placement", "certificate", keys_of<CertificateEntry>()},
       {"placement", "provenance", keys_of<Provenance>()},
       {"placement", "warning", keys_of<Warning>()},
-      {"placement", "explanation", keys_of<Explanation>()},
       {"placement", "failure", keys_of<PlanFailure>()},
       {"cost_graph", "", keys_of<CostGraphDocument>()},
       {"cost_graph", "class", keys_of<ClassEntry>()},
       {"cost_graph", "node", keys_of<CostNodeEntry>()},
       {"cost_graph", "net", keys_of<NetEntry>()},
       {"cost_graph", "weight", keys_of<WeightEntry>()},
+      {"explanation", "", keys_of<ExplanationDocument>()},
+      {"explanation", "times", keys_of<embedding::PlanTimes>()},
+      {"explanation", "table", keys_of<study::TableShare>()},
+      {"explanation", "rate", keys_of<study::RateWorth>()},
+      {"explanation", "certificate", keys_of<CertificateEntry>()},
+      {"explanation", "fix", keys_of<study::Fix>()},
+      {"machine_size", "", keys_of<MachineSizeDocument>()},
+      {"machine_size", "machine", keys_of<study::JudgedMachine>()},
+      {"what_if", "", keys_of<WhatIfDocument>()},
+      {"what_if", "row", keys_of<study::WhatIfRow>()},
+      {"prices", "", keys_of<PricesDocument>()},
+      {"prices", "price", keys_of<PriceEntry>()},
       {"fx_graph", "", keys_of<FxGraphDocument>()},
       {"fx_graph", "node", keys_of<FxNode>()},
       {"fx_graph", "device", keys_of<partition::Device>()},
   };
+  for (const char* schema :
+       {"plan", "checkpoint_policy", "save_policy", "pipeline_plan", "placement"}) {
+    types.push_back({schema, "explanation", keys_of<study::NoPlan>()});
+    types.push_back({schema, "conflict_member", keys_of<study::ConflictMember>()});
+    types.push_back({schema, "fix", keys_of<study::Fix>()});
+  }
   for (const char* schema : {"model", "constraints"}) {
     types.push_back({schema, "constraints", keys_of<embedding::ParameterConstraints>()});
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "plimsoll/core/outcome.h"
+#include "plimsoll/study/no_plan.h"
 
 namespace plimsoll::study {
 
@@ -58,7 +59,7 @@ struct SavePolicyAnswer {
   Certificate certificate;
   Provenance provenance;
   std::vector<Warning> warnings;
-  std::optional<Explanation> explanation;
+  std::optional<NoPlan> explanation;
 };
 
 }  // namespace plimsoll::study

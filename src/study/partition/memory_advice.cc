@@ -7,6 +7,7 @@
 
 #include "core/effort_clock.h"
 #include "math/least_cause.h"
+#include "math/least_conflict.h"
 #include "plimsoll/core/checked.h"
 
 namespace plimsoll::study {
@@ -21,6 +22,8 @@ constexpr std::int64_t kPipelineEffort = 2'000'000;
 constexpr int kLargeGraph = 2000;  // nodes; of a larger one a thousandth is exact enough
 constexpr Bytes kLargeSteps = 1024;
 constexpr std::size_t kMaxRules = 64;
+constexpr int kMaxQuestions = 100;
+constexpr int kMaxTimesDevices = 4;
 
 // The order and the bytes of a graph, and who may run what.
 CostGraph without_times(const CostGraph& graph) {
@@ -97,6 +100,10 @@ class Adviser {
     advice = advise_class();
     if (!advice.need) advice = advise_all_classes();
     advice.rules = std::move(rules);
+    if (is_infeasible) {
+      find_conflict(advice);
+      find_fixes(advice);
+    }
     return advice;
   }
 
@@ -107,13 +114,129 @@ class Adviser {
     return found && found->status ? *found->status : SolveStatus::kLimit;
   }
 
-  // Nodes that are pinned or forbidden devices, where nothing fits as long as they all are.
-  std::vector<int> find_rules() const {
+  std::vector<int> ruled_nodes() const {
     std::vector<int> nodes;
     for (int node = 0; node < made_.costs->num_nodes(); ++node) {
       const partition::CostNode& of = made_.costs->nodes[node];
       if (of.pinned_device || !of.forbidden_devices.empty()) nodes.push_back(node);
     }
+    return nodes;
+  }
+
+  // Rules first, so that caps stay.
+  void find_conflict(MemoryAdvice& advice) const {
+    std::vector<GraphConstraint> constraints;
+    for (const int node : ruled_nodes()) constraints.push_back({-1, node});
+    const auto& classes = made_.costs->classes;
+    for (std::size_t c = 0; c < classes.size(); ++c) {
+      if (classes[c].memory_cap && classes[c].count > 0) {
+        constraints.push_back({static_cast<int>(c), -1});
+      }
+    }
+    const auto asked_without = [&](const std::vector<bool>& holds) {
+      GraphCase asked = asked_;
+      for (std::size_t i = 0; i < constraints.size(); ++i) {
+        if (!holds[i]) drop(constraints[i], *asked.costs);
+      }
+      switch (ask(asked)) {
+        case SolveStatus::kOptimal:
+        case SolveStatus::kFeasible:
+          return math::Possibility::kPossible;
+        case SolveStatus::kInfeasible:
+          return math::Possibility::kImpossible;
+        case SolveStatus::kLimit:
+          return math::Possibility::kUnknown;
+      }
+      return math::Possibility::kUnknown;
+    };
+    std::vector<bool> holds(constraints.size(), true);
+    if (asked_without(holds) != math::Possibility::kImpossible) return;
+    for (std::size_t i = 0; i < constraints.size() && advice.binding_class < 0; ++i) {
+      if (constraints[i].device_class < 0) continue;
+      holds[i] = false;
+      if (asked_without(holds) == math::Possibility::kPossible) {
+        advice.binding_class = constraints[i].device_class;
+      }
+      holds[i] = true;
+    }
+    const math::LeastConflict least =
+        math::find_least_conflict(constraints.size(), kMaxQuestions, asked_without);
+    for (const std::size_t i : least.members) advice.conflict.push_back(constraints[i]);
+    advice.is_irreducible = least.is_irreducible && !least.members.empty();
+  }
+
+  static void drop(const GraphConstraint& constraint, CostGraph& graph) {
+    if (constraint.device_class >= 0) {
+      graph.classes[static_cast<std::size_t>(constraint.device_class)].memory_cap.reset();
+      return;
+    }
+    partition::CostNode& node = graph.nodes[static_cast<std::size_t>(constraint.node)];
+    node.pinned_device.reset();
+    node.forbidden_devices.clear();
+  }
+
+  bool add_if_placed(GraphRemedy remedy, MemoryAdvice& advice) const {
+    if (is_stopped(silent_)) return false;
+    GraphCase asked = made_;
+    apply_remedy(remedy, *asked.costs);
+    const auto found = search_.run(asked, options_, silent_);
+    if (!found || !found->stages || !found->certificate) return false;
+    remedy.ms = found->certificate->objective;
+    advice.fixes.push_back(std::move(remedy));
+    return true;
+  }
+
+  void find_fixes(MemoryAdvice& advice) const {
+    using Kind = GraphRemedy::Kind;
+    const auto of = [](Kind kind) {
+      GraphRemedy remedy;
+      remedy.kind = kind;
+      return remedy;
+    };
+    if (advice.need) {
+      GraphRemedy memory = of(advice.is_added ? Kind::kMoreMemory : Kind::kMemory);
+      memory.device_class = advice.is_added ? -1 : advice.device_class;
+      memory.bytes = advice.need->enough;
+      add_if_placed(std::move(memory), advice);
+    }
+    bool is_one_enough = false;
+    std::vector<int> nodes;
+    for (const GraphConstraint& constraint : advice.conflict) {
+      if (constraint.node < 0) continue;
+      nodes.push_back(constraint.node);
+      GraphRemedy rule = of(Kind::kRules);
+      rule.nodes = {constraint.node};
+      is_one_enough = add_if_placed(std::move(rule), advice) || is_one_enough;
+    }
+    if (nodes.size() > 1 && !is_one_enough) {
+      GraphRemedy rules = of(Kind::kRules);
+      rules.nodes = nodes;
+      add_if_placed(std::move(rules), advice);
+    }
+    const auto& classes = made_.costs->classes;
+    for (std::size_t c = 0; c < classes.size(); ++c) {
+      if (!classes[c].memory_cap || classes[c].count == 0 || !can_grow(static_cast<int>(c)))
+        continue;
+      for (int more = 1; more <= kMaxTimesDevices * classes[c].count; more *= 2) {
+        GraphRemedy devices = of(Kind::kDevices);
+        devices.device_class = static_cast<int>(c);
+        devices.count = classes[c].count + more;
+        if (add_if_placed(std::move(devices), advice)) break;
+      }
+    }
+    std::stable_sort(advice.fixes.begin(), advice.fixes.end(),
+                     [](const GraphRemedy& a, const GraphRemedy& b) { return a.ms < b.ms; });
+  }
+
+  // Rules name devices by number: they must stay what they are.
+  bool can_grow(int device_class) const {
+    const bool is_last = device_class + 1 == static_cast<int>(made_.costs->classes.size());
+    return made_.costs->pair_rates.empty() && (ruled_nodes().empty() || is_last);
+  }
+
+  // Nodes that are pinned or forbidden devices, where nothing fits as long as they all are.
+  std::vector<int> find_rules() const {
+    const std::vector<int> nodes = ruled_nodes();
     if (nodes.size() > kMaxRules) return {};
     const auto cause = math::find_least_cause(nodes.size(), [&](const std::vector<bool>& goes) {
       GraphCase asked = asked_;
@@ -148,7 +271,10 @@ class Adviser {
                                      added(*need, c))) {
         continue;
       }
-      best = {{}, need, *devices.memory_cap, static_cast<int>(c), false};
+      best = {};
+      best.need = need;
+      best.cap = *devices.memory_cap;
+      best.device_class = static_cast<int>(c);
     }
     return best;
   }
@@ -177,6 +303,28 @@ class Adviser {
 };
 
 }  // namespace
+
+void apply_remedy(const GraphRemedy& remedy, CostGraph& graph) {
+  switch (remedy.kind) {
+    case GraphRemedy::Kind::kMemory:
+      graph.classes[static_cast<std::size_t>(remedy.device_class)].memory_cap = remedy.bytes;
+      return;
+    case GraphRemedy::Kind::kMoreMemory:
+      for (DeviceClass& devices : graph.classes) {
+        if (devices.memory_cap) *devices.memory_cap += remedy.bytes;
+      }
+      return;
+    case GraphRemedy::Kind::kDevices:
+      graph.classes[static_cast<std::size_t>(remedy.device_class)].count = remedy.count;
+      return;
+    case GraphRemedy::Kind::kRules:
+      for (const int node : remedy.nodes) {
+        graph.nodes[static_cast<std::size_t>(node)].pinned_device.reset();
+        graph.nodes[static_cast<std::size_t>(node)].forbidden_devices.clear();
+      }
+      return;
+  }
+}
 
 std::optional<MemoryNeed> find_memory_need(Bytes cap, Bytes most, Bytes precision,
                                            const std::function<SolveStatus(Bytes)>& ask) {

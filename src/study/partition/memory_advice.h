@@ -29,6 +29,25 @@ struct MemoryNeed {
 std::optional<MemoryNeed> find_memory_need(Bytes cap, Bytes most, Bytes precision,
                                            const std::function<SolveStatus(Bytes)>& ask);
 
+// Of what cannot hold together: the cap of a class, or the pin and forbidden devices of a node.
+struct GraphConstraint {
+  int device_class = -1;
+  int node = -1;
+  bool operator==(const GraphConstraint&) const = default;
+};
+
+// A change with which the search found a placement.
+struct GraphRemedy {
+  enum class Kind { kMemory, kMoreMemory, kDevices, kRules };
+  Kind kind = Kind::kMemory;
+  int device_class = -1;   // of kMemory and kDevices
+  Bytes bytes = 0;         // of each device; of kMoreMemory what all with a cap get beside
+  int count = 0;           // devices of the class
+  std::vector<int> nodes;  // of kRules: without their pins and forbidden devices
+  double ms = 0;           // of that placement
+  bool operator==(const GraphRemedy&) const = default;
+};
+
 struct MemoryAdvice {
   std::vector<int> rules;          // nodes without whose pins and forbidden devices a plan fits
   std::optional<MemoryNeed> need;  // of a device
@@ -37,7 +56,16 @@ struct MemoryAdvice {
   // `is_added`, all devices with a cap need so much more.
   int device_class = -1;
   bool is_added = false;
+  // Of cost graphs where it is proved that nothing fits. Without any one member of the conflict the
+  // others have a placement where `is_irreducible`.
+  std::vector<GraphConstraint> conflict;
+  bool is_irreducible = false;
+  int binding_class = -1;          // without whose cap alone a placement fits; -1: there is none
+  std::vector<GraphRemedy> fixes;  // each was placed; the least ms first
 };
+
+// The graph with the change made.
+void apply_remedy(const GraphRemedy& remedy, partition::CostGraph& graph);
 
 // Of an answer that nothing fits, or that nothing was found where more memory helps; empty for any
 // other.

@@ -10,6 +10,7 @@
 #include "plimsoll/core/units.h"
 #include "plimsoll/partition/pipeline_model.h"
 #include "plimsoll/partition/pipeline_plan.h"
+#include "plimsoll/study/no_plan.h"
 
 namespace plimsoll::study {
 
@@ -38,7 +39,7 @@ struct PipelineAnswer {
   std::optional<Certificate> certificate;
   std::optional<Provenance> provenance;
   std::vector<Warning> warnings;
-  std::optional<Explanation> explanation;
+  std::optional<NoPlan> explanation;
   bool operator==(const PipelineAnswer&) const = default;
 };
 

@@ -365,6 +365,19 @@ def test_too_little_memory_is_torchrecs_error_with_our_words():
     assert pickle.loads(pickle.dumps(caught.value)).tables == caught.value.tables
     assert planner.status == "infeasible" and math.isnan(planner.certificate.objective)
     assert logged == [0]
+    # Which constraints conflict, and changes with which a plan was found, in the words of a program.
+    assert caught.value.cap == "hbm"
+    assert "hbm_cap of the topology" in {member["name"] for member in caught.value.conflict}
+    changes = {fix["kind"]: fix["change"] for fix in caught.value.fixes}
+    assert changes["memory"].startswith("hbm_cap of the topology: ")
+    assert not any("--" in change for change in changes.values())
+    assert changes["memory"] in text and "these conflict" in text
+    size = changes["memory"].rpartition(" ")[2]
+    assert size.endswith("MiB")
+    module, arguments = small(
+        hbm=int(size.removesuffix("MiB")) << 20, sharding_types=["table_wise", "row_wise"], compute_kernels=["fused"]
+    )
+    Planner(**arguments, stats=[], batch_size=2).plan(module, SHARDERS)
 
 
 def test_room_in_all_but_not_in_one_rank_is_strict_constraints():

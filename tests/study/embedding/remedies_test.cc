@@ -48,7 +48,7 @@ TEST(Remedies, AreNoneWhereThereIsAPlan) {
   const ShardingQuestion question = four_tables(8);
   const auto run = plan_tables(question, {});
   ASSERT_TRUE(run && run->planning().outcome.plan);
-  EXPECT_TRUE(find_remedies(question, *run, {}, {}).empty());
+  EXPECT_TRUE(find_remedies(question, *run, {}, {}, {}).empty());
 }
 
 TEST(Remedies, OfMemoryAndRanksHoldWhatTheyPromise) {
@@ -61,7 +61,7 @@ TEST(Remedies, OfMemoryAndRanksHoldWhatTheyPromise) {
     set_small_room(larger, count);
     return larger;
   };
-  const auto remedies = find_remedies(question, *run, ScaledProblem{2, with}, {});
+  const auto remedies = find_remedies(question, *run, {}, ScaledProblem{2, with}, {});
 
   const Remedy* memory = find(remedies, RemedyKind::kMoreHbm);
   ASSERT_NE(memory, nullptr);
@@ -88,7 +88,7 @@ TEST(Remedies, TryNothingOnceTheSearchIsCancelled) {
   const std::atomic<bool> cancel{true};
   RunContext context;
   context.cancel = &cancel;
-  EXPECT_TRUE(find_remedies(question, *run, {}, context).empty());
+  EXPECT_TRUE(find_remedies(question, *run, {}, {}, context).empty());
 }
 
 }  // namespace

@@ -1,0 +1,25 @@
+// Plans of embedding tables for one of many machines: quick ones, with what sweeps tell of them.
+#pragma once
+
+#include "plimsoll/core/result.h"
+#include "plimsoll/core/run_context.h"
+#include "plimsoll/embedding/placement_bridge.h"
+#include "plimsoll/embedding/planner.h"
+#include "plimsoll/study/machine_size.h"
+
+namespace plimsoll::study {
+
+inline constexpr std::int64_t kMachineEffort = 20'000;  // moves and nodes, unless told otherwise
+
+struct TablePlanOnMachine {
+  MachinePlan plan;
+  std::optional<double> gap;
+  Bytes memory = 0, room = 0;  // of the fullest rank: HBM, or DDR where no rank has HBM
+};
+
+// By our own search alone, so that the bound is of all plans. Errors: those of planning.
+Result<TablePlanOnMachine> plan_on_machine(const embedding::PlanningProblem& problem,
+                                           embedding::BalanceObjective objective,
+                                           const SearchOptions& limits, const RunContext& context);
+
+}  // namespace plimsoll::study

@@ -1,0 +1,14 @@
+#include <gtest/gtest.h>
+
+#include "study/embedding/no_plan_cases.h"
+
+namespace plimsoll::study {
+namespace {
+
+TEST(NoPlanLong, SaysWhatIsTrueOfTwoHundredProblems) {
+  const NoPlanCounts counts = check_no_plans(1000, 200);
+  EXPECT_GE(counts.with_fix, 130);
+}
+
+}  // namespace
+}  // namespace plimsoll::study

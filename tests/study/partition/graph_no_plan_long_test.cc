@@ -1,0 +1,13 @@
+#include <gtest/gtest.h>
+
+#include "study/partition/graph_no_plan_cases.h"
+
+namespace plimsoll::study {
+namespace {
+
+TEST(GraphNoPlanLong, SaysWhatIsTrueOfTwoHundredGraphs) {
+  EXPECT_GE(check_graphs_without_plans(1000, 200).with_fix, 180);
+}
+
+}  // namespace
+}  // namespace plimsoll::study
