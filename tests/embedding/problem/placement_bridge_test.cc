@@ -158,9 +158,10 @@ bool is_allowed(const Instance& instance, const BridgeOptions& settings,
     for (const std::string& fqn : fqns) {
       const std::size_t t = table_of(set, fqn);
       const Option& option = set.options[static_cast<std::size_t>(plan.options[t])];
-      if (option.column_blocks > 1 || ranks_of(set, plan, t) != first) return false;
+      const bool is_host = option.sharding_type == ShardingType::kTableRowWise ||
+                           option.sharding_type == ShardingType::kGridShard;
+      if (ranks_of(set, plan, t) != first || (option.column_blocks > 1 && !is_host)) return false;
       const bool is_one_host = first.size() == width && width < used.size();
-      const bool is_host = option.sharding_type == ShardingType::kTableRowWise;
       if (is_one_host && !is_host) return false;
     }
   }
