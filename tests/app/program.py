@@ -75,12 +75,11 @@ SCHEMAS = (
     "module_stats",
     "pipeline_plan",
     "placement",
-    "prices",
-    "what_if",
     "placement_rules",
     "plan",
     "plan_difference",
     "plan_report",
+    "prices",
     "sac_stats",
     "save_policy",
     "step_model",
@@ -88,6 +87,7 @@ SCHEMAS = (
     "torchrec_options",
     "trace",
     "tradeoff_curves",
+    "what_if",
 )
 PUBLISHED = {f"plimsoll.{name}/1": name for name in SCHEMAS}
 

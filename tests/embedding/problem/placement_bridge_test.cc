@@ -162,7 +162,7 @@ bool is_allowed(const Instance& instance, const BridgeOptions& settings,
                            option.sharding_type == ShardingType::kGridShard;
       if (ranks_of(set, plan, t) != first || (option.column_blocks > 1 && !is_host)) return false;
       const bool is_one_host = first.size() == width && width < used.size();
-      if (is_one_host && !is_host) return false;
+      if (is_one_host ? !is_host : is_host && width < used.size()) return false;
     }
   }
   for (const auto& fqns : settings.apart) {
