@@ -175,9 +175,177 @@ def check(model: Document | Records, plan: Document | Answer, **flags: object) -
     return CheckReport(call("check", {"model": as_argument(model), "plan": plan}, flags))  # type: ignore[dict-item]
 
 
-    "size",
-    "trace",
-    "whatif",
+def diff(
+    before: Document | Answer,
+    after: Document | Answer,
+    *,
+    model: Document | Records | None = None,
+    on: Document | None = None,
+    **flags: object,
+) -> Difference:
+    """What differs between two plans: decisions, times, memory, and what moves from the one to the other.
+
+    Args:
+        before: A plan of any of the planners, also another program's.
+        after: Another plan of that kind.
+        model: What the plans are of; another program's plan needs it, and of sharding plans it gives bytes to move.
+        on: Hardware of a sharding plan that states no figures.
+        flags: Those of `plimsoll diff`: batch_size, devices, ...
+    """
+    arguments = {"before": before, "after": after}
+    options = {"model": None if model is None else as_argument(model), "on": on, **flags}
+    return Difference(call("diff", arguments, options))  # type: ignore[arg-type]
+
+
+def report(
+    plan: Document | Answer,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    model: Document | Records | None = None,
+    against: Document | Answer | None = None,
+    title: str | None = None,
+    fragment: bool = False,
+    **flags: object,
+) -> str:
+    """A page that shows a plan: one HTML document that loads nothing. In a notebook, answers show themselves so.
+
+    Args:
+        plan: A plan of any of the planners, also another program's.
+        path: File to write the page to.
+        model: What the plan is of; another program's plan needs it, and a checkpointing plan for its schedule.
+        against: Another plan of that kind: the page shows what differs from it.
+        title: Title of the page.
+        fragment: Only what stands in the page's body, without a script.
+        flags: Those of `plimsoll report`: on, batch_size, ...
+    """
+    shown = None if model is None else as_argument(model)
+    options = {"model": shown, "against": against, "title": title, "fragment": fragment, **flags}
+    page = call_page({"plan": plan}, options)  # type: ignore[dict-item]
+    if path is not None:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(page)
+    return page
+
+
+def trace(
+    plan: Document | Answer,
+    *,
+    model: Document | Records | None = None,
+    beside: Document | None = None,
+    step: int | None = None,
+    **flags: object,
+) -> dict[str, Any]:
+    """The step that a plan predicts, as trace events: written as JSON, https://ui.perfetto.dev opens it.
+
+    Args:
+        plan: A plan of any of the planners, also another program's.
+        model: What the plan is of; a checkpointing plan and a placement for latency need it.
+        beside: A trace that torch's profiler recorded, to be drawn on the same axis.
+        step: Number of the recorded ProfilerStep to begin at; the last one where not given.
+        flags: Those of `plimsoll trace`: on, batch_size, ...
+    """
+    options = {"model": None if model is None else as_argument(model), "beside": beside, "step": step, **flags}
+    return call("trace", {"plan": plan}, options)  # type: ignore[dict-item]
+
+
+def explain(
+    model: Document,
+    plan: Document | Answer | None = None,
+    on: Document | None = None,
+    *,
+    progress: Progress | None = None,
+    **flags: object,
+) -> Explanation | ShardingPlan:
+    """Says what the time of a sharding plan is made of and what would lower it, or why nothing fits.
+
+    Args:
+        model: What the plan is for; as of `shard`.
+        plan: A plan, ours or another program's; one is made where it is not given.
+        on: Hardware, as of `shard`.
+        progress: As of `shard`.
+        flags: Those of `plimsoll explain`, which are those of `plimsoll shard`.
+
+    Returns:
+        The `Explanation` of a plan; where nothing fits the `ShardingPlan` without tables, whose `explanation`,
+        `missing_bytes`, `cap`, `conflict` and `fixes` say why, and what to change.
+    """
+    documents: dict[str, Document] = {"model": model}
+    if plan is not None:
+        documents["plan"] = plan  # type: ignore[assignment]
+    answer = call("explain", documents, {"on": on, **flags}, progress)
+    return (Explanation if answer["schema"] in Explanation.SCHEMAS else ShardingPlan)(answer)
+
+
+def size(
+    model: Document,
+    on: str | Sequence[str] | None = None,
+    *,
+    accelerator: str | Sequence[str] | None = None,
+    within: str | None = None,
+    price: Document | None = None,
+    max_ranks: int | None = None,
+    progress: Progress | None = None,
+    **flags: object,
+) -> MachineSize:
+    """The smallest machine, or the cheapest, on which a plan exists, or keeps a time.
+
+    Args:
+        model: An embedding model or an operator graph.
+        on: Kinds of hardware, without a number: "dgx-h100", ["dgx-h100", "dgx-a100-320gb"].
+        accelerator: The same by accelerator: "h100-sxm".
+        within: A time to keep, such as "5ms".
+        price: Prices an hour (plimsoll.prices/1).
+        max_ranks: The largest machine; 512 where not given.
+        progress: Called with (machines tried, ms or None, bound or None).
+        flags: Those of `plimsoll size`: batch_size, objective, memory, time_limit, effort, seed, ...
+    """
+    asked = {
+        "on": _listed(on),
+        "accelerator": _listed(accelerator),
+        "within": within,
+        "price": price,
+        "max_ranks": max_ranks,
+    }
+    return MachineSize(call("size", {"model": model}, {**asked, **flags}, progress))
+
+
+def whatif(
+    model: Document,
+    on: str | Sequence[str],
+    *,
+    ranks: Numbers | None = None,
+    batch_size: Numbers | None = None,
+    price: Document | None = None,
+    objective: str = "time",
+    threads: int | None = None,
+    resume: Document | WhatIf | None = None,
+    executor: Executor | None = None,
+    parts: int | None = None,
+    progress: Progress | None = None,
+    **flags: object,
+) -> WhatIf:
+    """Plans for many machines and batch sizes.
+
+    Args:
+        model: As of `shard`.
+        on: Kinds of hardware: ["dgx-a100-320gb", "dgx-h100"].
+        ranks: "8:128" (powers of two), "8:128:8" (steps), a number, or a list of numbers.
+        batch_size: Samples per rank, likewise; the model's own where not given.
+        price: Prices an hour (plimsoll.prices/1).
+        objective: "time", "step" or "rating".
+        threads: Points planned at once; all cores where not given, and 1 in each part of an executor.
+        resume: An answer whose rows are taken over, such as one that was cut.
+        executor: Any of `concurrent.futures`' kind: parts of the sweep run there. The rows are the same without one.
+        parts: In how many parts; 8 where not given.
+        progress: Called with (points planned, None, None); with an executor with (parts, None, None).
+        flags: Those of `plimsoll whatif`: optimizer, reservation, hbm_cap, time_limit, effort, seed, ...
+    """
+    asked = {"on": _listed(on), "price": price, "objective": objective, "resume": resume, **flags}
+    return WhatIf(sweep(model, asked, ranks, batch_size, threads, executor, parts, progress))
+
+
+def _listed(names: str | Sequence[str] | None) -> str | None:
+    return names if names is None or isinstance(names, str) else ",".join(names)
 
 
 def models(name: str | None = None) -> dict[str, Any]:
