@@ -79,7 +79,8 @@ Words values_of(const std::string& command, const CLI::Option& option) {
   }
   if (name == "proposer") return to_words(embedding::proposer_names());
   if (name == "partitioner") return to_words(embedding::partitioner_names());
-  if (name == "search" && (command == "shard" || command == "explain")) return {"balanced", "torchrec"};
+  if (name == "search" && (command == "shard" || command == "explain"))
+    return {"balanced", "torchrec"};
   if (name == "search" && command == "partition") {
     Words words = {"pipedream"};
     for (const study::PlacementSearch& search : study::placement_searches()) {

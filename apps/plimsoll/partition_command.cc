@@ -355,9 +355,9 @@ Result<Answered> plan_graph(const PartitionCase& made, const Flags& flags,
   const RunContext context = watch_search(limits, flags.global);
   const auto begin = std::chrono::steady_clock::now();
   PLIMSOLL_ASSIGN(PlacementAnswer answer, search.run(made, {limits, flags.variant}, context));
-  put_memory_advice(
-      made, flags.partition,
-      find_memory_advice(made, search, {limits, flags.variant}, context, answer), answer);
+  put_memory_advice(made, flags.partition,
+                    find_memory_advice(made, search, {limits, flags.variant}, context, answer),
+                    answer);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   put_provenance(made, search, flags, answer);

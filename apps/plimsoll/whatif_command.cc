@@ -330,8 +330,9 @@ void add_whatif_command(CLI::App& app, Run& run) {
                    "Ranks: 8:128 (powers of two of 8), 8:128:8 (steps of 8) or 8,12,16")
       ->type_name("NUMBERS");
   command
-      ->add_option("--batch-size", flags->batch_sizes,
-                   "Samples per rank, in the same form: 4096:65536 (default: the model's own, else 512)")
+      ->add_option(
+          "--batch-size", flags->batch_sizes,
+          "Samples per rank, in the same form: 4096:65536 (default: the model's own, else 512)")
       ->type_name("NUMBERS");
   command->add_option("--price", flags->price, "Prices an hour (plimsoll.prices/1)")
       ->type_name("FILE");

@@ -17,7 +17,8 @@ namespace {
 
 constexpr int kRanksPerHostOfPlainMemory = 8;
 constexpr std::string_view kForms =
-    "write a node (dgx-h100:2; dgx-h100@4 for four of its ranks), ranks and an accelerator (4xh100-sxm), ranks and memory "
+    "write a node (dgx-h100:2; dgx-h100@4 for four of its ranks), ranks and an accelerator "
+    "(4xh100-sxm), ranks and memory "
     "(16x40GiB), or a planner's defaults (torchrec-defaults:16)";
 
 double to_bytes_per_ms(double gb_per_s) { return gb_per_s * 1e9 / 1000; }

@@ -69,12 +69,12 @@ inline study::NoPlan random_no_plan(Random& random) {
   none.missing = random.size();
   none.lines = random.list(3, [&] { return random.name(); });
   if (random.coin()) none.cap = random.name();
-  none.conflict =
-      random.list(2, [&] { return study::ConflictMember{random.name(), random.name()}; });
+  none.conflict = random.list(2, [&] {
+    return study::ConflictMember{random.name(), random.name()};
+  });
   none.is_irreducible = random.coin();
   none.fixes = random.list(2, [&] {
-    return study::Fix{random.name(), random.name(),
-                      random.maybe([&] { return random.number(); })};
+    return study::Fix{random.name(), random.name(), random.maybe([&] { return random.number(); })};
   });
   return none;
 }
