@@ -50,7 +50,7 @@ struct ReadPipelinePlan {
   PipelineCase made;
   study::PipelineAnswer answer;  // of another program's plan: stages alone
 };
-Result<ReadPipelinePlan> read_pipeline_plan(PartitionFlags flags, const io::PlanFile& plan);
+Result<ReadPipelinePlan> read_pipeline_plan(PartitionFlags flags, const io::PlanFile& file);
 
 // Judges such a plan, prints, and returns the exit code.
 int run_pipeline_check(const PartitionFlags& flags, const io::PlanFile& plan, bool is_strict,

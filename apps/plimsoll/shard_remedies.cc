@@ -109,7 +109,7 @@ std::string constraints_line(const ConstraintMap& constraints) {
 
 std::string change_of_constraints(const ShardRequest& request,
                                   const std::vector<UserConstraint>& dropped) {
-  ShardingQuestion changed = request;
+  ShardingQuestion changed = static_cast<const ShardingQuestion&>(request);
   ConstraintMap lines;
   std::string text;
   for (const UserConstraint& constraint : dropped) study::drop_constraint(constraint, changed);

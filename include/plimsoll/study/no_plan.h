@@ -30,7 +30,8 @@ struct Fix {
 // What an answer without a plan explains. `binding`, `missing` and `lines` are those of the search.
 struct NoPlan : Explanation {
   NoPlan() = default;
-  NoPlan(Explanation known) : Explanation(std::move(known)) {}  // what a search alone knows
+  // What a search alone knows. NOLINTNEXTLINE(google-explicit-constructor)
+  NoPlan(Explanation known) : Explanation(std::move(known)) {}
   std::string cap;  // "hbm", "ddr", "budget", a device class: without this cap alone a plan fits;
                     // empty where that is true of no single cap, or not known
   // Constraints that admit no plan together, all others left out. Empty where they were not looked

@@ -29,8 +29,9 @@ PlacementProblem with_one_load(PlacementProblem problem, const Change& change) {
 inline PlacementProblem with_barrier_alone(const PlacementProblem& problem, int barrier) {
   return with_one_load(problem, [&](PieceRun& run) {
     for (int c = 0; c < problem.num_rank_classes; ++c) {
-      run.load[static_cast<std::size_t>(c)] =
-          run.load[static_cast<std::size_t>(c * problem.num_barriers + barrier)];
+      const auto of_class = static_cast<std::size_t>(c);
+      const std::size_t first = of_class * static_cast<std::size_t>(problem.num_barriers);
+      run.load[of_class] = run.load[first + static_cast<std::size_t>(barrier)];
     }
     run.load.resize(static_cast<std::size_t>(problem.num_rank_classes));
   });

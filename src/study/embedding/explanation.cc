@@ -16,7 +16,6 @@ namespace {
 
 using embedding::Option;
 using embedding::OptionSet;
-using embedding::Perf;
 using embedding::PlanningProblem;
 using topology::Storage;
 using topology::Topology;
