@@ -37,6 +37,7 @@ def run(name, folder):
     return done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("program", "package"), [("trainer", "transformers"), ("lightning", "lightning")])
 def test_a_callback_keeps_a_budget(program, package, tmp_path):
     if importlib.util.find_spec(package) is None:
@@ -57,6 +58,7 @@ def test_loops_keep_a_budget(tmp_path):
         assert measured < 0.7 * plain
 
 
+@pytest.mark.long
 def test_a_policy_checkpoints_in_the_order_of_torchtitan(tmp_path):
     assert "layers." in run("checkpointing_torchtitan.py", tmp_path)
 
