@@ -31,6 +31,7 @@ inline LeastConflict find_least_conflict(
     std::size_t n, int max_questions,
     const std::function<Possibility(const std::vector<bool>& holds)>& ask) {
   std::vector<bool> holds(n, true);
+  std::vector<std::size_t> open;  // conditions that stay for want of an answer
   LeastConflict found;
   const std::function<void(std::size_t, std::size_t)> leave_out = [&](std::size_t begin,
                                                                       std::size_t end) {
@@ -47,10 +48,17 @@ inline LeastConflict find_least_conflict(
       leave_out(begin, middle);
       leave_out(middle, end);
     } else if (without == Possibility::kUnknown) {
-      found.is_irreducible = false;
+      open.push_back(begin);
     }
   };
   if (n > 0) leave_out(0, n);
+  for (const std::size_t i : open) {
+    holds[i] = false;
+    const Possibility without = max_questions-- > 0 ? ask(holds) : Possibility::kUnknown;
+    if (without == Possibility::kImpossible) continue;
+    holds[i] = true;
+    if (without == Possibility::kUnknown) found.is_irreducible = false;
+  }
   for (std::size_t i = 0; i < n; ++i) {
     if (holds[i]) found.members.push_back(i);
   }

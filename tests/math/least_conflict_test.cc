@@ -63,6 +63,18 @@ TEST(LeastConflict, IsEmptyWhereNoConditionMatters) {
   EXPECT_TRUE(found.members.empty());
 }
 
+// Without 0 nothing is known as long as 1 holds, which the filter leaves out after it.
+TEST(LeastConflict, AsksAgainWhenFewerConditionsHold) {
+  const auto ask = [](const std::vector<bool>& holds) {
+    if (!holds[2]) return Possibility::kPossible;
+    if (!holds[0] && holds[1]) return Possibility::kUnknown;
+    return Possibility::kImpossible;
+  };
+  const auto found = find_least_conflict(3, 100, ask);
+  EXPECT_EQ(found.members, (std::vector<std::size_t>{2}));
+  EXPECT_TRUE(found.is_irreducible);
+}
+
 TEST(LeastConflict, KeepsWhatItDoesNotKnowAndSaysSo) {
   const auto unknown =
       find_least_conflict(3, 10, [](const std::vector<bool>&) { return Possibility::kUnknown; });
