@@ -102,6 +102,19 @@ void add_any_plan_flags(CLI::App& command, AnyPlanFlags& flags) {
   add_partition_flags(command, flags.partition);
 }
 
+void add_drawing_flags(CLI::App& command, const std::string& what, std::string& file,
+                       std::string& output) {
+  command.option_defaults()->group(kCommonGroup);
+  command
+      .add_option("PLAN", file,
+                  "A plan of any kind that `plimsoll check` reads; '-' for standard input")
+      ->required();
+  command
+      .add_option("-o,--output", output,
+                  "Write the " + what + " to this file instead of standard output")
+      ->type_name("FILE");
+}
+
 Result<AnyPlan> load_any_plan(const AnyPlanFlags& flags, const std::string& file) {
   if (!is_file_name(file)) {
     for (const InputKind kind : {InputKind::kModel, InputKind::kHardware}) {

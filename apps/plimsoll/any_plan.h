@@ -30,6 +30,9 @@ struct AnyPlanFlags {
   PartitionFlags partition;
 };
 void add_any_plan_flags(CLI::App& command, AnyPlanFlags& flags);
+// PLAN and -o of a command that draws it, a "page" or a "trace".
+void add_drawing_flags(CLI::App& command, const std::string& what, std::string& file,
+                       std::string& output);
 
 struct AnyPlan {
   std::string name;

@@ -85,15 +85,7 @@ void add_report_command(CLI::App& app, Run& run) {
   auto flags = std::make_shared<ReportFlags>();
   CLI::App* command =
       app.add_subcommand("report", "Write a page that shows a plan: one HTML file to look at");
-  command->option_defaults()->group(kCommonGroup);
-  command
-      ->add_option("PLAN", flags->file,
-                   "A plan of any kind that `plimsoll check` reads; '-' for standard input")
-      ->required();
-  command
-      ->add_option("-o,--output", flags->output,
-                   "Write the page to this file instead of standard output")
-      ->type_name("FILE");
+  add_drawing_flags(*command, "page", flags->file, flags->output);
   command
       ->add_option("--against", flags->against,
                    "Another plan of that kind: the page shows what differs from it")

@@ -95,15 +95,7 @@ void add_trace_command(CLI::App& app, Run& run) {
   auto flags = std::make_shared<TraceFlags>();
   CLI::App* command =
       app.add_subcommand("trace", "Draw the step that a plan predicts, as a trace for Perfetto");
-  command->option_defaults()->group(kCommonGroup);
-  command
-      ->add_option("PLAN", flags->file,
-                   "A plan of any kind that `plimsoll check` reads; '-' for standard input")
-      ->required();
-  command
-      ->add_option("-o,--output", flags->output,
-                   "Write the trace to this file instead of standard output")
-      ->type_name("FILE");
+  add_drawing_flags(*command, "trace", flags->file, flags->output);
   CLI::Option* const beside =
       command
           ->add_option("--beside", flags->beside,

@@ -84,8 +84,10 @@ class Balancer {
     improve_start();
     make_parts();
     sharpen(Sharpness::kCheap);
-    if (options_.uses_constructions) start_parts();
-    if (options_.uses_constructions) construct();
+    if (options_.uses_constructions) {
+      start_parts();
+      construct();
+    }
     exchange_replicas_of_parts();
     if (!has_plan()) find_by_backtracking();
     exchange_in_parts(effort_ / 8);

@@ -162,7 +162,6 @@ class CheckpointMutations(judged.Mutations):
         ("explanation.binding", "*"),
         ("explanation", "delete"),
         ("explanation.missing", "delete"),
-        ("explanation.conflict.*", "repeat"),  # advice beside the bytes that are missing, which are judged
         # An estimate of what another GiB would save; no plan is claimed for it.
         ("predicted.price_ms_per_gib", "*"),
         # Follows from other fields, or is the reader's default.

@@ -1,6 +1,7 @@
 // Why nothing fits, and what would: as every answer without a plan tells it.
 #pragma once
 
+#include <compare>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,7 +15,7 @@ namespace plimsoll::study {
 struct ConflictMember {
   std::string kind;  // "cap", "reservation", "constraint", "rule", "devices" or "option"
   std::string name;  // as the user wrote it: "--hbm-cap 28GiB", "cat_9: sharding_types column_wise"
-  bool operator==(const ConflictMember&) const = default;
+  auto operator<=>(const ConflictMember&) const = default;
 };
 
 // A change with which a plan was found.

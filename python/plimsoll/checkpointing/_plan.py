@@ -12,7 +12,6 @@ leaves out what recomputation needs for itself, so no plan is faster where that 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -23,6 +22,7 @@ from typing import Any
 from plimsoll import _plot
 from plimsoll._command import call
 from plimsoll._errors import Error
+from plimsoll._files import read_as, write_object
 from plimsoll.checkpointing._simulate import Step, Units
 from plimsoll.checkpointing._stats import Stats
 
@@ -113,19 +113,17 @@ class Plan:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """As JSON."""
-        document = {"schema": SCHEMA, **vars(self), "units": [vars(unit) for unit in self.units]}
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(document, file, separators=(",", ":"))
+        write_object(path, {"schema": SCHEMA, **vars(self), "units": [vars(unit) for unit in self.units]})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Plan:
         """What `save` wrote."""
-        with open(path, encoding="utf-8") as file:
-            document = json.load(file)
-        if document.pop("schema", None) != SCHEMA:
-            raise Error("schema", os.fspath(path), f"is no {SCHEMA}", "give a file that Plan.save wrote")
-        document["units"] = [Unit(**unit) for unit in document["units"]]
-        return cls(**document)
+        return read_as(
+            path,
+            SCHEMA,
+            "Plan.save",
+            lambda document: cls(**{**document, "units": [Unit(**unit) for unit in document["units"]]}),
+        )
 
     def __str__(self) -> str:
         lines = [

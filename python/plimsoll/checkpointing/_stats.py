@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plimsoll._errors import Error
+from plimsoll._files import read_as, write_object
 from plimsoll.checkpointing._simulate import Replay
 from plimsoll.checkpointing._trace import Call, Trace
 
@@ -62,18 +62,17 @@ class Stats:
             "table_of": self.table_of,
             "never_kept": self.never_kept,
         }
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(document, file, separators=(",", ":"))
+        write_object(path, document)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Stats:
         """What `save` wrote."""
-        with open(path, encoding="utf-8") as file:
-            document = json.load(file)
-        if document.pop("schema", None) != SCHEMA:
-            raise Error("schema", os.fspath(path), f"is no {SCHEMA}", "give a file that Stats.save wrote")
-        document["trace"] = Trace.from_document(document["trace"])
-        return cls(**document)
+        return read_as(
+            path,
+            SCHEMA,
+            "Stats.save",
+            lambda document: cls(**{**document, "trace": Trace.from_document(document["trace"])}),
+        )
 
     def __repr__(self) -> str:
         gib = self.peak_bytes / 2**30

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from plimsoll._errors import Error
 from plimsoll._extras import need
+from plimsoll._files import read_object, write_object
 
 _FLAGS = {"is_parameter": 1, "is_buffer": 2, "is_view": 4, "is_backward": 8, "is_mutating": 32}
 _TIED = 16
@@ -127,7 +126,7 @@ class Graph:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the document. What was captured is not part of it: a loaded graph is planned, not split."""
-        Path(path).write_text(json.dumps(self.to_document()), encoding="utf-8")
+        write_object(path, self.to_document())
 
 
 class _Table:
@@ -220,12 +219,4 @@ def load(path: str | os.PathLike[str]) -> Graph:
         from plimsoll.graphs._capture import load_program
 
         return load_program(os.fspath(path))
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as why:
-        raise Error("not_found", os.fspath(path), why.strerror or str(why), "give a file that can be read") from None
-    except ValueError as why:
-        raise Error("syntax", os.fspath(path), f"is no JSON: {why}", "give what Graph.save wrote") from None
-    if not isinstance(document, dict):
-        raise Error("schema", os.fspath(path), "is no object", "give what Graph.save wrote")
-    return read(document, os.fspath(path))
+    return read(read_object(path, "Graph.save"), os.fspath(path))

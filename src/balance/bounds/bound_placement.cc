@@ -217,22 +217,34 @@ class Bounder {
     c.prices = {};
   }
 
-  // For a problem of one_load.h, none of whose placements beyond `target` are of interest.
-  BoundOptions options_of_one_load(double target) const {
+  // A problem of one_load.h, which all cases share.
+  struct OneLoad {
+    PlacementProblem problem;
+    PlacementGroups groups;
+  };
+
+  OneLoad make_one_load(PlacementProblem problem) const {
+    PlacementGroups groups = make_placement_groups(problem, options_.groups);
+    return {std::move(problem), std::move(groups)};
+  }
+
+  // Its bound without the case's forbidden causes, as one case; placements beyond `target` are of
+  // no interest. Nothing where its kinds of ranks are not ours, of which witnesses speak.
+  std::optional<PlacementBound> bound_one_load(const OneLoad& load, std::uint64_t forbidden,
+                                               double target, bool use_fine) {
+    if (load.groups.ranks.kind_of_rank != groups_.ranks.kind_of_rank) return std::nullopt;
     BoundOptions options = options_;
     options.load_tier = -1;
     options.incumbent = target;
     options.max_cases = 1;
     options.use_choices = false;
-    return options;
-  }
-
-  PlacementBound bound_one_load(const PlacementProblem& problem, const PlacementGroups& groups,
-                                const BoundOptions& options) {
-    PlacementBound bound = Bounder(problem, groups, options, context_).run();
+    options.use_fine = use_fine;
+    const PlacementGroups groups = without_causes(load.groups, forbidden);
+    PlacementBound bound = Bounder(load.problem, groups, options, context_).run();
     result_.num_evaluations += bound.num_evaluations;
     result_.num_pricings += bound.num_pricings;
     result_.num_windows += bound.num_windows;
+    if (bound.cases.size() != 1) return std::nullopt;
     return bound;
   }
 
@@ -246,19 +258,18 @@ class Bounder {
         problem_.num_barriers == 1 || problem_.num_barriers > kMostBarriers || c.value >= goal()) {
       return;
     }
+    for (auto barrier = static_cast<int>(of_barrier_.size()); barrier < problem_.num_barriers;
+         ++barrier) {
+      of_barrier_.push_back(make_one_load(with_barrier_alone(problem_, barrier)));
+    }
     double sum = 0;
     std::vector<BarrierProof> proofs;
-    for (int barrier = 0; barrier < problem_.num_barriers; ++barrier) {
-      const PlacementProblem alone = with_barrier_alone(problem_, barrier);
-      const PlacementGroups groups =
-          without_causes(make_placement_groups(alone, options_.groups), c.forbidden);
-      if (groups.ranks.kind_of_rank != groups_.ranks.kind_of_rank) return;
-      PlacementBound bound = bound_one_load(alone, groups, options_of_one_load(limit - sum));
-      if (bound.cases.size() != 1 || bound.is_infeasible()) return;
-      sum += bound.value;
-      BoundCase& proof = bound.cases.front();
+    for (const OneLoad& alone : of_barrier_) {
+      std::optional<PlacementBound> bound = bound_one_load(alone, c.forbidden, limit - sum, true);
+      if (!bound || bound->is_infeasible()) return;
+      sum = std::min(sum + bound->value, limit);
+      BoundCase& proof = bound->cases.front();
       proofs.push_back({proof.method, std::move(proof.prices), std::move(proof.windows)});
-      if (sum >= limit) sum = limit;
     }
     if (base(c) + sum <= c.value) return;
     c.value = base(c) + sum;
@@ -277,16 +288,12 @@ class Bounder {
     }
     constexpr double kBeyond = 1e-4;  // relative, of the cap: what is proved is a little less
     const auto cap = static_cast<double>(largest_cap(problem_, options_.load_tier));
-    if (!of_tier_) of_tier_ = with_tier_as_load(problem_, options_.load_tier);
-    const PlacementGroups groups = without_causes(make_placement_groups(*of_tier_, options_.groups),
-                                                  result_.cases[number].forbidden);
-    if (groups.ranks.kind_of_rank != groups_.ranks.kind_of_rank) return false;
-    BoundOptions options = options_of_one_load(cap * (1 + kBeyond));
-    options.use_fine = false;
-    PlacementBound bound = bound_one_load(*of_tier_, groups, options);
-    if (bound.value * (1 - 1e-9) <= cap || bound.cases.size() != 1) return false;
+    if (!of_tier_) of_tier_ = make_one_load(with_tier_as_load(problem_, options_.load_tier));
     BoundCase& c = result_.cases[number];
-    BoundCase& proof = bound.cases.front();
+    std::optional<PlacementBound> bound =
+        bound_one_load(*of_tier_, c.forbidden, cap * (1 + kBeyond), false);
+    if (!bound || bound->value * (1 - 1e-9) <= cap) return false;
+    BoundCase& proof = bound->cases.front();
     proof.paid = c.paid;
     proof.forbidden = c.forbidden;
     proof.value = kInfinity;
@@ -368,7 +375,8 @@ class Bounder {
   std::priority_queue<Entry, std::vector<Entry>, IsWorse> heap_;
   std::vector<double> rooms_;  // [cases]
   std::int64_t num_choice_nodes_ = 0, num_choice_pivots_ = 0;
-  std::optional<PlacementProblem> of_tier_;  // with its bytes as loads
+  std::optional<OneLoad> of_tier_;   // with its bytes as loads
+  std::vector<OneLoad> of_barrier_;  // with its loads alone; made when asked for
   PlacementBound result_;
 };
 

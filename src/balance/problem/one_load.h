@@ -1,11 +1,14 @@
-// The same placements with another load at a single barrier, uncharged, for bounds of parts of the
-// objective and of caps.
+// The same placements with another load at a single barrier, uncharged: for bounds of parts of the
+// objective and of caps, and for starts.
 // Sources: docs/mathematics/balanced-sharding.md#caps-as-loads,
 // docs/mathematics/balanced-sharding.md#several-barriers-and-charges.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "plimsoll/balance/placement_problem.h"
 
@@ -34,6 +37,17 @@ inline PlacementProblem with_barrier_alone(const PlacementProblem& problem, int 
       run.load[of_class] = run.load[first + static_cast<std::size_t>(barrier)];
     }
     run.load.resize(static_cast<std::size_t>(problem.num_rank_classes));
+  });
+}
+
+// The loads of all barriers, added up.
+inline PlacementProblem with_total_load(const PlacementProblem& problem) {
+  return with_one_load(problem, [&](PieceRun& run) {
+    std::vector<double> total;
+    for (auto first = run.load.begin(); first != run.load.end(); first += problem.num_barriers) {
+      total.push_back(std::accumulate(first, first + problem.num_barriers, 0.0));
+    }
+    run.load = std::move(total);
   });
 }
 

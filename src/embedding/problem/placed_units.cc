@@ -68,13 +68,15 @@ std::optional<std::vector<int>> find_slots(const PlacementBridge& bridge, const 
   const int width = bridge.problem.ranks_per_host;
   if (choice.spread == Spread::kUniform) return std::vector<int>{};
   if (choice.spread == Spread::kDevice) return std::vector<int>(ranks.begin(), ranks.end());
-  std::vector<int> hosts;
-  for (std::int64_t block = 0; block < choice.num_blocks; ++block) {
-    const auto at = static_cast<std::size_t>(block * width);
-    if (at >= ranks.size()) return std::nullopt;
-    hosts.push_back(ranks[at] / width);
-    if (hosts.back() >= bridge.problem.num_hosts()) return std::nullopt;
+  std::vector<int> hosts(static_cast<std::size_t>(choice.num_blocks), -1);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    // Several blocks that the choice takes as one are on one host.
+    int& host = hosts[std::min(i / static_cast<std::size_t>(width), hosts.size() - 1)];
+    if (host >= 0 && host != ranks[i] / width) return std::nullopt;
+    host = ranks[i] / width;
+    if (host >= bridge.problem.num_hosts()) return std::nullopt;
   }
+  if (hosts.back() < 0) return std::nullopt;
   return hosts;
 }
 

@@ -405,7 +405,7 @@ void describe(Fields& fields, T& explanation) {
   fields.stated("missing", explanation.missing, kNonNegative);
   fields.stated("lines", explanation.lines);
   fields.optional("cap", explanation.cap);
-  fields.optional("conflict", explanation.conflict);
+  fields.optional("conflict", explanation.conflict, kSet);
   fields.optional("is_irreducible", explanation.is_irreducible);
   fields.optional("fixes", explanation.fixes);
 }

@@ -15,11 +15,13 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "io/json/json_document.h"
@@ -40,6 +42,7 @@ struct Rule {
   double max = std::numeric_limits<double>::infinity();
   bool excludes_min = false;
   bool allows_null = false;  // null is NaN, or an empty optional
+  bool is_set = false;       // no two entries of a list are equal; they must have an order
 };
 inline constexpr Rule kAnyValue{};
 inline constexpr Rule kNonNegative{.min = 0};
@@ -49,6 +52,7 @@ inline constexpr Rule kBytes{.form = Rule::Form::kBytes, .min = 0};
 inline constexpr Rule kBandwidth{.form = Rule::Form::kBandwidth, .min = 0, .excludes_min = true};
 inline constexpr Rule kJsonText{.form = Rule::Form::kJsonText};
 inline constexpr Rule kNullable{.allows_null = true};
+inline constexpr Rule kSet{.is_set = true};
 
 // Where we stand: a chain through the callers' frames, spelled out only for an error.
 struct Place {
@@ -181,10 +185,17 @@ bool read(const Cursor& cursor, std::vector<T>& out, const Rule& rule) {
   if (array == nullptr) return cursor.fail_kind("an array");
   out.clear();
   out.reserve(array->size());
+  std::conditional_t<std::totally_ordered<T>, std::set<T>, std::monostate> seen;
   for (std::size_t i = 0; i < array->size(); ++i) {
     const Place place{&cursor.place, {}, i};
     T value{};
     if (!read(Cursor{(*array)[i], place, cursor.context}, value, rule)) return false;
+    if constexpr (std::totally_ordered<T>) {
+      if (rule.is_set && !seen.insert(value).second) {
+        return Cursor{(*array)[i], place, cursor.context}.fail(
+            ErrorCode::kValue, "stands in the list already", "leave it out");
+      }
+    }
     out.push_back(std::move(value));
   }
   return true;
