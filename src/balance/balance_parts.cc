@@ -33,6 +33,7 @@ class Maker {
     for (std::uint64_t set = 0; set <= every; ++set) {
       BalancePart part = set == every ? all : BalancePart{};
       part.forbidden = every & ~set;
+      part.paid = set;
       part.constant = problem_.floor_ms;
       for (int cause = 0; cause < num_causes; ++cause) {
         if ((set >> cause & 1) != 0) part.constant += problem_.charges[cause];

@@ -88,6 +88,7 @@ class Balancer {
       start_parts();
       construct();
     }
+    if (options_.uses_dives) refute(effort_ / 100);
     exchange_replicas_of_parts();
     if (!has_plan()) find_by_backtracking();
     exchange_in_parts(effort_ / 8);
@@ -345,39 +346,57 @@ class Balancer {
 
   bool is_small() const { return problem_.num_units() <= kMaxDiveUnits; }
 
+  // Nodes of a depth-first search in a share of the effort. What a node takes grows with the ranks.
+  std::int64_t dive_nodes(std::int64_t effort) const {
+    constexpr std::int64_t kEffortANode = 4, kRanksOfANode = 32;
+    return std::max<std::int64_t>(
+        effort / kEffortANode / (1 + problem_.num_ranks / kRanksOfANode), 1);
+  }
+
+  DiveResult dive_into(Part& part, double target, std::int64_t max_nodes) {
+    DiveOptions options;
+    options.target = target;
+    options.forbidden = part.forbidden;
+    options.paid = part.paid;
+    options.byte_price = byte_prices(part);
+    options.max_nodes = max_nodes;
+    // Without memory the search is smaller, unless bytes decide.
+    options.relaxes = std::all_of(options.byte_price.begin(), options.byte_price.end(),
+                                  [](double price) { return price == 0; });
+    DiveResult result = dive(problem_, options, clock_);
+    if (result.end == DiveEnd::kFound && !result.is_allowed) {
+      options.relaxes = false;
+      result = dive(problem_, options, clock_);
+    }
+    if (result.end == DiveEnd::kRefuted) raise(part, target, result.num_nodes);
+    return result;
+  }
+
   // By bisection between bound and incumbent: a plan found or a refutation halves the rest.
   void find_by_dives() {
     if (!is_small()) return;
     constexpr int kMaxDives = 12;
     // What such a dive finds it finds early.
-    const std::int64_t nodes = std::clamp<std::int64_t>(effort_ / 10 / kMaxDives, 1, 10000);
+    const std::int64_t nodes = std::min<std::int64_t>(dive_nodes(effort_ / 10 / kMaxDives), 10000);
     for (Part& part : parts_) {
-      if (!is_searchable(part) || !is_divable(part.items)) continue;
-      double low = part.lower_bound - part.constant;
+      double low = part.lower_bound;
       for (int i = 0; i < kMaxDives && is_searchable(part); ++i) {
-        const double high = best_.objective - part.constant;
+        const double high = best_.objective;
         const double target = high < kInfinity ? low + (high - low) / 2 : 2 * low;
-        if (!(target < high * (1 - tolerance_))) break;
-        DiveOptions options;
-        options.target = target;
-        options.max_nodes = nodes;
-        const DiveResult result = dive(part.items, options, clock_);
-        if (result.end == DiveEnd::kFound) {
+        if (!(target < high * (1 - tolerance_)) || !(target > problem_.floor_ms)) break;
+        const DiveResult result = dive_into(part, target, nodes);
+        if (result.end == DiveEnd::kFound && result.is_allowed) {
           offer(result.placements);
           keep_start(part);
         } else {
           low = target;
-          if (result.end == DiveEnd::kRefuted && part.items.has_exact_loads &&
-              part.items.has_exact_bytes) {
-            raise(part, target, result.num_nodes);
-          }
         }
       }
     }
   }
 
   void raise(Part& part, double refuted, std::int64_t nodes) const {
-    const double bound = refuted * (1 - kRoundingSlack) + part.constant;
+    const double bound = refuted * (1 - kRoundingSlack);
     if (bound <= part.lower_bound) return;
     part.lower_bound = bound;
     part.proof = ProofKind::kSearchToTheEnd;
@@ -569,26 +588,31 @@ class Balancer {
     improve_parts(effort, num_runs, shake);
   }
 
-  // Is there a plan at all below the incumbent? Without memory the search is smaller.
-  void refute(std::int64_t max_nodes) {
-    if (!is_small()) return;
+  // Is there a plan at all below the incumbent?
+  void refute(std::int64_t effort) {
+    if (!is_small() || !has_plan()) return;
+    const std::int64_t num_open =
+        std::count_if(parts_.begin(), parts_.end(), [this](Part& part) { return is_searchable(part); });
     for (Part& part : parts_) {
-      while (is_searchable(part) && is_divable(part.items) && part.items.has_exact_loads &&
-             has_plan()) {
-        DiveOptions options;
-        options.target = (best_.objective - part.constant) * (1 - tolerance_ / 2);
-        options.max_nodes = std::max<std::int64_t>(max_nodes, 1);
-        options.relaxes_memory = true;
-        DiveResult result = dive(part.items, options, clock_);
-        if (result.end == DiveEnd::kFound && !result.is_allowed && part.items.has_exact_bytes) {
-          options.relaxes_memory = false;  // bytes decide
-          result = dive(part.items, options, clock_);
-        }
-        if (result.end == DiveEnd::kRefuted) raise(part, options.target, result.num_nodes);
+      while (is_searchable(part)) {
+        const double target = best_.objective * (1 - tolerance_ / 2);
+        const DiveResult result = dive_into(part, target, dive_nodes(effort / num_open));
         if (result.end != DiveEnd::kFound || !result.is_allowed) break;
         offer(result.placements);
       }
     }
+  }
+
+  // Without a search of another part the bound of all would be less.
+  Proof proof_of_parts(const Part& least) const {
+    Proof searched;
+    for (const Part& part : parts_) {
+      if (part.proof.kind != ProofKind::kSearchToTheEnd) continue;
+      searched.kind = part.proof.kind;
+      searched.count += part.proof.count;
+    }
+    searched.ms = least.lower_bound;
+    return searched.is_given() ? searched : least.proof;
   }
 
   BalanceOutcome finish() {
@@ -617,7 +641,7 @@ class Balancer {
         [](const Part& a, const Part& b) { return a.lower_bound < b.lower_bound; });
     if (least != parts_.end()) {
       outcome.certificate.lower_bound = std::min(least->lower_bound, best_.objective);
-      outcome.certificate.proof = least->proof;
+      outcome.certificate.proof = proof_of_parts(*least);
     }
     if (!has_plan()) return result;
     outcome.certificate.objective = best_.objective;

@@ -355,11 +355,10 @@ TEST(DistinctRanks, AreSearchedToTheEnd) {
     kind.tight_memory = seed % 3 == 0;
     kind.unequal_caps = seed % 5 == 0;
     const PlacementProblem problem = random_problem(seed, kind);
-    const PlacementItems items = make_placement_items(problem);
     const double optimum = Enumerator(problem).find();
-    if (optimum == kInfinity || !is_divable(items)) continue;
+    if (optimum == kInfinity) continue;
     for (const double factor : {1 - 1e-6, 1 + 1e-6}) {
-      const double target = (optimum - problem.floor_ms) * factor;
+      const double target = problem.floor_ms + (optimum - problem.floor_ms) * factor;
       for (int rule = 0; rule < 4; ++rule) {
         DiveOptions options;
         options.target = target;
@@ -367,7 +366,7 @@ TEST(DistinctRanks, AreSearchedToTheEnd) {
         options.uses_rank_symmetry = rule != 2;
         options.uses_unit_symmetry = rule != 3;
         EffortClock clock{RunContext{}};
-        const DiveResult result = dive(items, options, clock);
+        const DiveResult result = dive(problem, options, clock);
         nodes[rule] += result.num_nodes;
         EXPECT_EQ(result.end, factor > 1 ? DiveEnd::kFound : DiveEnd::kRefuted) << rule;
         EXPECT_TRUE(result.end != DiveEnd::kFound || result.is_allowed) << rule;
@@ -386,13 +385,12 @@ TEST(DistinctRanks, TellRanksOfEqualLoadApart) {
   PlacementProblem problem = problem_of(
       2, {pieces(1, 5, false), pieces(1, 4, false), pieces(1, 3, false), pieces(1, 2, true)});
   problem.units[3].choices[0].runs.push_back({1, {1}, {1, 0, 0}});
-  const PlacementItems items = make_placement_items(problem);
   DiveOptions options;
   options.target = 8;
   EffortClock clock{RunContext{}};
-  EXPECT_EQ(dive(items, options, clock).end, DiveEnd::kFound);
+  EXPECT_EQ(dive(problem, options, clock).end, DiveEnd::kFound);
   options.target = 7.9;
-  EXPECT_EQ(dive(items, options, clock).end, DiveEnd::kRefuted);
+  EXPECT_EQ(dive(problem, options, clock).end, DiveEnd::kRefuted);
 }
 
 // Nor may a unit that wants ranks change places with one that does not. Rank 1 has no room for the
@@ -404,11 +402,10 @@ TEST(DistinctRanks, TellUnitsApart) {
   problem.units[1].choices.push_back(pieces(2, 2.5, true, 40));
   problem.units[2].choices.push_back(pieces(2, 2.5, false, 40));
   problem.caps[0] = problem.caps[1] = {10, 0, 0};
-  const PlacementItems items = make_placement_items(problem);
   DiveOptions options;
   options.target = 6;
   EffortClock clock{RunContext{}};
-  EXPECT_EQ(dive(items, options, clock).end, DiveEnd::kFound);
+  EXPECT_EQ(dive(problem, options, clock).end, DiveEnd::kFound);
 }
 
 TEST(DistinctRanks, GiveEqualPlansForEqualInput) {

@@ -7,56 +7,173 @@
 namespace plimsoll::balance {
 namespace {
 
-bool is_forced(const std::vector<DiveSteps::Step>& steps) {
-  return !steps.empty() && std::all_of(steps.begin(), steps.end(), [](const auto& step) {
+using Loads = DiveSteps::Loads;
+using Piece = DiveSteps::Piece;
+using Step = DiveSteps::Step;
+
+std::int64_t sum_of(const Loads& loads) {
+  std::int64_t sum = 0;
+  for (const std::int64_t load : loads) sum += load;
+  return sum;
+}
+
+bool is_forced(const std::vector<Step>& steps) {
+  return !steps.empty() && std::all_of(steps.begin(), steps.end(), [](const Step& step) {
     return step.spread == Spread::kUniform;
   });
 }
 
+std::int64_t least_piece(const std::vector<Step>& steps) {
+  std::int64_t least = DiveSteps::kNever;
+  for (const Step& step : steps) least = std::min(least, step.least);
+  return least;
+}
+
+Piece lighter(const Piece& a, const Piece& b) {
+  Piece least = a;
+  for (std::size_t k = 0; k < a.load.size(); ++k) {
+    for (std::size_t g = 0; g < a.load[k].size(); ++g) {
+      least.load[k][g] = std::min(a.load[k][g], b.load[k][g]);
+    }
+  }
+  for (std::size_t t = 0; t < kNumTiers; ++t) least.bytes[t] = std::min(a.bytes[t], b.bytes[t]);
+  return least;
+}
+
+bool is_no_heavier(const Piece& a, const Piece& b) { return lighter(a, b) == a; }
+
+// Whatever takes b can take a in its place.
+bool beats(const Step& a, const Step& b) {
+  if (a.spread != b.spread || a.num_places != b.num_places || a.piece_of != b.piece_of ||
+      a.pieces.size() != b.pieces.size() || (a.distinct_ranks && !b.distinct_ranks) ||
+      (a.causes & ~b.causes) != 0) {
+    return false;
+  }
+  for (std::size_t i = 0; i < a.pieces.size(); ++i) {
+    if (!is_no_heavier(a.pieces[i], b.pieces[i])) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
-DiveSteps::DiveSteps(const PlacementItems& items, const DiveOptions& options)
-    : items_(items), relaxes_memory_(options.relaxes_memory) {
-  const double to_whole = static_cast<double>(kScale) / options.target;
-  for (const double load : items.load) {
-    load_.push_back(static_cast<std::int64_t>(
-        std::floor(std::min(load * to_whole, 2.0 * static_cast<double>(kScale)))));
-  }
-  make_steps();
+DiveSteps::DiveSteps(const PlacementProblem& problem, const DiveOptions& options)
+    : problem_(problem),
+      options_(options),
+      to_whole_(static_cast<double>(kScale) / (options.target - problem.floor_ms)) {
+  for (const double charge : problem.charges) charge_.push_back(scaled(charge));
+  price_caps();
+  for (const Unit& unit : problem.units) steps_.push_back(make_steps(unit));
   cascade();
   make_order();
   find_least_work();
 }
 
-std::int64_t DiveSteps::piece_load(const Step& step, int piece) const {
-  return load_[PlacementItems::record_of(items_.choices[step.choice], piece)];
+std::int64_t DiveSteps::scaled(double ms) const {
+  return static_cast<std::int64_t>(std::min(std::floor(ms * to_whole_), 2.0 * double{kScale}));
 }
 
-const TierBytes& DiveSteps::piece_bytes(const Step& step, int piece) const {
-  return items_.bytes[PlacementItems::record_of(items_.choices[step.choice], piece)];
-}
-
-void DiveSteps::make_steps() {
-  for (int unit = 0; unit < items_.num_units; ++unit) {
-    std::vector<Step> steps;
-    for (int c = items_.first_choice[unit]; c < items_.first_choice[unit + 1]; ++c) {
-      const PlacementItems::Choice& choice = items_.choices[c];
-      Step step{c, choice.spread, choice.num_pieces, 0, 0};
-      const int num_pieces = std::max(choice.num_pieces, 1);
-      const int copies = choice.spread == Spread::kHost      ? items_.width
-                         : choice.spread == Spread::kUniform ? items_.num_ranks
-                                                             : 1;
-      for (int piece = 0; piece < num_pieces; ++piece) {
-        const std::int64_t load = piece_load(step, piece);
-        step.peak = std::max(step.peak, load);
-        step.work += copies * load;
-      }
-      if (step.peak <= kScale) steps.push_back(step);
-    }
-    std::stable_sort(steps.begin(), steps.end(),
-                     [](const Step& a, const Step& b) { return a.work < b.work; });
-    steps_.push_back(std::move(steps));
+std::int64_t DiveSteps::charge(std::uint64_t causes) const {
+  std::int64_t sum = 0;
+  for (std::size_t cause = 0; cause < charge_.size(); ++cause) {
+    if ((causes >> cause & 1) != 0) sum += charge_[cause];
   }
+  return sum;
+}
+
+// Rounded down, and by a little more than the product may lose.
+std::int64_t DiveSteps::priced(const TierBytes& bytes, std::int64_t times) const {
+  if (!has_prices_) return 0;
+  double sum = 0;
+  for (std::size_t t = 0; t < kNumTiers; ++t) {
+    sum += options_.byte_price[t] * static_cast<double>(bytes[t]);
+  }
+  return times * static_cast<std::int64_t>(std::floor(sum * to_whole_ * (1 - 1e-12)));
+}
+
+void DiveSteps::price_caps() {
+  double sum = 0;
+  for (const TierBytes& caps : problem_.caps) {
+    for (std::size_t t = 0; t < kNumTiers; ++t) {
+      sum += options_.byte_price[t] * static_cast<double>(caps[t]);
+    }
+  }
+  const double whole = std::ceil(sum * to_whole_ * (1 + 1e-9));
+  has_prices_ = !options_.relaxes && sum > 0 && whole < 0x1p59;
+  if (has_prices_) priced_caps_ = static_cast<std::int64_t>(whole);
+}
+
+Step DiveSteps::make_step(const UnitChoice& choice) const {
+  const auto num_barriers = static_cast<std::size_t>(problem_.num_barriers);
+  Step step;
+  step.spread = choice.spread;
+  step.distinct_ranks = choice.distinct_ranks;
+  for (const int cause : choice.causes) step.causes |= std::uint64_t{1} << cause;
+  const std::int64_t times = choice.spread == Spread::kHost ? choice.num_blocks : 1;
+  std::vector<std::int64_t> counts;
+  for (const PieceRun& run : choice.runs) {
+    Piece piece;
+    piece.bytes = run.bytes;
+    for (std::size_t first = 0; first < run.load.size(); first += num_barriers) {
+      Loads& load = piece.load.emplace_back();
+      for (std::size_t g = 0; g < num_barriers; ++g) load[g] = scaled(run.load[first + g]);
+    }
+    if (options_.relaxes) piece.bytes.fill(0);
+    counts.push_back(run.count);
+    step.pieces.push_back(std::move(piece));
+  }
+  if (options_.relaxes) {
+    for (std::size_t i = 1; i < counts.size(); ++i) {
+      step.pieces[0] = lighter(step.pieces[0], step.pieces[i]);
+      counts[0] += counts[i];
+    }
+    step.pieces.resize(1);
+    counts.resize(1);
+  }
+  std::int64_t num_pieces = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const Piece& piece = step.pieces[i];
+    std::int64_t least = kNever;
+    for (const Loads& load : piece.load) least = std::min(least, sum_of(load));
+    step.peak = std::max(step.peak, least);
+    step.least = std::min(step.least, least);
+    step.work += times * counts[i] * least;
+    step.priced += priced(piece.bytes, times * counts[i]);
+    for (std::size_t g = 0; g < num_barriers; ++g) {
+      std::int64_t least_of = kNever;
+      for (const Loads& load : piece.load) least_of = std::min(least_of, load[g]);
+      step.work_of[g] += times * counts[i] * least_of;
+    }
+    num_pieces += counts[i];
+    if (counts.size() > 1) {
+      step.piece_of.insert(step.piece_of.end(), static_cast<std::size_t>(counts[i]),
+                           static_cast<int>(i));
+    }
+  }
+  step.priced += step.work;
+  step.num_places = static_cast<int>(choice.spread == Spread::kDevice ? num_pieces
+                                     : choice.spread == Spread::kHost ? choice.num_blocks
+                                                                      : 0);
+  return step;
+}
+
+std::vector<Step> DiveSteps::make_steps(const Unit& unit) const {
+  std::vector<Step> steps;
+  for (std::size_t c = 0; c < unit.choices.size(); ++c) {
+    Step step = make_step(unit.choices[c]);
+    step.choice = static_cast<int>(c);
+    const bool is_there = (step.causes & options_.forbidden) == 0 && step.peak <= kScale;
+    if (is_there) steps.push_back(std::move(step));
+  }
+  std::stable_sort(steps.begin(), steps.end(),
+                   [](const Step& a, const Step& b) { return a.work < b.work; });
+  std::vector<Step> kept;
+  for (Step& step : steps) {
+    const bool is_beaten = std::any_of(kept.begin(), kept.end(),
+                                       [&step](const Step& other) { return beats(other, step); });
+    if (!is_beaten) kept.push_back(std::move(step));
+  }
+  return kept;
 }
 
 // Units with uniform choices alone are in every placement; a piece must fit beside them.
@@ -65,19 +182,20 @@ void DiveSteps::cascade() {
     is_changed = false;
     std::int64_t forced = 0;
     for (const std::vector<Step>& steps : steps_) {
-      if (is_forced(steps)) forced += steps.front().peak;
+      if (is_forced(steps)) forced += least_piece(steps);
     }
     for (std::vector<Step>& steps : steps_) {
       if (is_forced(steps)) continue;
-      const std::size_t size = steps.size();
-      std::erase_if(steps, [&](const Step& step) { return step.peak > kScale - forced; });
-      is_changed |= steps.size() != size;
+      const auto is_too_large = [forced](const Step& step) {
+        return step.spread != Spread::kUniform && step.peak > kScale - forced;
+      };
+      is_changed |= std::erase_if(steps, is_too_large) > 0;
     }
   }
 }
 
 void DiveSteps::make_order() {
-  for (int unit = 0; unit < items_.num_units; ++unit) order_.push_back(unit);
+  for (int unit = 0; unit < problem_.num_units(); ++unit) order_.push_back(unit);
   const auto key = [this](int unit) {
     const std::vector<Step>& steps = steps_[unit];
     return std::pair(is_forced(steps) ? 0 : 1, steps.empty() ? 0 : -steps.front().work);
@@ -96,21 +214,21 @@ void DiveSteps::make_order() {
 }
 
 bool DiveSteps::are_equal(int a, int b) const {
-  const std::vector<Step>& x = steps_[a];
-  const std::vector<Step>& y = steps_[b];
-  if (x.size() != y.size()) return false;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    if (x[i].spread != y[i].spread || x[i].num_pieces != y[i].num_pieces ||
-        x[i].work != y[i].work || x[i].peak != y[i].peak ||
-        items_.choices[x[i].choice].distinct_ranks != items_.choices[y[i].choice].distinct_ranks) {
-      return false;
-    }
-    for (int piece = 0; piece < std::max(x[i].num_pieces, 1); ++piece) {
-      if (piece_load(x[i], piece) != piece_load(y[i], piece)) return false;
-      if (!relaxes_memory_ && piece_bytes(x[i], piece) != piece_bytes(y[i], piece)) return false;
+  const Unit& one = problem_.units[a];
+  const Unit& other = problem_.units[b];
+  if (!options_.relaxes) {
+    if (one.allowed_ranks != other.allowed_ranks) return false;
+    for (const std::vector<int>& set : problem_.apart) {
+      const bool has_one = std::find(set.begin(), set.end(), a) != set.end();
+      if (has_one || std::find(set.begin(), set.end(), b) != set.end()) return false;
     }
   }
-  return true;
+  return std::equal(steps_[a].begin(), steps_[a].end(), steps_[b].begin(), steps_[b].end(),
+                    [](const Step& x, const Step& y) {
+                      return x.spread == y.spread && x.num_places == y.num_places &&
+                             x.causes == y.causes && x.distinct_ranks == y.distinct_ranks &&
+                             x.piece_of == y.piece_of && x.pieces == y.pieces;
+                    });
 }
 
 // By the sizes where it changes.
@@ -121,6 +239,8 @@ void DiveSteps::find_least_work() {
   std::sort(sizes_.begin(), sizes_.end());
   sizes_.erase(std::unique(sizes_.begin(), sizes_.end()), sizes_.end());
   rest_.assign(size() + 1, std::vector<std::int64_t>(sizes_.size(), 0));
+  rest_of_.assign(size() + 1, Loads{});
+  rest_priced_.assign(size() + 1, 0);
   for (std::size_t d = size(); d-- > 0;) {
     for (std::size_t k = 0; k < sizes_.size(); ++k) {
       std::int64_t least = kNever;
@@ -128,6 +248,19 @@ void DiveSteps::find_least_work() {
         if (step.peak <= sizes_[k]) least = std::min(least, step.work);
       }
       rest_[d][k] = std::min(rest_[d + 1][k] + least, kNever);
+    }
+    std::int64_t least = kNever;
+    Loads least_of;
+    least_of.fill(kNever);
+    for (const Step& step : steps(d)) {
+      least = std::min(least, step.priced);
+      for (std::size_t g = 0; g < least_of.size(); ++g) {
+        least_of[g] = std::min(least_of[g], step.work_of[g]);
+      }
+    }
+    rest_priced_[d] = std::min(rest_priced_[d + 1] + least, kNever);
+    for (std::size_t g = 0; g < least_of.size(); ++g) {
+      rest_of_[d][g] = std::min(rest_of_[d + 1][g] + least_of[g], kNever);
     }
   }
 }

@@ -1,52 +1,64 @@
-// Depth-first search for a placement whose slowest rank stays under a target; where it ends without
-// one, there is none: a bound.
+// Depth-first search for a placement of at most a target; where it ends without one, there is none:
+// a bound.
 //
-// Problem. One barrier, equal ranks but for their caps, no ranks forbidden, no units apart: is
-// there a placement with load <= T on every rank?
-// Method. Units in order: those with uniform choices alone, then by decreasing least work. Loads
-// are whole numbers, rounded down from 2^-40 T. A branch ends where
-//   mean:     A + mean load + sum of the remaining units' least work > T, the least over choices
-//             whose pieces still fit beside A and the least loaded rank;
-//   room:     A + the largest load > T.
-// Symmetry: of ranks of a host with equal loads (and bytes and caps) only the first is tried, and
-// of equal hosts; where no block is still to come, of all equal ranks. Of two equal units the
-// second takes no earlier choice. Cost. Exponential; O(ranks) a node. Promises. A function of its
-// arguments. kRefuted proves that no placement of the items has objective <= T; with
-// `relaxes_memory` the search looks at no bytes, a placement found may break caps (is_allowed
-// says), and a refutation still holds. Ranks rounded down may carry T (1 + units * 2^-40).
-// Units have no rows here, so that no rule orders data-parallel tables by rows.
+// Method. Units in order: those with uniform choices alone, then by falling least work. Loads and
+// charges are whole numbers, rounded down from 2^-40 of the target without the floor: T. With the
+// charges C named so far, a branch ends where
+//   barriers: C + sum over barriers of max(slowest rank, mean over ranks at the end) > T, where the
+//             remaining units add their least work at that barrier alone;
+//   mean:     C + mean over ranks of all barriers together > T, the least over choices whose pieces
+//             fit beside C and the rank with the least load;
+//   prices:   that, where bytes have a price and what the caps leave unused is refunded;
+//   room:     C + what the barriers' slowest ranks carry > T, with every piece placed.
+// Symmetry: of ranks that differ in nothing only the first is tried, and of hosts that hold equal
+// ranks; of two equal units the second takes no earlier choice; no state is looked at twice (128
+// bits of it are kept). Cost. Exponential; O(ranks) a node, where states are stored. Promises. A
+// function of its arguments. kRefuted: no placement has objective <= target, but for rounding of
+// sums. kFound: `placements` has, by the judge; where `relaxes`, perhaps only without the rules.
 // Source: docs/mathematics/balanced-sharding.md#depth-first-search.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
-#include "balance/problem/placement_items.h"
 #include "core/effort_clock.h"
+#include "plimsoll/balance/placement_problem.h"
 
 namespace plimsoll::balance {
 
 enum class DiveEnd { kFound, kRefuted, kLimit };
 
 struct DiveOptions {
-  double target = 0;                 // ms, > 0; without charges and floor
-  std::int64_t max_nodes = 1000000;  // >= 1
-  bool relaxes_memory = false;
+  double target = 0;  // ms, above the floor
+  // Bits of the first 64 causes: choices that name one are left out; charges that all pay, named or
+  // not.
+  std::uint64_t forbidden = 0;
+  std::uint64_t paid = 0;
+  std::array<double, kNumTiers> byte_price{};  // >= 0 ms, of the sum over all ranks
+  std::int64_t max_nodes = 1000000;            // >= 1
+  // Leaves bytes, allowed ranks and units apart aside, and counts uneven pieces as the lightest: a
+  // smaller search, whose refutation holds.
+  bool relaxes = false;
   // Rules, on unless a test turns them off; the answer is the same.
+  bool uses_barrier_rule = true;
   bool uses_mean_rule = true;
   bool uses_rank_symmetry = true;
   bool uses_unit_symmetry = true;
+  bool uses_states = true;
 };
 
 struct DiveResult {
   DiveEnd end = DiveEnd::kLimit;
   UnitPlacements placements;  // where kFound
-  bool is_allowed = false;    // by the judge; likewise
+  bool is_allowed = false;    // likewise, and of at most the target: not sure where `relaxes`
   std::int64_t num_nodes = 0;
 };
 
-// Can `dive` work on it? Otherwise it ends kLimit at once.
-bool is_divable(const PlacementItems& items);
+// Can `dive` work on it? Otherwise it ends kLimit at once: more than 8 barriers, 64 causes or sets
+// of units apart.
+bool is_divable(const PlacementProblem& problem);
 
-DiveResult dive(const PlacementItems& items, const DiveOptions& options, EffortClock& clock);
+// Precondition: a valid problem, and a target above its floor.
+DiveResult dive(const PlacementProblem& problem, const DiveOptions& options, EffortClock& clock);
 
 }  // namespace plimsoll::balance

@@ -34,12 +34,35 @@ double worst_objective(const balance::PlacementProblem& problem) {
   return sum;
 }
 
-// By the cheapest of our own bounds, itself judged.
-double prove_by_prices(const balance::PlacementProblem& problem) {
-  if (problem.units.empty()) return problem.floor_ms;
-  const balance::PlacementBound bound =
-      balance::bound_placement(problem, balance::cheap_bounds(), RunContext{});
-  return balance::verify_bound(problem, bound).value;
+// Cases that cover all placements, and what each was judged to prove.
+struct JudgedCases {
+  balance::PlacementBound bound;
+  balance::BoundVerdict verdict;
+
+  double value_of(std::size_t i) const {
+    return verdict.holds && i < verdict.case_values.size() ? verdict.case_values[i] : 0;
+  }
+};
+
+JudgedCases judge_cases(const balance::PlacementProblem& problem, balance::PlacementBound bound) {
+  balance::BoundVerdict verdict = balance::verify_bound(problem, bound);
+  return {std::move(bound), std::move(verdict)};
+}
+
+// By the cheapest of our own bounds.
+JudgedCases cheap_cases(const balance::PlacementProblem& problem) {
+  return judge_cases(problem,
+                     balance::bound_placement(problem, balance::cheap_bounds(), RunContext{}));
+}
+
+ExhaustiveScope scope_of(const balance::BoundCase& part) {
+  ExhaustiveScope scope{part.forbidden, part.paid, {}};
+  const std::vector<double>& price = part.prices.price;
+  for (std::size_t i = 0; i < price.size(); ++i) {
+    double& of_tier = scope.byte_price[i % balance::kNumTiers];
+    if (price[i] > of_tier && std::isfinite(price[i])) of_tier = price[i];
+  }
+  return scope;
 }
 
 // The objective of a plan that the bound is of: one that fits, keeps rules and cap, and holds no
@@ -61,25 +84,38 @@ Result<std::optional<double>> value_of_real(const PlanSpace& space, const BoundS
 }  // namespace
 
 Result<BoundAttempt> attempt_bound(const PlanSpace& space, const BoundScope& scope, double claimed,
-                                   const ExhaustiveLimits& limits) {
+                                   const ExhaustiveLimits& limits,
+                                   const balance::PlacementBound* stated) {
   PLIMSOLL_CHECK(!space.bridge->is_tighter, "the bridge has all plans");
   const balance::PlacementProblem& problem = space.bridge->problem;
   BoundAttempt attempt;
-  if (claimed <= prove_by_prices(problem) * (1 + kBoundTolerance)) {
+  JudgedCases cases;
+  if (!problem.units.empty()) cases = cheap_cases(problem);
+  const double priced = problem.units.empty() ? problem.floor_ms : cases.verdict.value;
+  if (claimed <= priced * (1 + kBoundTolerance)) {
     attempt.proof = "prices that the judge found prove " + plan_text(claimed);
     return attempt;
   }
-  const double target = std::isinf(claimed) ? worst_objective(problem) : claimed * (1 - kTolerance);
-  const ExhaustiveResult again = search_to_the_end(problem, target, limits);
-  attempt.num_nodes = again.num_nodes;
-  if (again.end == ExhaustiveEnd::kRefuted) {
-    attempt.is_searched = true;
-    attempt.proof =
-        fmt::format("a search of {} states finds {}", again.num_nodes, plan_text(claimed));
-  } else if (again.end == ExhaustiveEnd::kFound) {
-    PLIMSOLL_ASSIGN(const auto value, value_of_real(space, scope, again.placements));
-    if (value && *value < claimed) attempt.refuter = value;
+  if (stated != nullptr && !stated->cases.empty()) {
+    JudgedCases theirs = judge_cases(problem, *stated);
+    if (theirs.verdict.holds) cases = std::move(theirs);
   }
+  const double target = std::isinf(claimed) ? worst_objective(problem) : claimed * (1 - kTolerance);
+  for (std::size_t i = 0; i < cases.bound.cases.size(); ++i) {
+    if (claimed <= cases.value_of(i) * (1 + kBoundTolerance)) continue;
+    const ExhaustiveResult again =
+        search_to_the_end(problem, target, limits, scope_of(cases.bound.cases[i]));
+    attempt.num_nodes += again.num_nodes;
+    if (again.end == ExhaustiveEnd::kRefuted) continue;
+    if (again.end == ExhaustiveEnd::kFound) {
+      PLIMSOLL_ASSIGN(const auto value, value_of_real(space, scope, again.placements));
+      if (value && *value < claimed) attempt.refuter = value;
+    }
+    return attempt;
+  }
+  attempt.is_searched = true;
+  attempt.proof =
+      fmt::format("a search of {} states finds {}", attempt.num_nodes, plan_text(claimed));
   return attempt;
 }
 

@@ -1,8 +1,9 @@
 // What the judge makes of a bound that comes without prices that prove it.
 //
 // Prices of its own that take little time, which balance::verify_bound accepts; else a search of
-// its own to the end (exhaustive_search.h), whose plan below the bound, if it finds one, is judged
-// as every plan is.
+// its own to the end (exhaustive_search.h), case by case, of the cases that are not proved by prices
+// (those stated, where they hold). A plan below the bound, if it finds one, is judged as every plan
+// is.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +31,11 @@ struct BoundScope {
 };
 
 // Is no plan below `claimed` (ms; infinite: is there none)? Neither proof nor refuter: it is not
-// known. Precondition: the space's bridge has all plans.
+// known. `stated` (may be null) are cases whose prices may prove some of them. Precondition: the
+// space's bridge has all plans.
 Result<BoundAttempt> attempt_bound(const PlanSpace& space, const BoundScope& scope, double claimed,
-                                   const ExhaustiveLimits& limits);
+                                   const ExhaustiveLimits& limits,
+                                   const balance::PlacementBound* stated = nullptr);
 
 // What prices do not prove of what a bound says of itself: its value, its method, the value of each
 // case. One sentence; empty: nothing.

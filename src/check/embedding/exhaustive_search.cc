@@ -69,6 +69,7 @@ struct Choice {
   std::uint64_t causes = 0;
   std::int64_t least = 0;           // of a piece
   std::int64_t work = 0;            // on all ranks together, at least
+  std::int64_t worth = 0;           // of its bytes
   Loads work_of{};                  // of a barrier
   std::int64_t num_steps() const {  // in which it is placed, one state each
     if (spread == Spread::kUniform) return 1;
@@ -92,11 +93,14 @@ struct HashOfDigest {
 
 class ExhaustiveSearch {
  public:
-  ExhaustiveSearch(const PlacementProblem& problem, double target, const ExhaustiveLimits& limits)
+  ExhaustiveSearch(const PlacementProblem& problem, double target, const ExhaustiveLimits& limits,
+                   const ExhaustiveScope& scope)
       : problem_(problem),
         target_(target),
         scale_(static_cast<double>(kTarget) / (target - problem.floor_ms)),
-        limits_(limits) {
+        limits_(limits),
+        scope_(scope) {
+    price_caps();
     for (int u = 0; u < problem.num_units(); ++u) units_.push_back(make_unit(u));
     for (const double charge : problem.charges) charges_.push_back(scaled(charge));
     cascade();
@@ -128,6 +132,29 @@ class ExhaustiveSearch {
     return static_cast<std::int64_t>(std::min(std::floor(ms * scale_), 2.0 * double{kTarget}));
   }
 
+  // What bytes are worth, rounded down, and by more than the sum may lose.
+  std::int64_t worth_of(const TierBytes& bytes) const {
+    if (!has_prices_) return 0;
+    double sum = 0;
+    for (std::size_t tier = 0; tier < kNumTiers; ++tier) {
+      sum += scope_.byte_price[tier] * static_cast<double>(bytes[tier]);
+    }
+    return static_cast<std::int64_t>(std::floor(sum * scale_ * (1 - 1e-12)));
+  }
+
+  // Of all ranks, rounded up. Prices that make numbers too large are left aside.
+  void price_caps() {
+    double sum = 0;
+    for (const TierBytes& caps : problem_.caps) {
+      for (std::size_t tier = 0; tier < kNumTiers; ++tier) {
+        sum += scope_.byte_price[tier] * static_cast<double>(caps[tier]);
+      }
+    }
+    const double worth = std::ceil(sum * scale_ * (1 + 1e-9));
+    has_prices_ = sum > 0 && worth < 0x1p58;
+    if (has_prices_) worth_of_caps_ = static_cast<std::int64_t>(worth);
+  }
+
   Piece make_piece(const PieceRun& run) const {
     Piece piece{{}, run.bytes, kNever};
     const auto num_barriers = static_cast<std::size_t>(problem_.num_barriers);
@@ -151,7 +178,8 @@ class ExhaustiveSearch {
     for (std::size_t c = 0; c < given.choices.size(); ++c) {
       Choice choice = make_choice(given.choices[c]);
       choice.index = static_cast<int>(c);
-      if (choice.least <= kTarget) unit.choices.push_back(std::move(choice));
+      const bool is_in_scope = (choice.causes & scope_.forbidden) == 0;
+      if (is_in_scope && choice.least <= kTarget) unit.choices.push_back(std::move(choice));
     }
     return unit;
   }
@@ -169,6 +197,7 @@ class ExhaustiveSearch {
       choice.pieces.insert(choice.pieces.end(), static_cast<std::size_t>(run.count), piece);
       choice.least = std::min(choice.least, piece.least);
       choice.work += times * run.count * piece.least;
+      choice.worth += times * run.count * worth_of(run.bytes);
       for (std::size_t g = 0; g < kMaxBarriers; ++g) {
         std::int64_t least = kNever;
         for (const Loads& load : piece.load) least = std::min(least, load[g]);
@@ -222,6 +251,7 @@ class ExhaustiveSearch {
     sizes_.erase(std::unique(sizes_.begin(), sizes_.end()), sizes_.end());
     rest_.assign(units_.size() + 1, std::vector<std::int64_t>(sizes_.size(), 0));
     rest_of_.assign(units_.size() + 1, Loads{});
+    rest_priced_.assign(units_.size() + 1, 0);
     const bool has_pools = std::any_of(problem_.is_pooled.begin(), problem_.is_pooled.end(),
                                        [](bool is_pooled) { return is_pooled; });
     keeps_hosts_.assign(units_.size() + 1, has_pools);
@@ -238,6 +268,11 @@ class ExhaustiveSearch {
       for (std::size_t g = 0; g < kMaxBarriers; ++g) {
         rest_of_[d][g] = std::min(rest_of_[d + 1][g] + least_of[g], kNever);
       }
+      std::int64_t least_priced = kNever;
+      for (const Choice& choice : units_[d].choices) {
+        least_priced = std::min(least_priced, choice.work + choice.worth);
+      }
+      rest_priced_[d] = std::min(rest_priced_[d + 1] + least_priced, kNever);
       for (std::size_t k = 0; k < sizes_.size(); ++k) {
         std::int64_t least = kNever;
         for (const Choice& choice : units_[d].choices) {
@@ -252,6 +287,7 @@ class ExhaustiveSearch {
   // uneven the pieces that they would get.
   State first_state() const {
     State state;
+    state.causes = scope_.paid;
     std::map<std::vector<std::int64_t>, int> kinds;
     for (int rank = 0; rank < problem_.num_ranks; ++rank) {
       const auto [entry, is_new] = kinds.emplace(traits_of(rank), static_cast<int>(kinds.size()));
@@ -311,8 +347,9 @@ class ExhaustiveSearch {
       if ((state.causes >> cause & 1) != 0) charges += charges_[cause];
     }
     Loads sum{}, slowest{};
-    std::int64_t lightest = kTarget;
+    std::int64_t lightest = kTarget, worth = 0;
     for (const Rank& rank : state.ranks) {
+      worth += worth_of(rank.bytes);
       lightest = std::min(lightest, sum_of(rank.load));
       for (std::size_t g = 0; g < kMaxBarriers; ++g) {
         sum[g] += rank.load[g];
@@ -330,7 +367,9 @@ class ExhaustiveSearch {
     const std::int64_t rest = d == units_.size() ? 0
                               : num_sizes == 0   ? kNever
                                                  : rest_[d][num_sizes - 1];
-    return sum_of(sum) + rest > (kTarget - charges) * num_ranks;
+    const std::int64_t room = (kTarget - charges) * num_ranks;
+    return sum_of(sum) + rest > room ||
+           sum_of(sum) + worth + rest_priced_[d] > room + worth_of_caps_;
   }
 
   // Is there no placement of units d.. beside the state? Of a unit that is begun, `left` pieces of
@@ -502,11 +541,15 @@ class ExhaustiveSearch {
   const double target_;
   const double scale_;
   const ExhaustiveLimits limits_;
+  const ExhaustiveScope scope_;
+  bool has_prices_ = false;
+  std::int64_t worth_of_caps_ = 0;
   std::vector<SearchUnit> units_;  // in the order of the search
   std::vector<std::int64_t> charges_;
   std::vector<std::int64_t> sizes_;              // ascending
   std::vector<std::vector<std::int64_t>> rest_;  // [depth][sizes]
   std::vector<Loads> rest_of_;                   // [depth]
+  std::vector<std::int64_t> rest_priced_;        // [depth] of work and bytes
   std::vector<bool> keeps_hosts_;                // [depth] does it matter which ranks share a host?
   std::unordered_set<Digest, HashOfDigest> seen_;
   std::int64_t num_nodes_ = 0;
@@ -556,14 +599,17 @@ PlacementProblem without_rules(PlacementProblem problem) {
 }  // namespace
 
 ExhaustiveResult search_to_the_end(const PlacementProblem& problem, double target,
-                                   const ExhaustiveLimits& limits) {
+                                   const ExhaustiveLimits& limits, const ExhaustiveScope& scope) {
   PLIMSOLL_CHECK(validate(problem).has_value(), "the problem is valid");
   if (!is_in_scope(problem) || !(target > problem.floor_ms) || !std::isfinite(target)) return {};
-  const PlacementProblem relaxed = without_rules(problem);
-  ExhaustiveResult result = ExhaustiveSearch(relaxed, target, limits).run();
-  if (result.end == ExhaustiveEnd::kRefuted) return result;
-  const std::int64_t num_nodes = result.num_nodes;
-  result = ExhaustiveSearch(problem, target, limits).run();
+  std::int64_t num_nodes = 0;
+  if (scope.byte_price == std::array<double, kNumTiers>{}) {
+    const PlacementProblem relaxed = without_rules(problem);
+    ExhaustiveResult result = ExhaustiveSearch(relaxed, target, limits, scope).run();
+    if (result.end == ExhaustiveEnd::kRefuted) return result;
+    num_nodes = result.num_nodes;
+  }
+  ExhaustiveResult result = ExhaustiveSearch(problem, target, limits, scope).run();
   result.num_nodes += num_nodes;
   return result;
 }

@@ -5,8 +5,9 @@
 // order, and no state is looked at twice (128 bits of it are kept). A state is given up where a
 // rank is above the target; where, barrier by barrier, the slowest rank or the mean of all with the
 // least work left, and the charges named, together exceed it; or where all loads and the least work
-// left, of choices that still fit the lightest rank, exceed the target times the ranks. A first
-// attempt leaves bytes, allowed ranks and units kept apart aside and counts uneven pieces as the
+// left, of choices that still fit the lightest rank, exceed the target times the ranks; where bytes
+// have a price, also if what the caps leave unused is refunded. A first attempt, where no byte has a
+// price, leaves bytes, allowed ranks and units kept apart aside and counts uneven pieces as the
 // lightest: its refutation holds for all placements. The second counts everything; what it finds is
 // judged by balance::evaluate.
 // Cost. Exponential; given up at limits of an attempt: of states looked at, which stay in memory,
@@ -16,6 +17,7 @@
 // docs/mathematics/balanced-sharding.md#depth-first-search.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "plimsoll/balance/placement_problem.h"
@@ -43,8 +45,16 @@ struct ExhaustiveLimits {
   std::int64_t max_ranks_seen = 1 << 27;  // some seconds
 };
 
+// Which placements are searched, and prices that may shorten the search, whatever they are.
+struct ExhaustiveScope {
+  std::uint64_t forbidden = 0;  // causes, a bit each, that no taken choice names
+  std::uint64_t paid = 0;       // causes whose charges count in any case
+  std::array<double, balance::kNumTiers> byte_price{};  // >= 0 ms, of the sum over ranks
+};
+
 // `target` > 0 in ms, the floor included. Precondition: a valid problem.
 ExhaustiveResult search_to_the_end(const balance::PlacementProblem& problem, double target,
-                                   const ExhaustiveLimits& limits = {});
+                                   const ExhaustiveLimits& limits = {},
+                                   const ExhaustiveScope& scope = {});
 
 }  // namespace plimsoll::check

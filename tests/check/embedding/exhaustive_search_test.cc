@@ -113,6 +113,52 @@ TEST(ExhaustiveSearch, AnswersAsEnumerationDoes) {
   EXPECT_GT(num_of_rules, 500);
 }
 
+// Prices shorten the search, whatever they are, and never change what is said.
+TEST(ExhaustiveSearch, AnswersTheSameWithPrices) {
+  std::int64_t num_nodes = 0, num_priced = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    InstanceKind kind = kind_of_seed(seed);
+    kind.tight_memory = true;
+    const PlacementProblem problem = random_problem(seed, kind);
+    const double optimum = Enumerator(problem).find();
+    const double top = optimum == kInfinity ? 1e3 : optimum;
+    ExhaustiveScope scope;
+    for (const double factor : {.9, 1 - 1e-6, 1 + 1e-9}) {
+      if (!(top * factor > problem.floor_ms)) continue;
+      const auto expected = optimum <= top * factor ? ExhaustiveEnd::kFound : ExhaustiveEnd::kRefuted;
+      num_nodes += search_to_the_end(problem, top * factor).num_nodes;
+      for (const double share : {.05, .5, 5.0}) {
+        scope.byte_price[0] = share * top / static_cast<double>(problem.caps[0][0] + 1);
+        const ExhaustiveResult found = search_to_the_end(problem, top * factor, {}, scope);
+        EXPECT_EQ(found.end, expected);
+        num_priced += found.num_nodes;
+      }
+    }
+  }
+  EXPECT_LT(num_priced, 3 * num_nodes);
+}
+
+// Of placements that name no forbidden cause, with the charges that count in any case.
+TEST(ExhaustiveSearch, SearchesAPartOfThePlacements) {
+  PlacementProblem problem = pieces(2, {4, 1});
+  problem.charges = {2, 3};
+  problem.units[0].choices.push_back(problem.units[0].choices[0]);
+  problem.units[0].choices[0].causes = {0};
+  problem.units[0].choices[1].runs[0].load = {5};
+  const auto end = [&problem](double target, std::uint64_t forbidden, std::uint64_t paid) {
+    return search_to_the_end(problem, target, {}, {forbidden, paid, {}}).end;
+  };
+  EXPECT_EQ(end(5, 0, 0), ExhaustiveEnd::kFound);  // the second choice
+  EXPECT_EQ(end(4.9, 0, 0), ExhaustiveEnd::kRefuted);
+  EXPECT_EQ(end(5.9, 0, 1), ExhaustiveEnd::kRefuted);  // 4 and the charge of 2
+  EXPECT_EQ(end(6, 0, 1), ExhaustiveEnd::kFound);
+  EXPECT_EQ(end(6.9, 1, 1), ExhaustiveEnd::kRefuted);  // only the second one
+  EXPECT_EQ(end(7.9, 1, 2), ExhaustiveEnd::kRefuted);
+  problem.units[0].choices.pop_back();
+  EXPECT_EQ(end(100, 1, 0), ExhaustiveEnd::kRefuted);
+}
+
 TEST(ExhaustiveSearch, KnowsCausesThatExcludeEachOther) {
   PlacementProblem problem = pieces(2, {1, 1});
   problem.charges = {0, 0};
