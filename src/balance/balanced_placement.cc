@@ -93,10 +93,7 @@ class Balancer {
     if (!has_plan()) find_by_backtracking();
     exchange_in_parts(effort_ / 8);
     if (options_.uses_patterns) sharpen(Sharpness::kCoarse);
-    if (options_.uses_dives) {
-      find_by_dives();
-      refute(effort_ / 100);
-    }
+    if (options_.uses_dives) find_by_dives();
     search_contents_of_parts(effort_ / 8);
     anneal_parts();
     shake_parts(effort_ / 8 * 3, 2);
@@ -349,8 +346,8 @@ class Balancer {
   // Nodes of a depth-first search in a share of the effort. What a node takes grows with the ranks.
   std::int64_t dive_nodes(std::int64_t effort) const {
     constexpr std::int64_t kEffortANode = 4, kRanksOfANode = 32;
-    return std::max<std::int64_t>(
-        effort / kEffortANode / (1 + problem_.num_ranks / kRanksOfANode), 1);
+    return std::max<std::int64_t>(effort / kEffortANode / (1 + problem_.num_ranks / kRanksOfANode),
+                                  1);
   }
 
   DiveResult dive_into(Part& part, double target, std::int64_t max_nodes) {
@@ -591,8 +588,8 @@ class Balancer {
   // Is there a plan at all below the incumbent?
   void refute(std::int64_t effort) {
     if (!is_small() || !has_plan()) return;
-    const std::int64_t num_open =
-        std::count_if(parts_.begin(), parts_.end(), [this](Part& part) { return is_searchable(part); });
+    const std::int64_t num_open = std::count_if(parts_.begin(), parts_.end(),
+                                                [this](Part& part) { return is_searchable(part); });
     for (Part& part : parts_) {
       while (is_searchable(part)) {
         const double target = best_.objective * (1 - tolerance_ / 2);

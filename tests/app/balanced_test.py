@@ -53,7 +53,7 @@ class TestAnswers:
             "rating",
             "time",
             "for plans whose slowest rank takes at most",
-            "prices of ",
+            "search to the end",
             "assumed",
         ):
             assert part in text
@@ -191,9 +191,10 @@ class TestAnswers:
         plimsoll.write("topology.json", {"world_size": 3, "hbm_caps": caps, "hbm_mem_bw": "2GiB/s"})
         on = ("--on", "topology.json")
         asked = ("--reservation", "fixed_percentage:0", "--batch-size", "64", "-o", "plan.json", "--json")
-        answer = plimsoll.run("shard", "model.json", *on, *asked).document
+        answer = plimsoll.run("shard", "model.json", *on, *asked, "--effort", 100).document
         assert answer["status"] == "feasible"
         assert answer["certificate"]["gap"] < 1e-6
+        assert plimsoll.run("shard", "model.json", *on, *asked).document["status"] == "optimal"  # with fewer hazards
         plimsoll.run("check", "model.json", "plan.json", *on)
 
     def test_rules_that_only_other_widths_keep_are_kept(self, plimsoll):
@@ -329,10 +330,22 @@ class TestCertificates:
         }
         for code, list_of in changes.items():
             for change in list_of:
-                plimsoll.shard()
+                # Too little effort for a search to the end.
+                plimsoll.run("shard", "model.json", *ON, "--effort", 100, "-o", "plan.json")
+                assert plimsoll.answer()["certificate"]["proof"].startswith("prices of ")
                 plimsoll.change(change)
                 report = plimsoll.check("--json", code=5).document
                 assert code in [v["code"] for v in report["violations"]]
+
+    def test_a_search_to_the_end_needs_no_prices_and_may_not_claim_more(self, plimsoll):
+        plimsoll.shard()
+        assert plimsoll.answer()["certificate"]["proof"].startswith("search to the end")
+        assert plimsoll.check("--json").document["certificate_status"] == "proved"
+        plimsoll.change(lambda a: a["certificate"].pop("bound"))
+        assert plimsoll.check("--json").document["certificate_status"] == "proved"
+        plimsoll.change(lambda a: a["certificate"].update(lower_bound=a["times"]["time"] * 1.01, gap=None))
+        report = plimsoll.check("--json", code=5).document
+        assert "bound_not_proved" in [v["code"] for v in report["violations"]]
 
     def test_nothing_fits_is_proved_with_prices(self, plimsoll):
         plimsoll.write("model.json", {"tables": [table(rows=500000, columns=128, count=8)]})  # 2 GB

@@ -31,9 +31,9 @@ class DiveSteps {
   struct Step {
     int choice = 0;  // into Unit::choices
     Spread spread = Spread::kDevice;
-    int num_places = 0;          // device: pieces; host: blocks; uniform: 0
-    std::vector<Piece> pieces;   // that differ
-    std::vector<int> piece_of;   // of all pieces (host: of a block); empty: there is one only
+    int num_places = 0;         // device: pieces; host: blocks; uniform: 0
+    std::vector<Piece> pieces;  // that differ
+    std::vector<int> piece_of;  // of all pieces (host: of a block); empty: there is one only
     bool distinct_ranks = false;
     std::uint64_t causes = 0;
     // Of all barriers, each piece on the class that has least: the largest and the smallest piece.

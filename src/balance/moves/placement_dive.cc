@@ -310,8 +310,7 @@ class Dive {
     }
     const int width = is_block ? width_ : 1;
     std::vector<Place> places;
-    for (int first = 0; first < (is_block ? num_host_ranks_ : problem_.num_ranks);
-         first += width) {
+    for (int first = 0; first < (is_block ? num_host_ranks_ : problem_.num_ranks); first += width) {
       std::optional<Place> place = look(d, step, first, width);
       if (!place) continue;
       place->index = first / width;
@@ -453,12 +452,12 @@ class Dive {
   Loads sum_{}, slowest_{};
   std::int64_t priced_bytes_ = 0;
   Digest of_ranks_, of_hosts_;
-  std::vector<Digest> host_digest_;              // [hosts]
-  std::vector<TierBytes> host_bytes_;            // likewise
-  std::vector<TierBytes> host_caps_;             // likewise
-  std::vector<std::uint64_t> sets_;              // [depth] of units kept apart that the unit is in
-  std::vector<int> chosen_;                      // [depth]
-  std::vector<std::vector<int>> places_;         // [depth]
+  std::vector<Digest> host_digest_;       // [hosts]
+  std::vector<TierBytes> host_bytes_;     // likewise
+  std::vector<TierBytes> host_caps_;      // likewise
+  std::vector<std::uint64_t> sets_;       // [depth] of units kept apart that the unit is in
+  std::vector<int> chosen_;               // [depth]
+  std::vector<std::vector<int>> places_;  // [depth]
   std::unordered_set<Digest, HashOfDigest> seen_;
   std::int64_t num_nodes_ = 0;
   bool is_found_ = false;

@@ -308,8 +308,8 @@ class Judge {
     report_.is_bound_searched = is_said_to_be_searched();
     BoundScope scope{bridge_options(), std::nullopt};
     if (!is_infeasible()) scope.max_hazards = num_hazards();
-    PLIMSOLL_ASSIGN(BoundAttempt attempt,
-                    attempt_bound(space_, scope, lower, {}, stated_.bound ? &*stated_.bound : nullptr));
+    PLIMSOLL_ASSIGN(BoundAttempt attempt, attempt_bound(space_, scope, lower, {},
+                                                        stated_.bound ? &*stated_.bound : nullptr));
     report_.num_repeated_nodes = attempt.num_nodes;
     report_.is_search_repeated = attempt.is_searched;
     if (!attempt.proof.empty()) {

@@ -6,8 +6,8 @@
 // rank is above the target; where, barrier by barrier, the slowest rank or the mean of all with the
 // least work left, and the charges named, together exceed it; or where all loads and the least work
 // left, of choices that still fit the lightest rank, exceed the target times the ranks; where bytes
-// have a price, also if what the caps leave unused is refunded. A first attempt, where no byte has a
-// price, leaves bytes, allowed ranks and units kept apart aside and counts uneven pieces as the
+// have a price, also if what the caps leave unused is refunded. A first attempt, where no byte has
+// a price, leaves bytes, allowed ranks and units kept apart aside and counts uneven pieces as the
 // lightest: its refutation holds for all placements. The second counts everything; what it finds is
 // judged by balance::evaluate.
 // Cost. Exponential; given up at limits of an attempt: of states looked at, which stay in memory,

@@ -670,7 +670,8 @@ class OptionSearch {
     }
     const double value = bound_.value * (1 - kBoundSlack);
     result_.bound = std::move(bound_);
-    if (is_searched && value <= outcome.certificate.lower_bound.value_or(0)) return {};
+    const double searched = outcome.certificate.lower_bound.value_or(0) * (1 - 2 * kBoundSlack);
+    if (is_searched && value <= searched) return {};
     outcome.certificate.lower_bound = value;
     Proof& proof = outcome.certificate.proof = ProofKind::kPrices;
     proof.count = static_cast<std::int64_t>(result_.bound->cases.size());

@@ -126,7 +126,8 @@ TEST(ExhaustiveSearch, AnswersTheSameWithPrices) {
     ExhaustiveScope scope;
     for (const double factor : {.9, 1 - 1e-6, 1 + 1e-9}) {
       if (!(top * factor > problem.floor_ms)) continue;
-      const auto expected = optimum <= top * factor ? ExhaustiveEnd::kFound : ExhaustiveEnd::kRefuted;
+      const auto expected =
+          optimum <= top * factor ? ExhaustiveEnd::kFound : ExhaustiveEnd::kRefuted;
       num_nodes += search_to_the_end(problem, top * factor).num_nodes;
       for (const double share : {.05, .5, 5.0}) {
         scope.byte_price[0] = share * top / static_cast<double>(problem.caps[0][0] + 1);
