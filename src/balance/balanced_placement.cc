@@ -104,7 +104,10 @@ class Balancer {
     anneal_parts();
     exchange_in_parts(effort_ / 8);
     shake_parts(effort_ / 8, 1);
-    if (options_.uses_dives) refute(effort_ / 4);
+    if (options_.uses_dives) {
+      refute(effort_ / 2);
+      raise_by_dives(effort_ / 2);
+    }
     return finish();
   }
 
@@ -350,6 +353,7 @@ class Balancer {
                                   1);
   }
 
+  // Without memory and rules the search is smaller, unless bytes decide.
   DiveResult dive_into(Part& part, double target, std::int64_t max_nodes) {
     DiveOptions options;
     options.target = target;
@@ -357,7 +361,6 @@ class Balancer {
     options.paid = part.paid;
     options.byte_price = byte_prices(part);
     options.max_nodes = max_nodes;
-    // Without memory the search is smaller, unless bytes decide.
     options.relaxes = std::all_of(options.byte_price.begin(), options.byte_price.end(),
                                   [](double price) { return price == 0; });
     DiveResult result = dive(problem_, options, clock_);
@@ -598,6 +601,23 @@ class Balancer {
         offer(result.placements);
       }
     }
+  }
+
+  // By bisection between bound and incumbent, where the search just below the incumbent is too
+  // long: what is refuted is a bound.
+  void raise_by_dives(std::int64_t effort) {
+    if (!is_small() || !has_plan()) return;
+    constexpr int kMaxDives = 6;
+    share_effort(effort, [this](Part& part, std::int64_t share) {
+      double high = best_.objective;
+      for (int i = 0; i < kMaxDives && high > (1 + kTinyGap) * part.lower_bound; ++i) {
+        const double target = part.lower_bound + (high - part.lower_bound) / 2;
+        if (clock_.is_stopped() || !(target > problem_.floor_ms)) break;
+        const DiveResult result = dive_into(part, target, dive_nodes(share / kMaxDives));
+        if (result.end == DiveEnd::kFound && result.is_allowed) offer(result.placements);
+        if (result.end != DiveEnd::kRefuted) high = target;
+      }
+    });
   }
 
   // Without a search of another part the bound of all would be less.

@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 #include <tuple>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -49,8 +48,39 @@ struct Digest {
   }
   auto operator<=>(const Digest&) const = default;
 };
-struct HashOfDigest {
-  std::size_t operator()(const Digest& digest) const { return digest.low; }
+
+// A set, by open addressing: a node of a search is little more than a look into it.
+class Digests {
+ public:
+  // Was it new? What looks like an empty slot always is.
+  bool insert(const Digest& digest) {
+    if (digest == Digest{}) return true;
+    if (2 * (size_ + 1) > slots_.size()) grow();
+    Digest& slot = find(digest);
+    if (slot == digest) return false;
+    slot = digest;
+    ++size_;
+    return true;
+  }
+
+ private:
+  // Where it is, or the empty slot where it belongs.
+  Digest& find(const Digest& digest) {
+    std::size_t i = digest.low & (slots_.size() - 1);
+    while (slots_[i] != Digest{} && slots_[i] != digest) i = (i + 1) & (slots_.size() - 1);
+    return slots_[i];
+  }
+
+  void grow() {
+    std::vector<Digest> before(std::max<std::size_t>(2 * slots_.size(), 1024));
+    before.swap(slots_);
+    for (const Digest& digest : before) {
+      if (digest != Digest{}) find(digest) = digest;
+    }
+  }
+
+  std::vector<Digest> slots_;  // a power of two
+  std::size_t size_ = 0;
 };
 
 struct Rank {
@@ -207,7 +237,7 @@ class Dive {
     digest.mix(static_cast<std::uint64_t>(priced_bytes_));
     const bool is_ordered = step < 0 && options_.uses_unit_symmetry && steps_.is_like_previous(d);
     if (is_ordered) digest.mix(static_cast<std::uint64_t>(chosen_[d - 1]));
-    return !seen_.insert(digest).second;
+    return !seen_.insert(digest);
   }
 
   // Does it still matter which ranks are of one host, once the units before `d` have their places?
@@ -258,9 +288,10 @@ class Dive {
     if (is_seen(d, -1, 0, has_hosts_from(d))) return true;
     const std::vector<Step>& steps = steps_.steps(d);
     const bool is_ordered = options_.uses_unit_symmetry && steps_.is_like_previous(d);
+    const std::int64_t lightest = lightest_rank();
     for (int s = is_ordered ? chosen_[d - 1] : 0; s < static_cast<int>(steps.size()); ++s) {
       chosen_[d] = s;
-      if (!place_step(d, steps[s])) return false;
+      if (!place_step(d, steps[s], lightest)) return false;
     }
     return true;
   }
@@ -274,11 +305,11 @@ class Dive {
     return false;
   }
 
-  bool place_step(std::size_t d, const Step& step) {
+  bool place_step(std::size_t d, const Step& step, std::int64_t lightest) {
     const std::uint64_t causes = std::exchange(causes_, causes_ | step.causes);
     const std::int64_t priced_bytes = step.priced - step.work;
     bool is_complete = true;
-    if (!is_above_mean(step.work + steps_.least_work(d + 1, kScale),
+    if (!is_above_mean(step.work + steps_.least_work(d + 1, room() - lightest),
                        step.priced + steps_.least_priced(d + 1))) {
       priced_bytes_ += priced_bytes;
       places_[d].clear();
@@ -458,7 +489,7 @@ class Dive {
   std::vector<std::uint64_t> sets_;       // [depth] of units kept apart that the unit is in
   std::vector<int> chosen_;               // [depth]
   std::vector<std::vector<int>> places_;  // [depth]
-  std::unordered_set<Digest, HashOfDigest> seen_;
+  Digests seen_;
   std::int64_t num_nodes_ = 0;
   bool is_found_ = false;
   bool is_found_allowed_ = false;

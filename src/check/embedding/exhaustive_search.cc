@@ -341,35 +341,68 @@ class ExhaustiveSearch {
     return problem_.caps[static_cast<std::size_t>(rank)][tier];
   }
 
-  bool is_hopeless(std::size_t d, const State& state) const {
-    std::int64_t charges = 0;
-    for (std::size_t cause = 0; cause < charges_.size(); ++cause) {
-      if ((state.causes >> cause & 1) != 0) charges += charges_[cause];
-    }
-    Loads sum{}, slowest{};
+  struct Sums {
+    std::int64_t charges = 0;  // of the causes named
+    Loads sum{}, slowest{};    // over ranks
     std::int64_t lightest = kTarget, worth = 0;
+  };
+
+  std::int64_t charge_of(std::uint64_t causes) const {
+    std::int64_t sum = 0;
+    for (std::size_t cause = 0; cause < charges_.size(); ++cause) {
+      if ((causes >> cause & 1) != 0) sum += charges_[cause];
+    }
+    return sum;
+  }
+
+  Sums sums_of(const State& state) const {
+    Sums sums;
+    sums.charges = charge_of(state.causes);
     for (const Rank& rank : state.ranks) {
-      worth += worth_of(rank.bytes);
-      lightest = std::min(lightest, sum_of(rank.load));
+      sums.worth += worth_of(rank.bytes);
+      sums.lightest = std::min(sums.lightest, sum_of(rank.load));
       for (std::size_t g = 0; g < kMaxBarriers; ++g) {
-        sum[g] += rank.load[g];
+        sums.sum[g] += rank.load[g];
+        sums.slowest[g] = std::max(sums.slowest[g], rank.load[g]);
+      }
+    }
+    return sums;
+  }
+
+  bool is_hopeless(std::size_t d, const State& state) const {
+    const Sums sums = sums_of(state);
+    const auto num_ranks = static_cast<std::int64_t>(state.ranks.size());
+    std::int64_t least = sums.charges;
+    for (std::size_t g = 0; g < kMaxBarriers; ++g) {
+      least +=
+          std::max(sums.slowest[g], std::min(sums.sum[g] + rest_of_[d][g], kNever) / num_ranks);
+      if (least > kTarget) return true;
+    }
+    return exceeds(sums, rest_of_size(d, kTarget - sums.charges - sums.lightest), rest_priced_[d]);
+  }
+
+  bool is_above_target(const State& state) const {
+    Loads slowest{};
+    for (const Rank& rank : state.ranks) {
+      for (std::size_t g = 0; g < kMaxBarriers; ++g) {
         slowest[g] = std::max(slowest[g], rank.load[g]);
       }
     }
-    const auto num_ranks = static_cast<std::int64_t>(state.ranks.size());
-    std::int64_t least = charges;
-    for (std::size_t g = 0; g < kMaxBarriers; ++g) {
-      least += std::max(slowest[g], std::min(sum[g] + rest_of_[d][g], kNever) / num_ranks);
-      if (least > kTarget) return true;
-    }
-    const auto end = std::upper_bound(sizes_.begin(), sizes_.end(), kTarget - charges - lightest);
-    const auto num_sizes = static_cast<std::size_t>(end - sizes_.begin());
-    const std::int64_t rest = d == units_.size() ? 0
-                              : num_sizes == 0   ? kNever
-                                                 : rest_[d][num_sizes - 1];
-    const std::int64_t room = (kTarget - charges) * num_ranks;
-    return sum_of(sum) + rest > room ||
-           sum_of(sum) + worth + rest_priced_[d] > room + worth_of_caps_;
+    return charge_of(state.causes) + sum_of(slowest) > kTarget;
+  }
+
+  // Work, and work with the worth of bytes, that are still to come, at least.
+  bool exceeds(const Sums& sums, std::int64_t work, std::int64_t priced) const {
+    const std::int64_t room = (kTarget - sums.charges) * problem_.num_ranks;
+    return sum_of(sums.sum) + work > room ||
+           sum_of(sums.sum) + sums.worth + priced > room + worth_of_caps_;
+  }
+
+  std::int64_t rest_of_size(std::size_t d, std::int64_t size) const {
+    if (d == units_.size()) return 0;
+    const auto end = std::upper_bound(sizes_.begin(), sizes_.end(), size);
+    return end == sizes_.begin() ? kNever
+                                 : rest_[d][static_cast<std::size_t>(end - sizes_.begin()) - 1];
   }
 
   // Is there no placement of units d.. beside the state? Of a unit that is begun, `left` pieces of
@@ -389,7 +422,12 @@ class ExhaustiveSearch {
     if (is_hopeless(d, state)) return true;
     if (d == units_.size()) return false;
     const SearchUnit& unit = units_[d];
+    Sums sums = sums_of(state);
     return std::all_of(unit.choices.begin(), unit.choices.end(), [&](const Choice& next) {
+      sums.charges = charge_of(state.causes | next.causes);
+      const std::int64_t rest = rest_of_size(d + 1, kTarget - sums.charges - sums.lightest);
+      if (exceeds(sums, next.work + rest, next.work + next.worth + rest_priced_[d + 1]))
+        return true;
       balance::UnitPlacement& placement = placements_.units[static_cast<std::size_t>(unit.index)];
       placement = {next.index, {}};
       State more = state;
@@ -420,6 +458,7 @@ class ExhaustiveSearch {
       count(more);
       if (is_over()) return false;
       if (!add(unit, choice, first, width, is_block ? 0 : done, more)) continue;
+      if (is_above_target(more)) continue;
       more.ranks[first].is_taken = choice.distinct_ranks;
       const int id = state.ranks[first].id;
       slots.resize(done);
