@@ -285,7 +285,7 @@ class OptionSearch {
     balance.stop_at = next_stop();
     RunContext context;
     context.cancel = context_.cancel;
-    context.deadline = std::chrono::steady_clock::now() + kLateness;
+    if (!is_replayed()) context.deadline = std::chrono::steady_clock::now() + kLateness;
     const balance::BalanceOutcome found =
         balance::balance(bridge.problem, balance, search, context);
     result_.effort += found.effort;
@@ -306,10 +306,12 @@ class OptionSearch {
                                           : StopReason::kEffort;
   }
 
+  // Is it known where the next search stops, whatever the clock says?
+  bool is_replayed() const { return result_.stops.size() < options_.stops.size(); }
+
   // Effort at which the next search stops.
   std::int64_t next_stop() const {
-    const std::size_t number = result_.stops.size();
-    return number < options_.stops.size() ? options_.stops[number] : -1;
+    return is_replayed() ? options_.stops[result_.stops.size()] : -1;
   }
 
   void warn(const Warning& warning) {
