@@ -13,7 +13,7 @@ class TestSignals:
     """SIGTERM ends a search as Ctrl-C does."""
 
     def test_shard(self, plimsoll, terminal):
-        search = ("shard", "mlperf-dlrm-dcnv2", "--on", "16x40GiB", "--effort", "100000000000")
+        search = ("shard", "hugectr-t200", "--on", "16x80GiB", "--effort", "100000000000")
         answer, _ = plimsoll.interrupt(terminal, *search, told=rb"effort \d+: [\d.]+ ms", number=signal.SIGTERM)
         assert answer["plan"]
         assert "stopped_at" in answer["provenance"]

@@ -494,7 +494,7 @@ def raise_at_the_first_plan(number):
 
 
 # More than any search does; where it is not cancelled, the clock ends it, and the test fails.
-ENDLESS = {"on": "16x40GiB", "search": "balanced", "effort": 10**12, "time_limit": "60s"}
+ENDLESS = {"on": "16x80GiB", "search": "balanced", "effort": 10**12, "time_limit": "60s"}
 
 
 @pytest.mark.usefixtures("hears_interrupts")
@@ -520,7 +520,7 @@ def test_the_lock_is_free_while_a_search_runs():
     thread = threading.Thread(target=tick)
     thread.start()
     try:
-        assert plimsoll.shard("mlperf-dlrm-dcnv2", **ENDLESS, progress=tell).stop == "cancelled"
+        assert plimsoll.shard("hugectr-t200", **ENDLESS, progress=tell).stop == "cancelled"
     finally:
         done.set()
         thread.join()
@@ -528,13 +528,13 @@ def test_the_lock_is_free_while_a_search_runs():
 
 @pytest.mark.usefixtures("hears_interrupts")
 def test_the_first_interrupt_returns_the_best_so_far():
-    plan = plimsoll.shard("mlperf-dlrm-dcnv2", **ENDLESS, progress=raise_at_the_first_plan(signal.SIGINT))
+    plan = plimsoll.shard("hugectr-t200", **ENDLESS, progress=raise_at_the_first_plan(signal.SIGINT))
     assert plan.stop == "cancelled" and plan.tables
 
 
 def test_sigterm_is_an_interrupt_while_a_search_runs():
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    plan = plimsoll.shard("mlperf-dlrm-dcnv2", **ENDLESS, progress=raise_at_the_first_plan(signal.SIGTERM))
+    plan = plimsoll.shard("hugectr-t200", **ENDLESS, progress=raise_at_the_first_plan(signal.SIGTERM))
     assert plan.stop == "cancelled" and plan.tables
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
