@@ -210,6 +210,13 @@ std::optional<Result<MilpOutcome>> solve_relaxation(const MilpOptions& options,
   return std::nullopt;
 }
 
+// Writes nothing, whatever the level: on stdout is the answer.
+class Silence : public CoinMessageHandler {
+ public:
+  int print() override { return 0; }
+  CoinMessageHandler* clone() const override { return new Silence(*this); }
+};
+
 // Ends Cbc's search at the next node once the caller says so.
 class Watch : public CbcEventHandler {
  public:
@@ -277,7 +284,8 @@ class Search {
  public:
   Result<MilpOutcome> run(const MilpProblem& problem, const MilpOptions& options) {
     CoinSeedRandom(kSeed);
-    solver_.messageHandler()->setLogLevel(0);
+    solver_.passInMessageHandler(&silence_);
+    solver_.getModelPtr()->passInMessageHandler(&silence_);
     solver_.getModelPtr()->setLogLevel(0);
     solver_.setHintParam(OsiDoReducePrint, true, OsiHintTry);
     load(problem, solver_);
@@ -289,8 +297,9 @@ class Search {
     relaxed_ = solver_.getObjValue();
 
     CbcModel& model = model_.emplace(solver_);
+    model.passInMessageHandler(&silence_);
+    model.solver()->passInMessageHandler(&silence_);
     model.setLogLevel(0);
-    model.solver()->messageHandler()->setLogLevel(0);
     model.setRandomSeed(kSeed);
     model.setUseElapsedTime(true);
     model.setAllowableGap(0);
@@ -329,6 +338,7 @@ class Search {
     return outcome;
   }
 
+  Silence silence_;  // outlives the solvers
   Ending ending_;
   double relaxed_ = -kInfinity;  // objective of the relaxation
   OsiClpSolverInterface solver_;
