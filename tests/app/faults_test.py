@@ -122,6 +122,7 @@ def limit_memory(limit):
 @pytest.fixture
 def mebibytes_to_start(plimsoll):
     """The libraries alone need some; below, what loads them ends the program."""
+    program.skip_where_address_space_is_reserved(plimsoll.path)
     for limit in range(20, 200):
         if plimsoll.start("--version", preexec_fn=limit_memory(limit)).wait(timeout=program.TIMEOUT_S) == 0:
             return limit
@@ -130,7 +131,6 @@ def mebibytes_to_start(plimsoll):
 
 @pytest.mark.parametrize("more", [0, 1, 3, 10, 30, 60, 150])
 def test_little_memory_is_no_crash(plimsoll, mebibytes_to_start, more):
-    program.skip_where_address_space_is_reserved(plimsoll.path)
     limit = mebibytes_to_start + more
     plimsoll.write("plan.json", OLD)
     process = plimsoll.start(
