@@ -507,8 +507,8 @@ class Balancer {
   void anneal_parts() {
     if (!options_.uses_annealing) return;
     const bool has_contents = effort_of_contents_ >= effort_ / 16;
-    if (parts_.size() > 1) {  // a move costs more on more ranks
-      anneal_across_parts(effort_ / std::clamp(8 + problem_.num_ranks / 32, 8, 32));
+    if (parts_.size() > 1) {
+      anneal_across_parts(effort_ / 8);
       return;
     }
     share_effort(effort_ / (has_contents ? 32 : 8),
