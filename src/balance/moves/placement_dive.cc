@@ -113,6 +113,7 @@ class Dive {
         steps_(problem, options),
         num_barriers_(static_cast<std::size_t>(problem.num_barriers)),
         width_(problem.ranks_per_host),
+        nodes_a_look_(std::clamp(65536 / problem.num_ranks, 16, 4096)),
         num_host_ranks_(problem.num_hosts() * problem.ranks_per_host),
         has_pools_(!options.relaxes &&
                    std::any_of(problem.is_pooled.begin(), problem.is_pooled.end(),
@@ -300,7 +301,7 @@ class Dive {
   bool spend_node() {
     if (num_nodes_ >= options_.max_nodes) return false;
     ++num_nodes_;
-    if (num_nodes_ % 4096 != 0 || !clock_.spend(4096)) return true;
+    if (num_nodes_ % nodes_a_look_ != 0 || !clock_.spend(nodes_a_look_)) return true;
     num_nodes_ = std::max(num_nodes_, options_.max_nodes);
     return false;
   }
@@ -475,6 +476,7 @@ class Dive {
   const DiveSteps steps_;
   const std::size_t num_barriers_;
   const int width_;
+  const int nodes_a_look_;  // at the clock
   const int num_host_ranks_;
   const bool has_pools_;
   // The state.

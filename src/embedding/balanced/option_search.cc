@@ -348,10 +348,15 @@ class OptionSearch {
 
   // One barrier is easier than several, and a plan of small rating is seldom bad in time; under a
   // cap near the least rating there is, it may be the only plan that leaves room to move.
+  // With a tenth of the effort; for the rating with half of it where the reference has no plan: then
+  // memory is scarce, and what searches there (replicas) knows one barrier alone.
   Result<void> start_from_least(BalanceObjective objective) {
-    SearchOptions search = search_;
     constexpr std::int64_t kMost = balance::kDefaultBalanceEffort;
-    search.effort = (search.effort < 0 ? kMost : std::min(search.effort, kMost)) / kStartShare;
+    constexpr int kLargeShare = 2;
+    const bool is_scarce = objective == BalanceObjective::kRating && allowed_starts().empty();
+    SearchOptions search = search_;
+    search.effort = (search.effort < 0 ? kMost : std::min(search.effort, kMost)) /
+                    (is_scarce ? kLargeShare : kStartShare);
     PLIMSOLL_RETURN_IF_ERROR(
         search_once(least(objective), search, share_clock(context_, kStartClockShare)));
     if (has_plan()) starts_.push_back(*result_.outcome.plan);
