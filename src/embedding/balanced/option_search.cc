@@ -348,8 +348,8 @@ class OptionSearch {
 
   // One barrier is easier than several, and a plan of small rating is seldom bad in time; under a
   // cap near the least rating there is, it may be the only plan that leaves room to move.
-  // With a tenth of the effort; for the rating with half of it where the reference has no plan: then
-  // memory is scarce, and what searches there (replicas) knows one barrier alone.
+  // With a tenth of the effort; for the rating with half of it where the reference has no plan:
+  // then memory is scarce, and what searches there (replicas) knows one barrier alone.
   Result<void> start_from_least(BalanceObjective objective) {
     constexpr std::int64_t kMost = balance::kDefaultBalanceEffort;
     constexpr int kLargeShare = 2;
