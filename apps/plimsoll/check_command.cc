@@ -17,6 +17,7 @@
 #include "plimsoll/check/balance_check.h"
 #include "plimsoll/check/options_check.h"
 #include "plimsoll/check/sharding_check.h"
+#include "plimsoll/check/transfer_check.h"
 #include "plimsoll/checkpoint_check.h"
 #include "plimsoll/checkpoint_flags.h"
 #include "plimsoll/common.h"
@@ -296,6 +297,39 @@ void judge_bill(const study::ShardingAnswer& answer, Bill found, bool has_reserv
   add_violations(check::check_bill(stated, found), report);
 }
 
+// What a replan states beside its plan: what moves, and the steps, one by one.
+Result<std::vector<check::Violation>> judge_replan(const study::Replan& replan,
+                                                   const embedding::PlanningProblem& problem,
+                                                   const check::CheckOptions& options) {
+  check::TransferCase given;
+  given.model = &problem.model;
+  given.topology = &problem.topology;
+  given.cost_model = problem.cost_model;
+  given.mode = problem.mode;
+  given.options = options;
+  given.before = replan.before;
+  given.after = *replan.answer.plan;
+  PLIMSOLL_ASSIGN(std::vector<check::Violation> violations,
+                  check::check_transfers(given, replan.schedule));
+  PLIMSOLL_ASSIGN(const Bytes moved, check::count_moved_bytes(given));
+  const bool is_too_much = replan.max_moved && moved > *replan.max_moved;
+  if (replan.is_bound_of_all && !replan.price_of_move && replan.lower_bound &&
+      replan.lower_bound !=
+          (replan.answer.certificate ? replan.answer.certificate->lower_bound : std::nullopt)) {
+    violations.push_back({check::ViolationCode::kBoundNotProved, "", std::nullopt, "",
+                          fmt::format("{} ms", *replan.lower_bound),
+                          "the bound of all plans is not that of the answer's certificate"});
+  }
+  if (moved != replan.moved_bytes || is_too_much) {
+    violations.push_back(
+        {check::ViolationCode::kTransferMismatch, "", std::nullopt, fmt::format("{}", moved),
+         fmt::format("{}", replan.moved_bytes),
+         fmt::format("the plan moves {} bytes, and it states {}{}", moved, replan.moved_bytes,
+                     is_too_much ? " under a limit that is lower" : "")});
+  }
+  return violations;
+}
+
 // The plan says what it was made with; flags win over that. Another program's needs the problem to
 // be read.
 Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::PlanFile& plan) {
@@ -306,6 +340,10 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::Plan
   }
   const std::map<std::string, std::string> recorded = recorded_options(answer);
   PLIMSOLL_ASSIGN(const embedding::PlanningProblem problem, make_problem(flags.planning, recorded));
+  std::optional<study::Replan> replan;
+  if (io::is_replan_tree(plan.root)) {
+    PLIMSOLL_ASSIGN(replan, io::read_replan_tree(plan.root, plan.name));
+  }
   if (!is_own) {
     PLIMSOLL_ASSIGN(answer.plan,
                     io::read_foreign_plan(plan.root, plan.name,
@@ -334,6 +372,10 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::Plan
     if (!claims.rates_storage) options.stated_rating = answer.rating;
     PLIMSOLL_ASSIGN(report, check::check_sharding(problem.model, *answer.plan, problem.topology,
                                                   problem.cost_model, problem.mode, options));
+    if (replan) {
+      PLIMSOLL_ASSIGN(std::vector<check::Violation> moves, judge_replan(*replan, problem, options));
+      add_violations(std::move(moves), report);
+    }
   }
   if (is_bare(answer)) {
     check::conclude({}, flags.strict, report);
@@ -350,6 +392,10 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::Plan
                   check::check_balance(problem, answer.plan ? &*answer.plan : nullptr,
                                        answer.plan ? &report : nullptr, claims));
   judgement.balance->is_anything_claimed |= answer.rating || answer.bill != Bill{};
+  if (replan && replan->lower_bound && !replan->is_bound_of_all) {
+    judgement.balance->not_repeated.emplace_back(
+        "the bound that prices moved bytes has no judge of its own");
+  }
   add_violations(std::move(others), report);
   check::conclude(*judgement.balance, flags.strict, report);
   return judgement;

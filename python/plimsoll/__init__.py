@@ -39,6 +39,7 @@ from plimsoll.plans import (
     Frontier,
     MachineSize,
     Placement,
+    Replan,
     SavePolicy,
     ShardingPlan,
     TradeOffCurves,
@@ -64,6 +65,7 @@ __all__ = [
     "MachineSize",
     "OutOfMemory",
     "Placement",
+    "Replan",
     "SavePolicy",
     "ShardingPlan",
     "TradeOffCurves",
@@ -78,6 +80,7 @@ __all__ = [
     "hardware",
     "models",
     "partition",
+    "replan",
     "report",
     "schema",
     "shard",
@@ -274,6 +277,35 @@ def explain(
         documents["plan"] = plan  # type: ignore[assignment]
     answer = call("explain", documents, {"on": on, **flags}, progress)
     return (Explanation if answer["schema"] in Explanation.SCHEMAS else ShardingPlan)(answer)
+
+
+def replan(
+    model: Document,
+    plan: Document | Answer,
+    on: Document | None = None,
+    *,
+    max_moved: str | None = None,
+    price_of_move: float | None = None,
+    was_on: Document | None = None,
+    progress: Progress | None = None,
+    **flags: object,
+) -> Replan:
+    """The best plan that moves few bytes from where embedding tables stand now, and the copies that lead there.
+
+    Args:
+        model: What is planned now, its pooling factors or tables perhaps changed; as of `shard`.
+        plan: The plan as tables stand now, ours or another program's.
+        on: Hardware now, perhaps with ranks more or fewer, as of `shard`.
+        max_moved: Weights and optimizer state that may be copied between ranks: "50GiB", or "10%" of all, which is
+            what holds where neither this nor a price is given.
+        price_of_move: Milliseconds that a moved GiB is worth, in place of a limit.
+        was_on: Hardware of another program's plan, where it is not `on`.
+        progress: As of `shard`.
+        flags: Those of `plimsoll replan`: batch_size, objective, time_limit, effort, ...
+    """
+    asked = {"on": on, "max_moved": max_moved, "price_of_move": price_of_move, "was_on": was_on}
+    documents: dict[str, Document] = {"model": model, "plan": plan}  # type: ignore[dict-item]
+    return Replan(call("replan", documents, {**asked, **flags}, progress))
 
 
 def size(

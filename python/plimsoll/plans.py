@@ -487,6 +487,56 @@ class Explanation(Answer):
         ]
 
 
+class Replan(Answer):
+    """A plan of embedding tables to change to, and the copies that lead there."""
+
+    SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.replan/1",)
+
+    @property
+    def plan(self) -> ShardingPlan:
+        """The new plan."""
+        return ShardingPlan(self.document["answer"])
+
+    @property
+    def ms(self) -> float:
+        """Objective of the new plan; NaN without one."""
+        return self.document.get("ms", math.nan)
+
+    @property
+    def before_ms(self) -> float | None:
+        """Objective of the old plan, where it may be kept as it is."""
+        return self.document.get("before_ms")
+
+    @property
+    def fresh_ms(self) -> float | None:
+        """Objective of a plan that may move anything."""
+        return self.document.get("fresh_ms")
+
+    @property
+    def moved_bytes(self) -> int:
+        """Weights and optimizer state that are copied between ranks."""
+        return self.document["moved_bytes"]
+
+    @property
+    def lower_bound(self) -> float | None:
+        """No plan within the limit is below it, ms; with a price, of ms and price together."""
+        return self.document.get("lower_bound")
+
+    @property
+    def steps(self) -> list[dict[str, Any]]:
+        """Copies in order: kind, table, rank, rows, columns, row, column, from, bytes."""
+        return self.document["schedule"]["steps"]
+
+    def _summary(self) -> str:
+        total = self.document["total_bytes"]
+        share = f"{self.moved_bytes / total:.1%} of all bytes" if total else "nothing"
+        return f"{self.ms:.4g} ms, moves {share} in {len(self.steps)} steps"
+
+    def _rows(self) -> tuple[list[str], list[list[object]]]:
+        head = ["kind", "table", "rank", "bytes"]
+        return head, [[step.get(key, "") for key in head] for step in self.steps]
+
+
 class MachineSize(Answer):
     """The smallest or cheapest machine on which a plan exists, or keeps a time."""
 

@@ -80,6 +80,7 @@ SCHEMAS = (
     "plan_difference",
     "plan_report",
     "prices",
+    "replan",
     "sac_stats",
     "save_policy",
     "step_model",

@@ -63,10 +63,12 @@ ALLOWED = {
     " check/partition",
     "study/plans": "core math embedding/model study/embedding study/checkpoint study/partition partition/graph"
     " checkpoint/model check check/partition",
+    "study/replan": "core topology balance/problem balance/prices balance/moves embedding/model embedding/cost"
+    " embedding/torchrec embedding/problem embedding/balanced study/embedding",
     "io": "core",
     "io/json": "core io",
     "io/documents": "core topology math study/embedding study/checkpoint study/machines study/partition"
-    " study/plans"
+    " study/plans study/replan"
     " balance/prices embedding/model embedding/problem checkpoint/model"
     " checkpoint/torch partition/fx partition/graph partition/pipeline check/embedding check/checkpoint"
     " check/partition io io/json",

@@ -82,3 +82,18 @@ def test_notebooks_show_pages(plans):
         assert "<svg" in shown and "<script" not in shown and "plimsoll-" not in shown
     impossible = plimsoll.shard(MODEL, on="4x40GiB", hbm_cap="1MiB", ddr_cap="0B")
     assert impossible.status == "infeasible" and "<table>" in impossible._repr_html_()
+
+
+def test_replan(plans):
+    grown = json.loads(json.dumps(MODEL))
+    grown["tables"][3]["constraints"] = {"pooling_factors": [40.0]}
+    replanned = plimsoll.replan(grown, plans[1], **ON, max_moved="100%", effort=20_000)
+    assert isinstance(replanned, plimsoll.Replan) and replanned.ms <= replanned.fresh_ms * 1.001
+    assert replanned.moved_bytes == sum(step.get("bytes", 0) for step in replanned.steps)
+    assert replanned.lower_bound <= replanned.ms * (1 + 1e-9)
+    assert plimsoll.check(grown, replanned.plan, **ON).is_right
+    assert plimsoll.check(grown, replanned.document, **ON).is_right
+    assert f"{replanned.ms:.4g} ms" in repr(replanned) and "copy" in replanned._repr_html_()
+    kept = plimsoll.replan(grown, plans[1], **ON, max_moved="0", effort=20_000)
+    assert kept.steps == [] and kept.ms == pytest.approx(kept.before_ms)
+    assert plimsoll.Replan.from_json(kept.to_json()) == kept

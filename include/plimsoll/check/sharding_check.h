@@ -64,6 +64,8 @@ enum class ViolationCode {
   kFrontierMismatch,   // the curve of memory against time contradicts itself, the plan or its bound
   kInputsMismatch,     // the plan was made from another model, topology, dump or other options
   kOptionsMismatch,    // the plan is not that of the dump's options that it is said to take
+  kTransferMismatch,   // a step of a transfer schedule that cannot be made, breaks a cap or counts
+                       // otherwise, or steps that do not lead to the plan (transfer_check.h)
   kHazard,             // a hazard under `strict` or `strict_numerics`
   kNotRepeated,        // a claim that the judge cannot repeat, under `strict`
 };

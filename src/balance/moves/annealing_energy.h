@@ -80,7 +80,11 @@ class AnnealingEnergy {
     refresh();
   }
 
-  double value() const { return sum_ + kappa_ * state_.mean_load() / tau_; }
+  double value() const {
+    return sum_ + kappa_ * state_.mean_load() / tau_ + toll_ * static_cast<double>(state_.moved());
+  }
+  // What a moved byte adds, so that of moves that help alike the smaller one is made.
+  void set_toll(double toll) { toll_ = toll; }
   double term(int rank) const { return term_[rank]; }
 
   // Is the target reached?
@@ -102,7 +106,7 @@ class AnnealingEnergy {
   const PlacementState& state_;
   int num_ranks_, num_barriers_;
   int num_overloaded_ = 0;
-  double tau_ = 1, kappa_ = 0, sum_ = 0;
+  double tau_ = 1, kappa_ = 0, sum_ = 0, toll_ = 0;
   std::vector<double> term_;   // [num_ranks]
   std::vector<double> share_;  // [num_barriers] of tau
   std::vector<double> overload_;

@@ -9,8 +9,13 @@ namespace plimsoll::balance {
 
 using Choice = PlacementItems::Choice;
 
-AnnealingMoves::AnnealingMoves(const PlacementItems& items, std::uint64_t seed, int soft_tier)
-    : items_(items), state_(items, soft_tier), energy_(state_), random_(seed) {
+AnnealingMoves::AnnealingMoves(const PlacementItems& items, std::uint64_t seed, int soft_tier,
+                               const MoveCosts* moves, Bytes max_moved)
+    : items_(items),
+      state_(items, soft_tier, moves),
+      energy_(state_),
+      random_(seed),
+      max_moved_(max_moved) {
   for (int unit = 0; unit < items.num_units; ++unit) {
     if (items.num_choices(unit) > 1) changeable_.push_back(unit);
   }
@@ -23,11 +28,14 @@ AnnealingMoves::AnnealingMoves(const PlacementItems& items, std::uint64_t seed, 
 }
 
 bool AnnealingMoves::is_accepted(double before, double temperature) {
+  if (state_.moved() > max_moved_) return false;
   const double more = energy_.value() - before;
   return more <= 0 || random_.unit() < std::exp(-more / temperature);
 }
 
 bool AnnealingMoves::propose(double temperature) {
+  constexpr int kHomeShare = 12;  // one in so many moves
+  if (state_.moves() != nullptr && random_.below(kHomeShare) == 0) return go_home(temperature);
   const int kind = random_.below(100);
   if (may_trade_ && kind < 25) return trade(temperature);
   if (kind < 45) return relocate(temperature);
@@ -332,6 +340,45 @@ bool AnnealingMoves::change(double temperature) {
     if (is_accepted(before, temperature)) return true;
   }
   for (auto old = lifted.rbegin(); old != lifted.rend(); ++old) restore(*old);
+  if (is_placed) energy_.update(touches_all_ ? all_ranks_ : touched_);
+  return false;
+}
+
+bool AnnealingMoves::is_home(int unit) const {
+  const UnitPlacement& home = state_.moves()->home[unit];
+  const Choice& choice = items_.choices[state_.choice(unit)];
+  if (choice.index != home.choice) return false;
+  for (int i = 0; i < choice.num_pieces; ++i) {
+    if (state_.place(items_.first_slot[unit] + i) != home.slots[static_cast<std::size_t>(i)]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// A unit back to where it stands now.
+bool AnnealingMoves::go_home(double temperature) {
+  const int unit = random_.below(items_.num_units);
+  const UnitPlacement& home = state_.moves()->home[unit];
+  const int c = home.choice < 0 ? -1 : items_.find_choice(unit, home.choice);
+  if (c < 0 || is_home(unit)) return false;
+  const double before = energy_.value();
+  touched_.clear();
+  touches_all_ = false;
+  ++mark_now_;
+  const Before old = lift(unit);
+  bool is_placed = items_.choices[c].spread != Spread::kUniform || state_.can_take(c);
+  if (is_placed) state_.take(unit, c);
+  for (std::size_t i = 0; is_placed && i < home.slots.size(); ++i) {
+    is_placed = state_.can_put(unit, c, static_cast<int>(i), home.slots[i]);
+    if (is_placed) state_.put(unit, static_cast<int>(i), home.slots[i]);
+  }
+  if (is_placed) {
+    touch(unit);
+    energy_.update(touches_all_ ? all_ranks_ : touched_);
+    if (is_accepted(before, temperature)) return true;
+  }
+  restore(old);
   if (is_placed) energy_.update(touches_all_ ? all_ranks_ : touched_);
   return false;
 }

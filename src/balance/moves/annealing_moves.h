@@ -13,7 +13,9 @@ namespace plimsoll::balance {
 
 class AnnealingMoves {
  public:
-  AnnealingMoves(const PlacementItems& items, std::uint64_t seed, int soft_tier);
+  // `moves` may be null; with them no move is made that leaves more than `max_moved` bytes moved.
+  AnnealingMoves(const PlacementItems& items, std::uint64_t seed, int soft_tier,
+                 const MoveCosts* moves = nullptr, Bytes max_moved = 0);
 
   PlacementState& state() { return state_; }
   AnnealingEnergy& energy() { return energy_; }
@@ -45,11 +47,14 @@ class AnnealingMoves {
   int light_rank(int unit, int c, int piece);
   int light_host(int unit, int c, int piece);
   bool change(double temperature);
+  bool go_home(double temperature);
+  bool is_home(int unit) const;
 
   const PlacementItems& items_;
   PlacementState state_;
   AnnealingEnergy energy_;
   SplitMix64 random_;
+  Bytes max_moved_ = 0;
   bool may_trade_ = false;
   std::vector<int> changeable_, all_ranks_, touched_, traded_;
   std::vector<Before> lifted_;

@@ -17,8 +17,12 @@ class Annealer {
       : items_(items),
         options_(options),
         clock_(clock),
-        moves_(items, options.seed, options.soft_tier),
+        moves_(items, options.seed, options.soft_tier, options.moves, options.max_moved),
         best_(start) {
+    if (options.moves != nullptr) {
+      moves_.energy().set_toll(options.toll /
+                               static_cast<double>(std::max<Bytes>(options.max_moved, 1)));
+    }
     // Charges and the floor do not move here.
     moves_.state().assign(start.placements);
     constant_ = std::max(0.0, start.objective - moves_.state().slowest());

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "balance/moves/placement_construction.h"
+#include "balance/problem/move_costs.h"
 #include "core/effort_clock.h"
 
 namespace plimsoll::balance {
@@ -36,6 +37,11 @@ struct AnnealingOptions {
   std::uint64_t seed = 0;
   // A tier that moves may overdraw on the way to a placement that does not; -1: none.
   int soft_tier = -1;
+  // What placements may move: no more than `max_moved` >= 0 bytes. Null: moves cost nothing. Not
+  // owned. Precondition: the start moves no more.
+  const MoveCosts* moves = nullptr;
+  Bytes max_moved = 0;
+  double toll = 0;  // >= 0; of energy, where all of these bytes are moved
 };
 
 struct AnnealingResult {

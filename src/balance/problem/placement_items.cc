@@ -123,7 +123,7 @@ class Builder {
     std::vector<const Draft*> kept;
     for (const Draft& draft : drafts) {
       const auto better = std::find_if(kept.begin(), kept.end(), [&](const Draft* other) {
-        return dominates(given, *other, draft);
+        return !filter_.keeps_dominated && dominates(given, *other, draft);
       });
       int& stand_in = items_.stand_in[items_.first_stand_in.back() + draft.choice.index];
       if (better != kept.end()) {

@@ -63,6 +63,7 @@ struct PlacementItems {
 struct ItemFilter {
   std::vector<bool> is_cause_allowed;                // [charges]
   std::vector<std::vector<char>> is_choice_allowed;  // [num_units][choices]
+  bool keeps_dominated = false;  // as where choices differ in what they move (move_costs.h)
 };
 
 // O(sum of choices^2 + pieces). Precondition: a valid problem.

@@ -6,8 +6,8 @@ namespace plimsoll::balance {
 
 using Choice = PlacementItems::Choice;
 
-PlacementState::PlacementState(const PlacementItems& items, int soft_tier)
-    : items_(&items), num_barriers_(items.problem->num_barriers) {
+PlacementState::PlacementState(const PlacementItems& items, int soft_tier, const MoveCosts* moves)
+    : items_(&items), moves_(moves), num_barriers_(items.problem->num_barriers) {
   const PlacementProblem& problem = *items.problem;
   class_of_.resize(static_cast<std::size_t>(items.num_ranks));
   for (int rank = 0; rank < items.num_ranks; ++rank) class_of_[rank] = problem.class_of(rank);
@@ -43,6 +43,7 @@ void PlacementState::clear() {
   uniform_.assign(static_cast<std::size_t>(items_->stride), 0);
   uniform_work_ = 0;
   work_ = 0;
+  moved_ = 0;
   uniform_bytes_ = {};
   for (Pools& pools : pools_) {
     pools.used.assign(pools.cap.size(), 0);
@@ -81,21 +82,29 @@ UnitPlacements PlacementState::placements() const {
 
 void PlacementState::take(int unit, int choice) {
   choice_[unit] = choice;
-  if (items_->choices[choice].spread == Spread::kUniform) add(items_->choices[choice], 0, 0, 1);
+  const Choice& taken = items_->choices[choice];
+  if (taken.spread != Spread::kUniform) return;
+  add(taken, 0, 0, 1);
+  if (moves_ != nullptr) count_moved(unit, taken, -1, 0, 1);
 }
 
 void PlacementState::put(int unit, int piece, int place) {
   add(items_->choices[choice_[unit]], piece, place, 1);
+  if (moves_ != nullptr) count_moved(unit, items_->choices[choice_[unit]], piece, place, 1);
   link(items_->first_slot[unit] + piece, place);
 }
 
 void PlacementState::remove(int unit) {
   const Choice& choice = items_->choices[choice_[unit]];
-  if (choice.spread == Spread::kUniform) add(choice, 0, 0, -1);
+  if (choice.spread == Spread::kUniform) {
+    add(choice, 0, 0, -1);
+    if (moves_ != nullptr) count_moved(unit, choice, -1, 0, -1);
+  }
   const int first = items_->first_slot[unit];
   for (int i = 0; i < choice.num_pieces; ++i) {
     if (position_[first + i] < 0) continue;
     add(choice, i, place_[first + i], -1);
+    if (moves_ != nullptr) count_moved(unit, choice, i, place_[first + i], -1);
     unlink(first + i);
   }
   choice_[unit] = -1;
@@ -105,10 +114,21 @@ void PlacementState::move(int slot, int place) {
   const int unit = items_->unit_of_slot[slot];
   const Choice& choice = items_->choices[choice_[unit]];
   const int piece = slot - items_->first_slot[unit];
+  if (moves_ != nullptr) {
+    count_moved(unit, choice, piece, place_[slot], -1);
+    count_moved(unit, choice, piece, place, 1);
+  }
   add(choice, piece, place_[slot], -1);
   unlink(slot);
   add(choice, piece, place, 1);
   link(slot, place);
+}
+
+// Of piece -1 what a uniform choice moves.
+void PlacementState::count_moved(int unit, const Choice& choice, int piece, int place, int sign) {
+  const ChoiceMoves& moves = moves_->units[unit][static_cast<std::size_t>(choice.index)];
+  moved_ += sign *
+            (piece < 0 ? moves.everywhere : moves.slots[static_cast<std::size_t>(piece)].on(place));
 }
 
 void PlacementState::add(const Choice& choice, int piece, int place, int sign) {

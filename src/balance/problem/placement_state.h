@@ -4,18 +4,22 @@
 // that taking or leaving a uniform choice is O(1) and so is moving a piece; a block costs O(ranks
 // of a host). Slots (PlacementItems::first_slot) name pieces and blocks: slot s of a unit is its
 // s-th piece. Sums drift by 1e-16 a change; `assign` forms them afresh. A tier may be soft: then
-// its caps do not say what may stand where, and a search asks for the overdraft instead.
+// its caps do not say what may stand where, and a search asks for the overdraft instead. Where
+// moves have costs, the bytes moved are kept up to date, too.
 #pragma once
 
 #include <vector>
 
+#include "balance/problem/move_costs.h"
 #include "balance/problem/placement_items.h"
 
 namespace plimsoll::balance {
 
 class PlacementState {
  public:
-  explicit PlacementState(const PlacementItems& items, int soft_tier = -1);
+  // `moves` may be null; not owned.
+  explicit PlacementState(const PlacementItems& items, int soft_tier = -1,
+                          const MoveCosts* moves = nullptr);
 
   void clear();
   void assign(const UnitPlacements& placements);  // choices as in the problem
@@ -71,17 +75,22 @@ class PlacementState {
   // fits, or nothing is soft.
   double overdraft(int rank) const;
   bool has_soft_tier() const { return soft_ >= 0; }
+  Bytes moved() const { return moved_; }  // by all that is placed; 0 without costs of moves
+  const MoveCosts* moves() const { return moves_; }
   const PlacementItems& items() const { return *items_; }
   int num_barriers() const { return num_barriers_; }
 
  private:
   void add(const PlacementItems::Choice& choice, int piece, int place, int sign);
+  void count_moved(int unit, const PlacementItems::Choice& choice, int piece, int place, int sign);
   bool fits(int record, int rank, const TierBytes& extra) const;
   bool is_apart_from_all(int unit, int first_rank, int num_ranks) const;
   void link(int slot, int place);
   void unlink(int slot);
 
   const PlacementItems* items_;
+  const MoveCosts* moves_;
+  Bytes moved_ = 0;
   int num_barriers_;
   std::vector<int> class_of_;    // [num_ranks]
   std::vector<double> load_;     // [num_ranks * num_barriers] without uniform loads

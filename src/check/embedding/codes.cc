@@ -72,6 +72,8 @@ std::string_view to_string(ViolationCode code) {
       return "inputs_mismatch";
     case ViolationCode::kOptionsMismatch:
       return "options_mismatch";
+    case ViolationCode::kTransferMismatch:
+      return "transfer_mismatch";
     case ViolationCode::kHazard:
       return "hazard";
     case ViolationCode::kNotRepeated:

@@ -5,6 +5,7 @@
 #include "io/documents/descriptions.h"
 #include "io/documents/pipeline_descriptions.h"
 #include "io/documents/placement_descriptions.h"
+#include "io/documents/replan_descriptions.h"
 #include "io/documents/study_descriptions.h"
 #include "io/documents/torchrec_options_description.h"
 
@@ -60,6 +61,10 @@ std::vector<TypeKeys> document_keys() {
       {"module_stats", "mod_order", keys_of<checkpoint::ModuleOrder>()},
       {"module_stats", "module", keys_of<ModuleRecord>()},
       {"module_stats", "sac_stats", keys_of<checkpoint::SACStats>()},
+      {"replan", "", keys_of<WrittenReplan>()},
+      {"replan", "step", keys_of<embedding::TransferStep>()},
+      {"replan", "schedule", keys_of<embedding::TransferSchedule>()},
+      {"replan", "source", keys_of<embedding::TransferSource>()},
       {"sac_stats", "", keys_of<SACStatsDocument>()},
       {"checkpoint_policy", "", keys_of<PolicyDocument>()},
       {"checkpoint_policy", "predicted", keys_of<CheckpointPrediction>()},

@@ -71,6 +71,10 @@ Result<Certificate> take_certificate(const CertificateEntry& entry, std::string_
 }
 
 Result<ShardingAnswer> read_plan_tree(const JsonValue& root, std::string_view file) {
+  if (is_replan_tree(root)) {
+    PLIMSOLL_ASSIGN(study::Replan replan, read_replan_tree(root, file));
+    return std::move(replan.answer);
+  }
   PLIMSOLL_RETURN_IF_ERROR(check_schema(root, file, kPlanSchema));
   ShardingAnswer answer;
   if (root.find("tables") != nullptr) {

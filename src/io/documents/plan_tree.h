@@ -8,6 +8,7 @@
 #include "plimsoll/io/checkpoint_policy_json.h"
 #include "plimsoll/io/placement_json.h"
 #include "plimsoll/io/plan_json.h"
+#include "plimsoll/study/replan.h"
 
 namespace plimsoll::io {
 
@@ -15,6 +16,10 @@ namespace plimsoll::io {
 bool is_checkpoint_policy_tree(const JsonValue& root);
 bool is_pipeline_answer_tree(const JsonValue& root);
 bool is_placement_tree(const JsonValue& root);
+
+// A replan, which holds a plan: its new one is what is read of it as a sharding plan.
+bool is_replan_tree(const JsonValue& root);
+Result<study::Replan> read_replan_tree(const JsonValue& root, std::string_view file);
 
 Result<ShardingAnswer> read_plan_tree(const JsonValue& root, std::string_view file);
 Result<CheckpointAnswer> read_checkpoint_tree(const JsonValue& root, std::string_view file);

@@ -1,0 +1,184 @@
+#include "balance/moves/placement_relocation.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "balance/prices/relocation_bound.h"
+#include "balance/problem/placement_judge.h"
+#include "balance/random_placements.h"
+#include "plimsoll/core/numbers.h"
+
+namespace plimsoll::balance {
+namespace {
+
+using testing::InstanceKind;
+using testing::Random;
+using testing::random_problem;
+
+int num_slots(const UnitChoice& choice) {
+  if (choice.spread == Spread::kUniform) return 0;
+  if (choice.spread == Spread::kHost) return static_cast<int>(choice.num_blocks);
+  int count = 0;
+  for (const PieceRun& run : choice.runs) count += static_cast<int>(run.count);
+  return count;
+}
+
+// Every placement, allowed or not.
+void for_each_placement(const PlacementProblem& problem,
+                        const std::function<void(const UnitPlacements&)>& visit) {
+  UnitPlacements placements;
+  placements.units.resize(problem.units.size());
+  const std::function<void(std::size_t, int)> place = [&](std::size_t u, int slot) {
+    if (u == problem.units.size()) return visit(placements);
+    UnitPlacement& unit = placements.units[u];
+    if (slot < 0) {
+      for (std::size_t c = 0; c < problem.units[u].choices.size(); ++c) {
+        unit = {static_cast<int>(c), {}};
+        place(u, 0);
+      }
+      return;
+    }
+    const UnitChoice& choice = problem.units[u].choices[static_cast<std::size_t>(unit.choice)];
+    if (slot == num_slots(choice)) return place(u + 1, -1);
+    const int end = choice.spread == Spread::kHost ? problem.num_hosts() : problem.num_ranks;
+    for (int at = 0; at < end; ++at) {
+      unit.slots.push_back(at);
+      place(u, slot + 1);
+      unit.slots.pop_back();
+    }
+  };
+  place(0, -1);
+}
+
+// Every unit stands somewhere, and a piece moves some bytes unless it stays there.
+MoveCosts random_costs(const PlacementProblem& problem, std::uint64_t seed) {
+  Random random(seed + 31);
+  MoveCosts costs;
+  for (const Unit& unit : problem.units) {
+    UnitPlacement home{random.below(static_cast<int>(unit.choices.size())), {}};
+    std::vector<ChoiceMoves>& moves = costs.units.emplace_back();
+    for (std::size_t c = 0; c < unit.choices.size(); ++c) {
+      const UnitChoice& choice = unit.choices[c];
+      const bool is_home = home.choice == static_cast<int>(c);
+      ChoiceMoves& of_choice = moves.emplace_back();
+      of_choice.everywhere =
+          choice.spread == Spread::kUniform && !is_home ? 1 + random.below(20) : 0;
+      const int end = choice.spread == Spread::kHost ? problem.num_hosts() : problem.num_ranks;
+      for (int slot = 0; slot < num_slots(choice); ++slot) {
+        SlotMoves& of_slot = of_choice.slots.emplace_back();
+        of_slot.elsewhere = 1 + random.below(20);
+        const int at = random.below(end);
+        of_slot.at = {{at, is_home ? 0 : random.below(static_cast<int>(of_slot.elsewhere))}};
+        if (is_home) home.slots.push_back(at);
+      }
+    }
+    costs.home.push_back(home);
+  }
+  return costs;
+}
+
+// On tiny problems: no placement within the limit is below the bound, and what is found is one of
+// them, mostly the best.
+TEST(PlacementRelocation, AgreesWithEnumeration) {
+  int num_found = 0, num_best = 0, num_none = 0, num_bounds = 0;
+  double share_of_bound = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    InstanceKind kind;
+    kind.tight_memory = seed % 3 == 0;
+    kind.barriers = seed % 2 == 0;
+    kind.charges = seed % 5 == 0;
+    kind.unequal_caps = seed % 7 == 0;
+    const PlacementProblem problem = random_problem(seed, kind);
+    const MoveCosts costs = random_costs(problem, seed);
+    for (const bool is_priced : {false, true}) {
+      SCOPED_TRACE(is_priced);
+      const Bytes limit = is_priced ? kSaturated : static_cast<Bytes>(seed % 30);
+      const double price = is_priced ? .05 * static_cast<double>(seed % 4) : 0;
+      double optimum = kInfinity;
+      Bytes least = kSaturated;
+      for_each_placement(problem, [&](const UnitPlacements& placements) {
+        const Bytes moved = moved_bytes(costs, placements);
+        const PlacementValue value = evaluate(problem, placements);
+        least = std::min(least, moved);
+        if (!value.is_allowed() || moved > limit) return;
+        optimum = std::min(optimum, value.objective + price * static_cast<double>(moved));
+      });
+      EXPECT_LE(least_moved_bytes(costs), least);
+      RelocationOptions options;
+      options.max_moved = limit;
+      options.price = price;
+      options.max_moves = 20000;
+      EffortClock clock{RunContext{}};
+      const auto found = relocate(problem, costs, options, clock);
+      double value = kInfinity;
+      if (found) {
+        const PlacementValue judged = evaluate(problem, found->start.placements);
+        EXPECT_TRUE(judged.is_allowed());
+        EXPECT_DOUBLE_EQ(judged.objective, found->start.objective);
+        EXPECT_EQ(moved_bytes(costs, found->start.placements), found->moved);
+        EXPECT_LE(found->moved, limit);
+        value = judged.objective + price * static_cast<double>(found->moved);
+        EXPECT_GE(value, optimum * (1 - 1e-12));
+        num_best += value <= optimum * (1 + 1e-9) ? 1 : 0;
+      }
+      num_found += found ? 1 : 0;
+      num_none += !found && optimum == kInfinity ? 1 : 0;
+      if (optimum == kInfinity) continue;
+      RelocationBoundOptions bounds;
+      if (!is_priced) bounds.max_moved = limit;
+      bounds.price = price;
+      bounds.target = found ? value : optimum;
+      const RelocationBound bound = bound_relocation(problem, costs, bounds, RunContext{});
+      EXPECT_LE(bound.value, optimum * (1 + 1e-9));
+      EXPECT_DOUBLE_EQ(bound.value,
+                       relocation_value(problem, costs, bound.prices, bounds.max_moved));
+      share_of_bound += optimum > 0 ? bound.value / optimum : 1;
+      ++num_bounds;
+    }
+  }
+  EXPECT_GT(num_found, 100);
+  EXPECT_GT(num_none, 2);
+  EXPECT_GT(num_best, num_found / 2);
+  EXPECT_GT(share_of_bound, .6 * num_bounds);  // of the optimum, in the mean
+}
+
+// Any prices give a bound, however bad.
+TEST(PlacementRelocation, AnyPricesGiveABound) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    InstanceKind kind;
+    kind.barriers = kind.charges = true;
+    const PlacementProblem problem = random_problem(seed, kind);
+    const MoveCosts costs = random_costs(problem, seed);
+    const auto limit = static_cast<Bytes>(seed % 40);
+    double optimum = kInfinity;
+    for_each_placement(problem, [&](const UnitPlacements& placements) {
+      if (moved_bytes(costs, placements) > limit) return;
+      const PlacementValue value = evaluate(problem, placements);
+      if (value.is_allowed()) optimum = std::min(optimum, value.objective);
+    });
+    if (optimum == kInfinity) continue;
+    Random random(seed);
+    const auto num_ranks = static_cast<std::size_t>(problem.num_ranks);
+    RelocationPrices prices;
+    prices.moved = random.real();
+    for (int g = 0; g < problem.num_barriers; ++g) {
+      std::vector<double>& weight = prices.weight.emplace_back(num_ranks, 0.0);
+      weight[static_cast<std::size_t>(random.below(problem.num_ranks))] = 1;
+    }
+    for (int t = 0; t < kNumTiers; ++t) {
+      std::vector<double>& memory = prices.memory.emplace_back(num_ranks, 0.0);
+      for (double& price : memory) price = .01 * random.real();
+    }
+    for (const double charge : problem.charges) {
+      prices.share.emplace_back(problem.units.size(),
+                                charge / static_cast<double>(problem.units.size()));
+    }
+    EXPECT_LE(relocation_value(problem, costs, prices, limit), optimum * (1 + 1e-9));
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::balance
