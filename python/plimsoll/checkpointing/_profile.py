@@ -23,7 +23,7 @@ from plimsoll.checkpointing._times import MeasuredTimes, Roofline
 from plimsoll.checkpointing._values import KnownValues
 
 Loss = Callable[[Any], torch.Tensor]
-Call = Callable[[nn.Module, Any], torch.Tensor]
+Call = Callable[[nn.Module, Any], Any]
 
 
 def call_model(model: nn.Module, batch: Any) -> Any:
@@ -47,6 +47,32 @@ def loss_of(output: Any) -> torch.Tensor:
     return loss
 
 
+def run_backward(ends: Any, gradients: Any) -> None:
+    """Of a loss, or of outputs whose gradients are given."""
+    if gradients is None:
+        ends.backward()
+        return
+    given = tensors_of(gradients)
+    outputs = tensors_of(ends)
+    if [tensor.shape for tensor in given] != [tensor.shape for tensor in outputs]:
+        raise Error(
+            "value",
+            "gradients",
+            f"have shapes {[tuple(t.shape) for t in given]}, the outputs {[tuple(t.shape) for t in outputs]}",
+            "give a tensor like each output",
+        )
+    pairs = [(output, gradient) for output, gradient in zip(outputs, given) if output.requires_grad]
+    torch.autograd.backward([output for output, _ in pairs], [gradient for _, gradient in pairs])
+
+
+def set_gradients(model: nn.Module, batch: Any, accumulate: bool) -> list[torch.Tensor]:
+    """Those that a step begins with: of parameters, and of inputs that have one, as a pipeline's stages have."""
+    leaves = [*model.parameters(), *(tensor for tensor in tensors_of(batch) if tensor.requires_grad)]
+    for leaf in leaves:
+        leaf.grad = torch.zeros_like(leaf) if accumulate and leaf.requires_grad else None
+    return [leaf.grad for leaf in leaves if leaf.grad is not None]
+
+
 def profile(
     model: nn.Module,
     batch: Any,
@@ -55,6 +81,8 @@ def profile(
     accumulate: bool = False,
     times: str | OperatorTime = "roofline",
     fake: bool = True,
+    in_flight: int = 1,
+    gradients: Any = None,
 ) -> Stats:
     """Records the memory and the operators of one training step.
 
@@ -71,14 +99,27 @@ def profile(
             on tensors of its shapes, and what checkpointing costs by itself is measured as well.
         fake: False runs the step on the model itself, for a forward that reads values; a model that FSDP2 shards
             always does. Gradients, buffers and random state are restored.
+        in_flight: Forwards before the first backward, as a stage of a pipeline runs them under 1F1B. With
+            accumulate=True the step is one amid the others.
+        gradients: Of the outputs, like these, where they come from elsewhere, as from the next stage of a pipeline:
+            takes the place of a loss, and is there all the time.
 
     Raises:
         Error: The forward reads values of fake tensors; the model is not in training mode, or is checkpointed already.
     """
-    loss = loss or loss_of
-    return profile_call(
-        model, lambda module, given: loss(call_model(module, given)), batch, optimizer, accumulate, times, fake
-    )
+    call = step_call(loss, gradients)
+    return profile_call(model, call, batch, optimizer, accumulate, times, fake, in_flight, gradients)
+
+
+def step_call(loss: Loss | None, gradients: Any) -> Call:
+    """A forward, and the loss if there is one."""
+    if gradients is None:
+        ends = loss or loss_of
+    elif loss is None:
+        ends = tensors_of
+    else:
+        raise Error("value", "gradients", "and a loss were given", "give one of them")
+    return lambda model, batch: ends(call_model(model, batch))
 
 
 def profile_call(
@@ -89,6 +130,8 @@ def profile_call(
     accumulate: bool = False,
     times: str | OperatorTime = "roofline",
     fake: bool = True,
+    in_flight: int = 1,
+    gradients: Any = None,
 ) -> Stats:
     """As `profile`; `call` makes the loss of model and batch."""
     if not model.training:
@@ -104,12 +147,12 @@ def profile_call(
             fakes = stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
             stack.enter_context(_transformers_do_not_trace())
             values = KnownValues()
-            model, batch, optimizer = _fake_copies(model, batch, optimizer, fakes, values)
+            model, batch, optimizer, gradients = _fake_copies(model, batch, optimizer, gradients, fakes, values)
             stack.enter_context(values)
         else:
             stack.enter_context(restored(model, optimizer))
         stack.enter_context(without_cache(model))
-        step = _Step(model, batch, call, optimizer, autocast, accumulate, time, fake)
+        step = _Step(model, batch, call, optimizer, autocast, accumulate, time, in_flight, gradients)
         stats = step.record()
     if isinstance(time, MeasuredTimes):  # outside fake tensors, which slow hooks down
         stats.trace.costs = time.checkpoint_costs(first.device if first.device.type != "meta" else torch.device("cpu"))
@@ -128,56 +171,57 @@ class _Step:
         autocast: Callable[[], Any],
         accumulate: bool,
         time: OperatorTime,
-        fake: bool,
+        in_flight: int,
+        gradients: Any,
     ) -> None:
         self.model, self.batch, self.call, self.optimizer = model, batch, call, optimizer
-        self.autocast, self.accumulate, self.time, self.fake = autocast, accumulate, time, fake
+        self.autocast, self.accumulate, self.time = autocast, accumulate, time
+        self.in_flight, self.gradients = in_flight, gradients
         self.names = {module: name for name, module in model.named_modules()}
 
     def record(self) -> Stats:
         constant: list[torch.Tensor] = []
         sharded = sharded_modules(self.model).values()
         if self.optimizer is not None or sharded:  # what comes with the first step: state, buffers of FSDP
-            self._forward(None).backward()
+            run_backward(self._forward(None), self.gradients)
         if self.optimizer is not None:
             self.optimizer.step()
             constant = [tensor for state in self.optimizer.state.values() for tensor in tensors_of(state)]
-        self._set_gradients()
+        set_gradients(self.model, self.batch, self.accumulate)
         state = torch.get_rng_state()
         forward_only = self._recorder(keeps=False)
         with forward_only:
-            loss = self._forward(forward_only)
+            ends = [self._forward(forward_only) for _ in range(self.in_flight)]
             python_deaths = list(forward_only.deaths)  # what still lives is not known yet
-        del loss
+        del ends
         for module in sharded:
             module.reshard()
         torch.set_rng_state(state)
         whole = self._recorder(keeps=True)
         with whole:
-            loss = self._forward(whole)
+            ends = [self._forward(whole) for _ in range(self.in_flight)]
             num_forward = whole.steps
             if num_forward != forward_only.steps or whole.births != forward_only.births:
                 raise Error("value", "model", "two forwards of one batch run different operators", "make it the same")
             whole.phase = "backward"
-            loss.backward()
+            while ends:
+                run_backward(ends.pop(0), self.gradients)
             num_backward = whole.steps
             whole.phase = "optimizer"
             if self.optimizer is not None:
                 self.optimizer.step()
         counter = Recorder(constant, {}, self.time, keeps=False)
         trace = whole.trace(python_deaths, num_forward, num_backward, counter.base)
+        set_gradients(self.model, self.batch, False)
         return make_stats(self.model, whole, trace)
 
-    def _set_gradients(self) -> None:
-        for parameter in self.model.parameters():
-            parameter.grad = torch.zeros_like(parameter) if self.accumulate and parameter.requires_grad else None
-
     def _recorder(self, keeps: bool) -> Recorder:
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        known = [*self.model.parameters(), *self.model.buffers(), *tensors_of(self.batch), *gradients]
+        leaves = [*self.model.parameters(), *tensors_of(self.batch)]
+        gradients = [*(leaf.grad for leaf in leaves if leaf.grad is not None), *tensors_of(self.gradients)]
+        known = [*leaves, *self.model.buffers(), *gradients]
         return Recorder(known, self.names, self.time, keeps)
 
-    def _forward(self, recorder: Recorder | None) -> torch.Tensor:
+    def _forward(self, recorder: Recorder | None) -> Any:
         running: list[str] = []  # modules in which the forward is
         with contextlib.ExitStack() as stack:
             if recorder is not None:
@@ -239,13 +283,14 @@ def _operator_time(times: str | OperatorTime) -> OperatorTime:
 
 
 def _fake_copies(
-    model: nn.Module, batch: Any, optimizer: Any, mode: FakeTensorMode, values: KnownValues
-) -> tuple[nn.Module, Any, Any]:
+    model: nn.Module, batch: Any, optimizer: Any, gradients: Any, mode: FakeTensorMode, values: KnownValues
+) -> tuple[nn.Module, Any, Any, Any]:
     memo: dict[int, Any] = {}
 
     def fake(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.device.type == "meta":  # as it will be when it is materialized
-            return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
+            made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
+            return made.requires_grad_(tensor.requires_grad)
         made = mode.from_tensor(tensor)
         values.tell(made, tensor)
         return made
@@ -260,7 +305,8 @@ def _fake_copies(
     copied = copy.deepcopy(model, memo)
     if isinstance(optimizer, torch.optim.Optimizer):
         optimizer = copy.deepcopy(optimizer, memo)
-    return copied, tree_map(lambda leaf: fake(leaf) if isinstance(leaf, torch.Tensor) else leaf, batch), optimizer
+    batch, gradients = tree_map(lambda leaf: fake(leaf) if isinstance(leaf, torch.Tensor) else leaf, (batch, gradients))
+    return copied, batch, optimizer, gradients
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +15,15 @@ from plimsoll.checkpointing._apply import apply, planned, remove
 from plimsoll.checkpointing._memory import LiveBytes, tensors_of
 from plimsoll.checkpointing._plan import Plan, plan, size_text
 from plimsoll.checkpointing._profile import (
+    Call,
     Loss,
     autocast_of,
-    call_model,
-    loss_of,
     outside_autocast,
     profile,
     restored,
+    run_backward,
+    set_gradients,
+    step_call,
     without_cache,
 )
 from plimsoll.checkpointing._recorder import OperatorTime
@@ -36,13 +39,15 @@ def fit(
     accumulate: bool = False,
     times: str | OperatorTime = "roofline",
     fake: bool = True,
+    in_flight: int = 1,
+    gradients: Any = None,
 ) -> Plan:
     """Profiles a step, plans it within the budget and applies the plan: `profile`, `plan` and `apply` in one call.
 
     Args:
         budget: As of `plan`: "6GiB", "70%", 0.7, or bytes. All else is as of `profile`.
     """
-    made = plan(profile(model, batch, loss, optimizer, accumulate, times, fake), budget)
+    made = plan(profile(model, batch, loss, optimizer, accumulate, times, fake, in_flight, gradients), budget)
     apply(model, made)
     return made
 
@@ -93,6 +98,8 @@ def verify(
     loss: Loss | None = None,
     optimizer: Any = None,
     accumulate: bool = False,
+    in_flight: int = 1,
+    gradients: Any = None,
 ) -> Report:
     """Runs a step without the plan and one with it, and compares peaks and gradients.
 
@@ -102,10 +109,11 @@ def verify(
     was_applied = planned(model) is not None
     if was_applied:
         remove(model)
+    step = _Step(model, batch, step_call(loss, gradients), optimizer, accumulate, in_flight, gradients)
     try:
-        plain = _measure(model, batch, loss or loss_of, optimizer, accumulate)
+        plain = step.measure()
         apply(model, plan)
-        with_plan = _measure(model, batch, loss or loss_of, optimizer, accumulate)
+        with_plan = step.measure()
     finally:
         if not was_applied:
             remove(model)
@@ -137,34 +145,50 @@ class _Measured:
     results: dict[str, torch.Tensor | None]
 
 
-def _measure(model: nn.Module, batch: Any, loss: Loss, optimizer: Any, accumulate: bool) -> _Measured:
-    autocast = autocast_of(model)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(outside_autocast())
-        stack.enter_context(restored(model, optimizer))
-        stack.enter_context(without_cache(model))
-        constant = 0
-        if optimizer is not None or sharded_modules(model):  # what comes with the first step: state, buffers of FSDP
-            with autocast():
-                value = loss(call_model(model, batch))
-            value.backward()
-        if optimizer is not None:
-            optimizer.step()
-            constant = LiveBytes(tensors_of([list(state.values()) for state in optimizer.state.values()])).base
-        for parameter in model.parameters():
-            parameter.grad = torch.zeros_like(parameter) if accumulate and parameter.requires_grad else None
-        gradients = [p.grad for p in model.parameters() if p.grad is not None]
-        with LiveBytes([*model.parameters(), *model.buffers(), *tensors_of(batch), *gradients]) as live:
-            start = time.perf_counter()
-            with autocast():
-                value = loss(call_model(model, batch))
-            value.backward()
-            ms = 1000 * (time.perf_counter() - start)
+@dataclass
+class _Step:
+    model: nn.Module
+    batch: Any
+    call: Call
+    optimizer: Any
+    accumulate: bool
+    in_flight: int
+    gradients: Any
+
+    def measure(self) -> _Measured:
+        """Runs it."""
+        model, optimizer = self.model, self.optimizer
+        autocast = autocast_of(model)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(outside_autocast())
+            stack.enter_context(restored(model, optimizer))
+            stack.enter_context(without_cache(model))
+            constant = 0
+            if optimizer is not None or sharded_modules(model):  # what comes with the first step: state, FSDP's buffers
+                self._run(autocast, 1)
             if optimizer is not None:
                 optimizer.step()
-        results: dict[str, torch.Tensor | None] = {
-            name: None if parameter.grad is None else parameter.grad.detach().clone()
-            for name, parameter in model.named_parameters()
-        }
-        results |= {name: buffer.detach().clone() for name, buffer in model.named_buffers()}
-        return _Measured(live.peak + constant, ms, results)
+                constant = LiveBytes(tensors_of([list(state.values()) for state in optimizer.state.values()])).base
+            present = [*set_gradients(model, self.batch, self.accumulate), *tensors_of(self.gradients)]
+            with LiveBytes([*model.parameters(), *model.buffers(), *tensors_of(self.batch), *present]) as live:
+                start = time.perf_counter()
+                self._run(autocast, self.in_flight)
+                ms = 1000 * (time.perf_counter() - start)
+                if optimizer is not None:
+                    optimizer.step()
+            results: dict[str, torch.Tensor | None] = {
+                name: None if parameter.grad is None else parameter.grad.detach().clone()
+                for name, parameter in model.named_parameters()
+            }
+            results |= {name: buffer.detach().clone() for name, buffer in model.named_buffers()}
+            set_gradients(model, self.batch, False)
+            return _Measured(live.peak + constant, ms, results)
+
+    def _run(self, autocast: Callable[[], Any], count: int) -> None:
+        """Forwards, and then their backwards."""
+        ends = []
+        for _ in range(count):
+            with autocast():
+                ends.append(self.call(self.model, self.batch))
+        while ends:
+            run_backward(ends.pop(0), self.gradients)

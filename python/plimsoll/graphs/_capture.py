@@ -46,7 +46,7 @@ def _move(value: Any, device: str) -> Any:
     return pytree.tree_map(lambda leaf: leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf, value)
 
 
-def _stack(node: Node) -> list[str]:
+def module_stack(node: Node) -> list[str]:
     """The modules that run a traced operator, innermost last."""
     paths = [str(path) for path, _ in (node.meta.get("nn_module_stack") or {}).values()]
     paths = [re.sub(r"@\d+", "", path) for path in paths]  # of a second call
@@ -55,7 +55,7 @@ def _stack(node: Node) -> list[str]:
 
 def module_of(node: Node) -> str:
     """The innermost module that runs a traced operator."""
-    return (_stack(node) or [""])[-1]
+    return (module_stack(node) or [""])[-1]
 
 
 def _aliases(model: torch.nn.Module) -> tuple[tuple[str, ...], ...]:
@@ -471,7 +471,7 @@ def _make_graph(
     program: torch.export.ExportedProgram,
     module: torch.fx.GraphModule,
 ) -> Graph:
-    called = frozenset(path for node in module.graph.nodes for path in _stack(node) if path)
+    called = frozenset(path for node in module.graph.nodes for path in module_stack(node) if path)
     return Graph(table.rows, table.ties, name, modules, called, aliases, program)
 
 
@@ -482,6 +482,6 @@ def load_program(path: str) -> Graph:
     except Exception as why:
         raise Error("value", path, f"torch.export cannot load it: {why}", "give what torch.export.save wrote") from why
     module = graph_module(program)
-    paths = [p for node in module.graph.nodes for path in _stack(node) for p in reversed(parents(path)) if p]
+    paths = [p for node in module.graph.nodes for path in module_stack(node) for p in reversed(parents(path)) if p]
     modules = tuple(dict.fromkeys(paths))
     return _make_graph(_forward_rows(module, [], False), "", modules, _aliases(module), program, module)

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 from plimsoll._errors import Error
 from plimsoll.graphs import _costs
 from plimsoll.graphs._capture import fetch, graph_module, is_dropped
+from plimsoll.graphs._fold import fold
 
 if TYPE_CHECKING:
     from plimsoll.graphs._plan import Plan
@@ -200,7 +201,8 @@ class _Builder:
                 self._owned[name] = _subgraph(value, self._device)
             elif name in self._weights.constants and self._device is not None:
                 self._owned[name] = value.to(self._device)
-        module = torch.fx.GraphModule(self._owned, self._graph, f"Stage{self._stage}")
+        constants = {made for node, made in self._of.items() if node in self._constants}
+        module = fold(self._owned, self._graph, constants, f"Stage{self._stage}")
         for name in self._owned:
             if name in self._weights.transient:
                 parent, _, leaf = name.rpartition(".")

@@ -554,3 +554,32 @@ def test_operators_are_measured_once_and_real_tensors_stay_out_of_the_record():
     assert all(value >= 0 for value in ms) and stats.step_ms > 0 and stats.trace.costs.save > 0
     with pytest.raises(Error, match="measured"):
         ck.profile(model, batch, times="guessed")
+
+
+# --- stages of pipelines --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("in_flight", [1, 2, 3])
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_microbatches_in_flight_count(in_flight, accumulate):
+    """Forwards before the first backward, with gradients that come from the next stage."""
+    model = nn.Sequential(*(live_models.Block(32, 4, 0.0) for _ in range(4))).train()
+    batch = (torch.randn(4, 16, 32, requires_grad=True),)
+    step = {"accumulate": accumulate, "in_flight": in_flight, "gradients": torch.randn(4, 16, 32)}
+    stats = ck.profile(model, batch, **step)
+    plan = ck.plan(stats, "85%")
+    report = ck.verify(model, plan, batch, **step)
+    assert report.plain_bytes == plan.baseline_bytes
+    assert abs(report.measured_bytes - report.predicted_bytes) <= 1024 and report.is_within_budget
+    assert report.different == []
+    once = ck.profile(model, batch, accumulate=accumulate, gradients=step["gradients"])
+    assert (ck.plan(once, "85%").baseline_bytes < plan.baseline_bytes) == (in_flight > 1)
+
+
+def test_gradients_must_fit_the_outputs():
+    model = nn.Linear(8, 4).train()
+    batch = (torch.randn(2, 8, requires_grad=True),)
+    with pytest.raises(Error, match="give a tensor like each output"):
+        ck.profile(model, batch, gradients=torch.zeros(2, 5))
+    with pytest.raises(Error, match="give one of them"):
+        ck.profile(model, batch, loss=lambda output: output.sum(), gradients=torch.zeros(2, 4))

@@ -21,11 +21,11 @@ from plimsoll import checkpointing as ck  # noqa: E402
 EXAMPLES = pathlib.Path(__file__).parents[3] / "examples"
 
 
-def run(name, folder):
+def run(name, folder, *arguments):
     """What a program prints; it asserts by itself that losses, weights or gradients are equal."""
     environment = os.environ | {"TRANSFORMERS_VERBOSITY": "error", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", EXAMPLES / name],
+        [sys.executable, "-W", "ignore", EXAMPLES / name, *arguments],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -49,6 +49,18 @@ def test_a_callback_keeps_a_budget(program, package, tmp_path):
             float, re.findall(r"(\d+\.\d+)(?= MiB, planned|, without|$)", out.splitlines()[-1])
         )
         assert abs(measured - planned) <= 0.02 and plain > 1.5 * planned
+
+
+@pytest.mark.parametrize("steps", [2, pytest.param(50, marks=pytest.mark.long)])
+def test_stages_of_a_pipeline_keep_a_budget(steps, tmp_path):
+    out = run("train_small_gpt.py", tmp_path, "--steps", str(steps))
+    losses = [float(loss) for loss in re.findall(r"^step \d+: loss (\S+), of the unsplit", out, re.M)]
+    assert len(losses) == 2 and (steps == 2 or losses[1] < losses[0] - 0.5)
+    for stage in range(2):
+        line = re.search(rf"^stage {stage}: .*$", out, re.M)[0]
+        predicted, plain, measured, kept = map(int, re.findall(r"(\d+) B", line))
+        assert predicted < 0.75 * plain
+        assert measured <= predicted + kept + 0.05 * predicted, line
 
 
 def test_loops_keep_a_budget(tmp_path):
