@@ -249,7 +249,7 @@ class Ascent {
  public:
   Ascent(const PlacementProblem& problem, const MoveCosts& costs,
          const RelocationBoundOptions& options)
-      : problem_(problem), costs_(costs), options_(options), priced_(problem, costs) {
+      : problem_(problem), options_(options), priced_(problem, costs) {
     const auto num_ranks = static_cast<std::size_t>(problem.num_ranks);
     now_.moved = options.price;
     now_.weight.assign(static_cast<std::size_t>(problem.num_barriers),
@@ -377,7 +377,6 @@ class Ascent {
   static double square(double x) { return x * x; }
 
   const PlacementProblem& problem_;
-  const MoveCosts& costs_;
   const RelocationBoundOptions& options_;
   PricedProblem priced_;
   RelocationPrices now_;

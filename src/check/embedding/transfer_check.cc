@@ -339,11 +339,12 @@ class Simulation {
       std::vector<PlacedShard> wanted;
       if (table.after != nullptr) wanted = embedding::expand_shards(*table.after);
       std::vector<Item> left = table.items;
+      const bool stays = is_kept(table);
       for (const PlacedShard& shard : wanted) {
         const TablePart part{shard.rows, shard.columns, shard.row, shard.column};
         const auto found = std::find_if(left.begin(), left.end(), [&](const Item& item) {
           return item.rank == shard.rank && item.part == part && !item.is_staged &&
-                 (item.is_new || is_kept(table));
+                 (item.is_new || stays);
         });
         if (found == left.end()) {
           refuse(fqn, shard.rank, "at the end a shard of the new plan is missing");

@@ -13,7 +13,6 @@ namespace {
 
 using embedding::PlacedShard;
 using embedding::ScheduleStatus;
-using embedding::ShardingType;
 using embedding::TablePart;
 using embedding::TableSharding;
 using embedding::TransferKind;
