@@ -262,3 +262,26 @@ def test_gpipe_and_1f1b_on_two_processes():
 def test_gpipe_and_1f1b_on_more_processes(family, stages):
     check_schedules(family, stages)
     check_schedules(family, stages, align=None)
+
+
+@pytest.mark.parametrize("family", ["gpt", "llama"])
+def test_stages_keep_the_modules_of_the_model(family):
+    """Each block is a module of one stage, under its name, with its weights; so is what is in it."""
+    model, args = small_models.make(family)
+    plan = graphs.partition(small_models.captured(family), 2)
+    stages = plan.split(copy.deepcopy(model))
+    blocks = [name for name, module in model.named_modules() if type(module).__name__ in ("Block", "LlamaLayer")]
+    assert len(blocks) > 1
+    found = [name for stage in stages for name, _ in stage.named_modules() if name in blocks]
+    assert found == blocks
+    for stage in stages:
+        inside = dict(stage.named_modules())
+        for name in set(inside) & set(blocks):
+            whole = model.get_submodule(name)
+            assert dict(inside[name].named_parameters()).keys() == dict(whole.named_parameters()).keys()
+    calls = []
+    for stage in stages:
+        for name, module in stage.named_modules():
+            if name in blocks:
+                module.register_forward_hook(lambda *_, name=name: calls.append(name))
+    assert torch.equal(run(stages, args), model(*args)) and calls == blocks
