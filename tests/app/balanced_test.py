@@ -210,6 +210,23 @@ class TestAnswers:
         assert ranks[0] == ranks[1] and len(ranks[0]) == 1
         plimsoll.run("check", "columns.json", "plan.json", "--on", "2x1GiB", "--strict")
 
+    def test_columns_of_a_host_stand_together_with_rows_of_it(self, plimsoll):
+        """Also where column_wise is allowed, which a rule cannot hold together with another table."""
+
+        def made(*types):
+            first = table("a", 12000, 12, constraints={"sharding_types": ["table_row_wise", "row_wise"]})
+            second = table("b", 24000, 24, constraints={"sharding_types": list(types), "min_partition": 8})
+            modules = [{"path": "m", "tables": [first]}, {"path": "n", "tables": [second]}]
+            plimsoll.write("model.json", {"modules": modules})
+            plimsoll.write("rules.json", {"together": [["m.a", "n.b"]]})
+            asked = ("--on", "2x1GiB", "--inter-host-bw", "100MiB/s", "--rules", "rules.json", "--objective", "rating")
+            return plimsoll.run("shard", "model.json", *asked, *QUICK, "--json").document
+
+        alone, all_types = made("table_column_wise"), made("data_parallel", "table_column_wise", "column_wise")
+        assert all_types["rating"] <= alone["rating"] * (1 + 1e-9)
+        bound = all_types["certificate"].get("lower_bound")
+        assert bound is None or bound <= alone["rating"] * (1 + 1e-9)
+
     def test_a_plan_that_breaks_its_rules_is_found(self, plimsoll):
         plimsoll.write("rules.json", {"allowed_ranks": {"ebc.t3": [2]}, "apart": [["ebc.t3", "ebc.t5"]]})
         plimsoll.shard("--rules", "rules.json", "--objective", "rating")

@@ -110,7 +110,8 @@ class Case:
         """Tables of sequences cut by columns of another width than most of their collection; of equals the first's."""
         widths = {}
         for option in options:
-            if option["sharding_type"] == "column_wise" and not option["is_pooled"] and "group" not in option:
+            is_of_tower = option.get("group", option["fqn"]) != option["fqn"]
+            if option["sharding_type"] == "column_wise" and not option["is_pooled"] and not is_of_tower:
                 widths.setdefault(collection(option), []).append([size[1] for size in option["sizes"]])
         hazards = 0
         for tables in widths.values():

@@ -159,7 +159,9 @@ std::vector<Candidate> OptionChoices::choices_of(const TableOptions& table, bool
                              type == ShardingType::kTableColumnWise ||
                              type == ShardingType::kGridShard;
     if (is_of_hosts && problem_.num_hosts() == 0) continue;
-    if (type == ShardingType::kTableColumnWise && !may_share && has_columns_like(table, option)) {
+    // Columns on any ranks are in no one place that a rule could hold together with another table.
+    if (type == ShardingType::kTableColumnWise && is_alone && !may_share &&
+        has_columns_like(table, option)) {
       continue;
     }
     if (is_whole_as_columns(option) && has_whole_like(table, option)) continue;
