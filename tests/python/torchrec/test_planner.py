@@ -27,6 +27,7 @@ from torchrec.distributed.planner.types import (
 )
 
 import plimsoll
+from plimsoll import _interrupt
 from plimsoll.torchrec import Planner
 from plimsoll.torchrec._options import group_size, room_of
 
@@ -276,7 +277,16 @@ def test_progress_of_a_planner():
         cases.plan_with(Planner, module, arguments, progress=fail)
 
 
-def test_an_interrupt_gives_the_best_plan_so_far():
+def test_an_interrupt_gives_the_best_plan_so_far(monkeypatch):
+    """The search stays in its progress until it is cancelled, since it could otherwise finish before."""
+    cancelled = threading.Event()
+
+    class ToldOf(_interrupt.Cancel):
+        def set(self):
+            super().set()
+            cancelled.set()
+
+    monkeypatch.setattr(_interrupt, "Cancel", ToldOf)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         module, arguments = cases.dcnv2_arguments(16)
@@ -286,6 +296,7 @@ def test_an_interrupt_gives_the_best_plan_so_far():
             if incumbent is not None and not interrupts:
                 interrupts.append(incumbent)
                 signal.raise_signal(signal.SIGINT)
+                assert cancelled.wait(60)
 
         planner, plan = cases.plan_with(Planner, module, arguments, effort=10**12, progress=interrupt)
         assert interrupts and planner._search.found.stop == "cancelled"
