@@ -15,8 +15,9 @@
 namespace plimsoll::app {
 
 // "certificate proved: ..."; nothing where nothing is claimed.
-inline std::string certificate_line(const check::CertificateJudgement& certificate,
-                                    const GlobalFlags& global) {
+inline std::string judgement_line(std::string_view subject,
+                                  const check::CertificateJudgement& certificate,
+                                  const GlobalFlags& global) {
   Tone tone = Tone::kNote;
   switch (certificate.status) {
     case check::CertificateStatus::kAbsent:
@@ -32,8 +33,15 @@ inline std::string certificate_line(const check::CertificateJudgement& certifica
   }
   std::string status(to_string(certificate.status));
   if (certificate.status == check::CertificateStatus::kNotRepeated) status = "not repeated";
-  return fmt::format("certificate {}: {}\n", paint(status, tone, global),
+  return fmt::format("{} {}: {}\n", subject, paint(status, tone, global),
                      shown(certificate.reason));
+}
+
+// Of a report's certificate, and of what it explains where there is no plan.
+template <class Report>
+std::string judgement_lines(const Report& report, const GlobalFlags& global) {
+  return judgement_line("certificate", report.certificate, global) +
+         judgement_line("explanation", report.explanation, global);
 }
 
 // "right: no violations, 2 hazards".

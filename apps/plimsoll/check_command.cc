@@ -21,6 +21,7 @@
 #include "plimsoll/checkpoint_check.h"
 #include "plimsoll/checkpoint_flags.h"
 #include "plimsoll/common.h"
+#include "plimsoll/explanation_check.h"
 #include "plimsoll/help.h"
 #include "plimsoll/partition_case.h"
 #include "plimsoll/partition_check.h"
@@ -398,6 +399,7 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::Plan
   }
   add_violations(std::move(others), report);
   check::conclude(*judgement.balance, flags.strict, report);
+  put_explanation(judge_explanation(flags.planning, answer), flags.strict, report);
   return judgement;
 }
 
@@ -441,6 +443,7 @@ Result<ShardingJudgement> judge_options(const CheckFlags& flags, const io::Torch
   judgement.balance->is_anything_claimed |= answer.rating || answer.bill != Bill{};
   add_violations(std::move(others), report);
   check::conclude(*judgement.balance, flags.strict, report);
+  put_explanation(judge_explanation(flags.planning, answer), flags.strict, report);
   return judgement;
 }
 
@@ -462,7 +465,7 @@ int run_sharding_check(const CheckFlags& flags, const io::PlanFile& plan) {
     print(
         verdict(report.is_right(), report.violations.size(), report.hazards.size(), flags.global) +
         fmt::format(", slowest rank {} at {}\n", ms_text(report.rating), judged->batch) +
-        certificate_line(report.certificate, flags.global) +
+        judgement_lines(report, flags.global) +
         (balance && flags.global.verbosity > 0 ? text_of(*balance) : std::string()) +
         findings_of(report, flags) + ranks_of(report, flags));
   }

@@ -8,6 +8,7 @@
 #include "io/documents/report_json.h"
 #include "plimsoll/certificate_text.h"
 #include "plimsoll/core/digest.h"
+#include "plimsoll/explanation_check.h"
 #include "plimsoll/io/module_stats_json.h"
 #include "study/checkpoint/checkpoint_judging.h"
 
@@ -32,7 +33,7 @@ std::string text_of(const CheckpointReport& report, const GlobalFlags& global) {
       fmt::format(", peak {} ({} bytes) {}, recompute {}\n", size_text(report.peak), report.peak,
                   report.binding.empty() ? "at the loss" : "in the backward of " + report.binding,
                   ms_text(report.recompute_ms)));
-  return text + certificate_line(report.certificate, global) + findings_text(lines, global);
+  return text + judgement_lines(report, global) + findings_text(lines, global);
 }
 
 Result<CheckpointReport> judge(const CheckpointCheckRun& run, const io::PlanFile& plan) {
@@ -57,6 +58,7 @@ Result<CheckpointReport> judge(const CheckpointCheckRun& run, const io::PlanFile
   }
   auto report = study::judge_checkpointing(judged, answer);
   if (!report && report.error().place == "plan") report.error().place = plan.name;
+  if (report) put_explanation(judge_explanation(stats, own, answer), run.strict, *report);
   return report;
 }
 

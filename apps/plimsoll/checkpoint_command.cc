@@ -223,10 +223,6 @@ Result<study::CheckpointQuestion> read_question(const Flags& flags,
   return question;
 }
 
-study::PolicyWords policy_words() {
-  return {[](const std::string& field) { return "without " + flag_text(field, ""); }, flag_text};
-}
-
 Result<Answered> plan_model(ModuleStats stats, const Flags& flags, const RunContext& context) {
   if (flags.is_tradeoff) {
     const TradeoffFlags asked = tradeoff_flags(flags);

@@ -90,6 +90,10 @@ std::string flag_text(const std::string& field, const std::string& value) {
   return found->second + (value.empty() ? "" : " " + value + (is_bytes ? "B" : ""));
 }
 
+study::PolicyWords policy_words() {
+  return {[](const std::string& field) { return "without " + flag_text(field, ""); }, flag_text};
+}
+
 void add_checkpoint_flags(CLI::App& command, CheckpointFlags& flags) {
   const auto group = [&command](const char* name) { command.option_defaults()->group(name); };
   group("Memory and time of a module");

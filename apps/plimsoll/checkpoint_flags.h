@@ -9,6 +9,7 @@
 #include "plimsoll/checkpoint/checkpoint_problem.h"
 #include "plimsoll/checkpoint/module_stats.h"
 #include "plimsoll/core/result.h"
+#include "study/checkpoint/policy_advice.h"
 
 namespace CLI {
 class App;
@@ -59,6 +60,7 @@ Result<void> fill_from_provenance(const std::map<std::string, std::string>& opti
 Error with_flag(Error error);
 // "--world-size 8" of ("world_size", "8"); of a repair, which is named as such, "--repair NAME".
 std::string flag_text(const std::string& field, const std::string& value);
+study::PolicyWords policy_words();  // by flag_text
 
 // "1.6GiB", or "60%" of `whole`. Error kUsage at `flag`.
 Result<Bytes> parse_budget(const std::string& text, Bytes whole, const std::string& flag);

@@ -9,6 +9,7 @@
 #include "io/documents/fx_placement.h"
 #include "io/documents/report_json.h"
 #include "plimsoll/certificate_text.h"
+#include "plimsoll/explanation_check.h"
 #include "plimsoll/partition_case.h"
 #include "plimsoll/partition_searches.h"
 #include "plimsoll/text_table.h"
@@ -34,7 +35,7 @@ std::string text_of(const check::PlacementReport& report, const PartitionCase& m
   if (report.batch_ms) text += fmt::format(", batch {}", ms_text(*report.batch_ms));
   text += fmt::format(", largest load {}, {}\n", ms_text(report.max_load),
                       report.is_line ? "contiguous" : "not contiguous");
-  text += certificate_line(report.certificate, global) + findings_text(lines, global);
+  text += judgement_lines(report, global) + findings_text(lines, global);
   if (global.verbosity == 0) return text;
   TextTable devices({"device", "compute ms", "transfer ms", "load ms", "memory"},
                     {true, true, true, true, true});
@@ -61,7 +62,8 @@ std::string text_of(const check::CriticalPathReport& report, const study::FxInpu
   if (study::has_latencies(input)) {
     text += ", critical path " + ms_text(report.critical_path_sec * kMsPerSecond);
   }
-  text += "\n" + certificate_line(report.certificate, global) + findings_text(lines, global);
+  text += "\n" + judgement_line("certificate", report.certificate, global) +
+          findings_text(lines, global);
   if (global.verbosity == 0) return text;
   TextTable devices({"device", "memory", "of"}, {false, true, true});
   for (std::size_t d = 0; d < report.memory.size(); ++d) {
@@ -147,8 +149,9 @@ int run_placement_check(PlacementCheckRun run, const io::PlanFile& plan) {
       return study::judge_assignment(*made, placement.answer, placement.assignment, making,
                                      run.contiguous);
     };
-    const auto judged = judge();
+    auto judged = judge();
     if (!judged) return report(judged.error(), global);
+    put_explanation(judge_explanation(*made, run.partition, *answer), run.is_strict, *judged);
     is_right = judged->is_right();
     print(global.json ? io::write_placement_report(*judged, made->names)
                       : text_of(*judged, *made, global));

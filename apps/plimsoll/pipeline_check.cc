@@ -146,7 +146,8 @@ int run_pipeline_check(const PartitionFlags& flags, const io::PlanFile& plan, bo
     print(verdict(judged->is_right(), judged->violations.size(), std::nullopt, global) +
           fmt::format(", slowest stage {}, {}\n", ms_text(judged->slowest_ms),
                       counted(judged->num_devices, "device", "devices")) +
-          certificate_line(judged->certificate, global) + findings_text(lines, global));
+          judgement_line("certificate", judged->certificate, global) +
+          findings_text(lines, global));
   }
   return judged->is_right() ? kExitOk : kExitViolations;
 }

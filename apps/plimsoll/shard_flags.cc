@@ -201,6 +201,34 @@ Result<void> fit_to_dump(const ShardFlags& flags, ShardRequest& request) {
   return {};
 }
 
+// Of the problem, the dump and the reference; `recorded`: what a plan says of its making.
+Result<ShardRequest> begin_request(ShardFlags& flags,
+                                   const std::map<std::string, std::string>& recorded) {
+  PLIMSOLL_RETURN_IF_ERROR(choose_search(flags));
+  ShardRequest request;
+  request.is_balanced = flags.is_balanced();
+  request.is_frontier = flags.is_frontier;
+  PLIMSOLL_ASSIGN(request.dump, load_dump(flags.planning));
+  if (request.dump) {
+    request.problem = make_problem(*request.dump);
+    request.given = make_given(*request.dump);
+    request.has_components = request.dump->has_components;
+  } else {
+    PLIMSOLL_ASSIGN(request.problem, make_problem(flags.planning, recorded));
+  }
+  PLIMSOLL_ASSIGN(request.reference, make_reference(flags, request.problem));
+  PLIMSOLL_ASSIGN(request.limits, make_search_options(flags.global, flags.time_limit, flags.effort,
+                                                      flags.tolerance));
+  return request;
+}
+
+Result<void> end_request(const ShardFlags& flags, ShardRequest& request) {
+  if (request.dump) PLIMSOLL_RETURN_IF_ERROR(fit_to_dump(flags, request));
+  request.balanced.reference = request.reference;
+  request.rules = io::write_placement_rules(request.balanced.bridge);
+  return {};
+}
+
 }  // namespace
 
 Result<BalancedOptions> read_recorded_balance(const std::map<std::string, std::string>& recorded) {
@@ -212,46 +240,32 @@ Result<BalancedOptions> read_recorded_balance(const std::map<std::string, std::s
   return options;
 }
 
+Result<ShardRequest> make_recorded_request(const RecordedRun& run, ShardFlags& flags) {
+  PLIMSOLL_RETURN_IF_ERROR(restore_flags(run, flags));
+  PLIMSOLL_ASSIGN(ShardRequest request, begin_request(flags, run.options));
+  PLIMSOLL_ASSIGN(request.balanced, read_recorded_balance(run.options));
+  request.balanced.bridge.rating_cap.reset();  // the run gives both again
+  request.balanced.bridge.keeps_hazards = false;
+  PLIMSOLL_RETURN_IF_ERROR(check_inputs(flags, run, request));
+  PLIMSOLL_RETURN_IF_ERROR(restore_stops(flags, run, request));
+  PLIMSOLL_RETURN_IF_ERROR(end_request(flags, request));
+  return request;
+}
+
 Result<ShardRequest> make_shard_request(ShardFlags& flags) {
-  RecordedRun run;
-  const bool is_replay = !flags.replay.empty();
-  if (is_replay) {
+  if (!flags.replay.empty()) {
     if (!flags.decided_twice.empty()) {
       return fail(ErrorCode::kUsage, flags.decided_twice, "the plan of --replay sets it already",
                   "leave the flag out");
     }
-    PLIMSOLL_ASSIGN(run, read_run(flags.replay));
-    PLIMSOLL_RETURN_IF_ERROR(restore_flags(run, flags));
+    PLIMSOLL_ASSIGN(const RecordedRun run, read_run(flags.replay));
+    return make_recorded_request(run, flags);
   }
-  PLIMSOLL_RETURN_IF_ERROR(choose_search(flags));
-  ShardRequest request;
-  request.is_balanced = flags.is_balanced();
-  request.is_frontier = flags.is_frontier;
-  PLIMSOLL_ASSIGN(request.dump, load_dump(flags.planning));
-  if (request.dump) {
-    request.problem = make_problem(*request.dump);
-    request.given = make_given(*request.dump);
-    request.has_components = request.dump->has_components;
-  } else {
-    PLIMSOLL_ASSIGN(request.problem, make_problem(flags.planning, run.options));
-  }
-  PLIMSOLL_ASSIGN(request.reference, make_reference(flags, request.problem));
-  PLIMSOLL_ASSIGN(request.limits, make_search_options(flags.global, flags.time_limit, flags.effort,
-                                                      flags.tolerance));
+  PLIMSOLL_ASSIGN(ShardRequest request, begin_request(flags, {}));
   request.balanced.bridge.objective = BalanceObjective::kTime;
   request.balanced.keeps_reference_rating = true;
-  if (is_replay) {
-    PLIMSOLL_ASSIGN(request.balanced, read_recorded_balance(run.options));
-    request.balanced.bridge.rating_cap.reset();  // the run gives both again
-    request.balanced.bridge.keeps_hazards = false;
-    PLIMSOLL_RETURN_IF_ERROR(check_inputs(flags, run, request));
-    PLIMSOLL_RETURN_IF_ERROR(restore_stops(flags, run, request));
-  } else {
-    PLIMSOLL_RETURN_IF_ERROR(apply_balance_flags(flags, request.balanced));
-  }
-  if (request.dump) PLIMSOLL_RETURN_IF_ERROR(fit_to_dump(flags, request));
-  request.balanced.reference = request.reference;
-  request.rules = io::write_placement_rules(request.balanced.bridge);
+  PLIMSOLL_RETURN_IF_ERROR(apply_balance_flags(flags, request.balanced));
+  PLIMSOLL_RETURN_IF_ERROR(end_request(flags, request));
   return request;
 }
 

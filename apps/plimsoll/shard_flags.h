@@ -68,6 +68,9 @@ struct RecordedRun {
 // given, and the inputs must be those that it was made from. Errors name flags.
 Result<ShardRequest> make_shard_request(ShardFlags& flags);
 
+// The request of a plan that says how it was made. Errors as with --replay of it.
+Result<ShardRequest> make_recorded_request(const RecordedRun& run, ShardFlags& flags);
+
 // The balanced search's options that a plan records, rules included.
 Result<embedding::BalancedOptions> read_recorded_balance(
     const std::map<std::string, std::string>& recorded);

@@ -382,6 +382,16 @@ class CheckReport(Answer):
         """One sentence: what proves them, or what stands against them."""
         return self.document.get("certificate_reason")
 
+    @property
+    def explanation_status(self) -> str | None:
+        """What became of the explanation of an answer without a plan: as `certificate_status`, or None without one."""
+        return self.document.get("explanation_status")
+
+    @property
+    def explanation_reason(self) -> str | None:
+        """One sentence: what was found again, or what stands against it."""
+        return self.document.get("explanation_reason")
+
     def _summary(self) -> str:
         return f"{len(self.violations)} violations, {len(self.hazards)} hazards"
 

@@ -365,3 +365,42 @@ class TestBadPlans:
         answer = plimsoll.run("convert", "model.json", "plan.json", *HARDWARE, "-o", "none/plan.json", "--json", code=1)
         assert answer.error["place"] == "none/plan.json"
         plimsoll.run("convert", "model.json", "plan.json", *HARDWARE, "--to", "xml", "--json", code=1)
+
+
+class TestExplanations:
+    """Why there is no plan is explained again by the judge."""
+
+    TIGHT = ("--on", "2x1GiB", "--ddr-cap", "0.01GiB")
+
+    @pytest.fixture
+    def answer(self, plimsoll):
+        model = {"modules": [{"path": "ebc", "tables": [table(f"t{i}", rows=10**7) for i in range(3)]}]}
+        plimsoll.write("large.json", model)
+        return plimsoll.run("shard", "large.json", *self.TIGHT, "--json", code=2).document
+
+    def check(self, plimsoll, answer, *arguments, code=0):
+        plimsoll.write("none.json", answer)
+        return plimsoll.run("check", "large.json", "none.json", *arguments, "--json", code=code).document
+
+    def test_a_right_one_is_proved(self, plimsoll, answer):
+        assert answer["explanation"]["fixes"] and answer["explanation"]["conflict"]
+        report = self.check(plimsoll, answer, *self.TIGHT, "--strict")
+        assert (report["certificate_status"], report["explanation_status"]) == ("proved", "proved")
+
+    def test_another_fix_is_refuted(self, plimsoll, answer):
+        answer["explanation"]["fixes"][0]["ms"] /= 2
+        report = self.check(plimsoll, answer, *self.TIGHT, code=5)
+        assert report["explanation_status"] == "refuted"
+        assert [violation["code"] for violation in report["violations"]] == ["explanation_mismatch"]
+        assert "explanation/fixes/0" in report["explanation_reason"]
+
+    def test_other_words_are_not_repeated(self, plimsoll, answer):
+        """The judge is told of the same hardware by other flags."""
+        same = ("--on", "2x1GiB", "--ddr-cap", "0.01GiB", "--hbm-cap", "1GiB")
+        report = self.check(plimsoll, answer, *same)
+        assert (report["certificate_status"], report["explanation_status"]) == ("proved", "not_repeated")
+        assert "--hbm-cap 1GiB" in report["explanation_reason"]
+        self.check(plimsoll, answer, *same, "--strict", code=5)
+
+    def test_plans_explain_nothing(self, plimsoll):
+        assert "explanation_status" not in plimsoll.check("plan.json", "--json").document

@@ -158,10 +158,6 @@ class CheckpointMutations(judged.Mutations):
         # Prose; claims stand in fields of their own.
         ("certificate.proof", "*"),
         ("warnings*", "*"),
-        ("explanation.lines*", "*"),
-        ("explanation.binding", "*"),
-        ("explanation", "delete"),
-        ("explanation.missing", "delete"),
         # An estimate of what another GiB would save; no plan is claimed for it.
         ("predicted.price_ms_per_gib", "*"),
         # Follows from other fields, or is the reader's default.

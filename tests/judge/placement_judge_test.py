@@ -134,7 +134,6 @@ class PlacementMutations(judged.Mutations):
         # Prose; claims stand in fields of their own.
         ("certificate.proof", "*"),
         ("warnings*", "*"),
-        ("explanation*", "*"),
         ("failure*", "*"),
         # Follows from other fields, or is the reader's default.
         ("schema", "delete"),

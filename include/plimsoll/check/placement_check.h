@@ -47,9 +47,10 @@ enum class PlacementViolationCode {
   kInFlightMismatch,    // the stated microbatches in flight are not those counted here
   kBatchMismatch,       // the stated time of the batch is not the one computed here
   // Of what a document states besides (stated_placement.h), and of its certificate.
-  kWrongInput,      // it says that it was made from another graph, or by other rules
-  kStatedMismatch,  // a class, cap, cut or order that is not the one computed here
-  kBoundNotProved,  // the certificate is refuted; under --strict also where it is not repeated
+  kWrongInput,           // it says that it was made from another graph, or by other rules
+  kStatedMismatch,       // a class, cap, cut or order that is not the one computed here
+  kBoundNotProved,       // the certificate is refuted; under --strict also where it is not repeated
+  kExplanationMismatch,  // why there is no placement is not what is found again
 };
 std::string_view to_string(PlacementViolationCode code);
 
@@ -90,6 +91,7 @@ struct PlacementReport {
   std::vector<int> in_flight;      // [num_devices] microbatches that it holds
   std::optional<double> batch_ms;  // sum of stages + (microbatches - 1) * the slowest
   CertificateJudgement certificate;
+  CertificateJudgement explanation;  // of why there is no placement
   bool is_right() const { return violations.empty(); }
 };
 

@@ -66,8 +66,9 @@ enum class ViolationCode {
   kOptionsMismatch,    // the plan is not that of the dump's options that it is said to take
   kTransferMismatch,   // a step of a transfer schedule that cannot be made, breaks a cap or counts
                        // otherwise, or steps that do not lead to the plan (transfer_check.h)
-  kHazard,             // a hazard under `strict` or `strict_numerics`
-  kNotRepeated,        // a claim that the judge cannot repeat, under `strict`
+  kExplanationMismatch,  // why there is no plan is not what is found again
+  kHazard,               // a hazard under `strict` or `strict_numerics`
+  kNotRepeated,          // a claim that the judge cannot repeat, under `strict`
 };
 std::string_view to_string(ViolationCode code);
 
@@ -132,6 +133,7 @@ struct CheckReport {
   std::vector<embedding::StorageParts> parts;  // [world_size] `used` by cause; empty of a dump
   double rating = 0;                           // largest of rank_ms
   CertificateJudgement certificate;            // of what the plan claims (balance_check.h)
+  CertificateJudgement explanation;            // of why there is no plan
   bool is_right() const { return violations.empty(); }
 };
 

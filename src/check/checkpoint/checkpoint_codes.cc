@@ -66,6 +66,8 @@ std::string_view to_string(CheckpointViolationCode code) {
       return "inputs_mismatch";
     case CheckpointViolationCode::kBoundNotProved:
       return "bound_not_proved";
+    case CheckpointViolationCode::kExplanationMismatch:
+      return "explanation_mismatch";
     case CheckpointViolationCode::kHazard:
       return "hazard";
   }

@@ -74,6 +74,8 @@ std::string_view to_string(ViolationCode code) {
       return "options_mismatch";
     case ViolationCode::kTransferMismatch:
       return "transfer_mismatch";
+    case ViolationCode::kExplanationMismatch:
+      return "explanation_mismatch";
     case ViolationCode::kHazard:
       return "hazard";
     case ViolationCode::kNotRepeated:

@@ -294,6 +294,8 @@ std::string_view to_string(PlacementViolationCode code) {
       return "inputs_mismatch";
     case Code::kStatedMismatch:
       return "stated_mismatch";
+    case Code::kExplanationMismatch:
+      return "explanation_mismatch";
     case Code::kBoundNotProved:
       return "bound_not_proved";
   }

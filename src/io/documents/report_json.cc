@@ -99,6 +99,13 @@ void put_certificate(Json& document, const check::CertificateJudgement& certific
   document["certificate_reason"] = certificate.reason;
 }
 
+// Nothing where there is no explanation to judge.
+void put_explanation(Json& document, const check::CertificateJudgement& explanation) {
+  if (explanation.status == check::CertificateStatus::kAbsent) return;
+  document["explanation_status"] = std::string(check::to_string(explanation.status));
+  document["explanation_reason"] = explanation.reason;
+}
+
 }  // namespace
 
 std::string write_check_report(const check::CheckReport& report,
@@ -111,6 +118,7 @@ std::string write_check_report(const check::CheckReport& report,
                 {"violations", Json::array()},
                 {"hazards", Json::array()},
                 {"ranks", Json::array()}};
+  put_explanation(document, report.explanation);
   for (const check::Violation& violation : report.violations) {
     Json entry{{"code", std::string(check::to_string(violation.code))}};
     put(entry, "table", violation.table);
@@ -158,6 +166,7 @@ std::string write_checkpoint_report(const check::CheckpointReport& report) {
   document["discarded_bytes"] = report.discarded;
   document["recompute_ms"] = number(report.recompute_ms);
   put_certificate(document, report.certificate);
+  put_explanation(document, report.explanation);
   document["violations"] = Json::array();
   document["hazards"] = Json::array();
   for (const check::CheckpointViolation& violation : report.violations) {
@@ -187,6 +196,7 @@ std::string write_placement_report(const check::PlacementReport& report,
                 {"violations", Json::array()},
                 {"devices", Json::array()}};
   put_certificate(document, report.certificate);
+  put_explanation(document, report.explanation);
   for (const check::PlacementViolation& violation : report.violations) {
     Json entry{{"code", std::string(check::to_string(violation.code))}};
     if (violation.node) entry["node"] = names[*violation.node];
