@@ -142,7 +142,8 @@ class _Folder:
             results = [n for n in run if any(user not in inside for user in n.users)]
             target = inner[-1][prefix:]
             own[target] = self._build(run, inner, given, results, target.rpartition(".")[2])
-            call = graph.call_module(target, tuple(fetch(source) for source in given))
+            named = "self_" if target == "self" else None  # in the code that torch.fx writes `self` is the module
+            call = graph.create_node("call_module", target, tuple(fetch(source) for source in given), {}, name=named)
             if len(results) == 1:
                 of[results[0]] = call
             else:

@@ -285,3 +285,22 @@ def test_stages_keep_the_modules_of_the_model(family):
             if name in blocks:
                 module.register_forward_hook(lambda *_, name=name: calls.append(name))
     assert torch.equal(run(stages, args), model(*args)) and calls == blocks
+
+
+def test_a_module_of_the_name_self_is_kept():
+    """As BERT names its attention's parts; in the code that torch.fx writes `self` is the module around."""
+
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.self = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
+            self.output = nn.Sequential(nn.Linear(8, 8), nn.Tanh())
+
+        def forward(self, x):
+            return self.output(self.self(x))
+
+    model = nn.Sequential(Attention(), Attention())
+    x = torch.rand(4, 8)
+    stages = graphs.partition(graphs.capture(model, (x,)), 2).split(model)
+    assert "0.self" in dict(stages[0].named_modules())
+    assert torch.equal(run(stages, (x,)), model(x))
