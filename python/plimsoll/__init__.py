@@ -11,8 +11,8 @@ the search.
 
 `plimsoll.torchrec` has the planner for TorchRec, `plimsoll.options` plans what it dumps, `plimsoll.fx` is torch.fx's
 accelerator partitioner, `plimsoll.graphs` captures a model and splits it into pipeline stages, `plimsoll.checkpointing`
-makes a training step fit a memory budget and has torch's planner of activation checkpointing; neither torch nor
-torchrec is imported here.
+makes a training step fit a memory budget and has torch's planner of activation checkpointing, `plimsoll.calibration`
+measures a machine; neither torch nor torchrec is imported here.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from plimsoll.plans import (
 )
 
 if TYPE_CHECKING:
+    from plimsoll import calibration as calibration
     from plimsoll import checkpointing as checkpointing
     from plimsoll import fx as fx
     from plimsoll import graphs as graphs
@@ -71,6 +72,7 @@ __all__ = [
     "TradeOffCurves",
     "WhatIf",
     "__version__",
+    "calibrate",
     "check",
     "checkpoint",
     "convert",
@@ -91,7 +93,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("checkpointing", "fx", "graphs", "options", "torchrec"):  # on first use: fx and torchrec import torch
+    if name in (
+        "calibration",
+        "checkpointing",
+        "fx",
+        "graphs",
+        "options",
+        "torchrec",
+    ):  # on first use: fx and torchrec import torch
         return import_module(f"plimsoll.{name}")
     raise AttributeError(f"module 'plimsoll' has no attribute '{name}'")
 
@@ -374,6 +383,40 @@ def whatif(
     """
     asked = {"on": _listed(on), "price": price, "objective": objective, "resume": resume, **flags}
     return WhatIf(sweep(model, asked, ranks, batch_size, threads, executor, parts, progress))
+
+
+def calibrate(
+    out: str | os.PathLike[str] | None = None,
+    *,
+    device: str = "cpu",
+    ranks: int = 1,
+    backend: str | None = None,
+    budget: str = "quick",
+    seed: int = 0,
+    threads: int = 1,
+    optimizers: Sequence[str] | None = None,
+    data_types: Sequence[str] | None = None,
+    import_nccl: Sequence[str | os.PathLike[str]] | str | os.PathLike[str] = (),
+    overwrite: bool = False,
+    progress: calibration.Progress | None = None,
+) -> dict[str, Any]:
+    """Measures this machine and returns a plimsoll.machine/1; arguments as of `plimsoll.calibration.calibrate`."""
+    from plimsoll import calibration
+
+    return calibration.calibrate(
+        out,
+        device=device,
+        ranks=ranks,
+        backend=backend,
+        budget=budget,
+        seed=seed,
+        threads=threads,
+        optimizers=optimizers,
+        data_types=data_types,
+        import_nccl=import_nccl,
+        overwrite=overwrite,
+        progress=progress,
+    )
 
 
 def _listed(names: str | Sequence[str] | None) -> str | None:

@@ -131,5 +131,9 @@ def call_page(documents: Mapping[str, Document], flags: Mapping[str, object]) ->
 
 
 def main() -> int:
-    """The console script `plimsoll`."""
+    """The console script `plimsoll`, and `python -m plimsoll`."""
+    if sys.argv[1:2] == ["calibrate"]:  # measures with torch, so it is Python's
+        from plimsoll.calibration._program import main as calibrate
+
+        return calibrate(sys.argv[2:])
     return _native.main(sys.argv[1:])
