@@ -25,6 +25,7 @@
 #include "plimsoll/io/checkpoint_policy_json.h"
 #include "plimsoll/io/cost_graph_json.h"
 #include "plimsoll/io/graph_formats.h"
+#include "plimsoll/io/machine_json.h"
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/module_stats_json.h"
 #include "plimsoll/io/placement_json.h"
@@ -237,6 +238,7 @@ constexpr auto kTargets = std::to_array<Target>({
     {"fx_graph", read_and_write<&io::read_fx_graph, &io::write_fx_graph>},
     {"fx_partition", read_only<&io::read_fx_partition>},
     {"graph", read_graph, "operator_graph"},
+    {"machine", read_and_write<&io::read_machine, &io::write_machine>},
     {"model", read_and_write<&io::read_model, &io::write_model>},
     {"module_stats", read_and_write<&io::read_module_stats, &io::write_module_stats>},
     {"onnx", read_only<&io::read_onnx>},

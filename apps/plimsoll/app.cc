@@ -43,6 +43,10 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
     return {ErrorCode::kUsage, "", text, help, ""};
   }
   const std::string word = extras.front().substr(0, extras.front().find('='));
+  if (chosen.empty() && word == "calibrate") {
+    return {ErrorCode::kUsage, word, "it measures with torch, so that the Python package runs it",
+            "type: python -m plimsoll calibrate", ""};
+  }
   std::vector<std::string> known;
   if (word.starts_with('-')) {
     for (const CLI::Option* option : command.get_options()) {

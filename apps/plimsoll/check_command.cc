@@ -9,6 +9,7 @@
 #include <set>
 
 #include "check/embedding/bill_check.h"
+#include "check/embedding/plan_space.h"
 #include "embedding/balanced/balanced_record.h"
 #include "io/documents/plan_tree.h"
 #include "io/documents/report_json.h"
@@ -340,6 +341,7 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::Plan
     PLIMSOLL_ASSIGN(answer, io::read_plan_tree(plan.root, plan.name));
   }
   const std::map<std::string, std::string> recorded = recorded_options(answer);
+  PLIMSOLL_RETURN_IF_ERROR(check_machine(flags.planning, recorded));
   PLIMSOLL_ASSIGN(const embedding::PlanningProblem problem, make_problem(flags.planning, recorded));
   std::optional<study::Replan> replan;
   if (io::is_replan_tree(plan.root)) {
@@ -387,6 +389,11 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::Plan
   claims.are_inputs_given = inputs.are_as_recorded && others.empty();
   if (answer.bill != Bill{} && answer.plan && report.violations.empty()) {
     PLIMSOLL_ASSIGN(Bill found, check::make_judges_bill(problem, report));
+    if (problem.machine) {
+      PLIMSOLL_ASSIGN(const auto extrapolated,
+                      check::add_machine_times(problem, *answer.plan, found));
+      add_violations(check::check_extrapolated(answer.extrapolated, extrapolated), report);
+    }
     judge_bill(answer, std::move(found), inputs.are_as_recorded, report);
   }
   PLIMSOLL_ASSIGN(judgement.balance,

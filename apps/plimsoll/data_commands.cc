@@ -13,6 +13,7 @@
 #include "plimsoll/help.h"
 #include "plimsoll/io/shipped.h"
 #include "plimsoll/io/topology_json.h"
+#include "plimsoll/text_layout.h"
 #include "plimsoll/text_table.h"
 #include "plimsoll/topology/presets.h"
 
@@ -67,6 +68,29 @@ int print_topology(const DataFlags& flags) {
   return kExitOk;
 }
 
+// What is known of the machines' times (--machine); of a name that is asked for, each source.
+std::string machines_text(const std::string& name) {
+  TextTable kinds({"machine", "kernels", "collectives", "step"});
+  std::string sources;
+  for (const io::ShippedDocument& document : io::shipped_machines()) {
+    const auto machine = io::load_shipped_machine(document.id);
+    if (document.id.find(name) == std::string_view::npos || !machine) continue;
+    const auto kind = [&machine](const char* part) {
+      const auto source = machine->sources.find(part);
+      return source == machine->sources.end() ? "-" : std::string(to_string(source->second.kind));
+    };
+    kinds.add({std::string(document.id), kind("kernels"), kind("collectives"), kind("step")});
+    for (const auto& [part, source] : machine->sources) {
+      sources += wrapped(fmt::format("{}, {}: {}: {}", document.id, part, to_string(source.kind),
+                                     source.source),
+                         text_columns(), 2) +
+                 "\n";
+    }
+  }
+  if (kinds.empty()) return "";
+  return kinds.text() + (name.empty() ? "" : "\n" + sources);
+}
+
 int run_hardware(const DataFlags& flags) {
   if (flags.prints_topology) return print_topology(flags);
   const auto is_wanted = [&flags](std::string_view id) {
@@ -76,6 +100,7 @@ int run_hardware(const DataFlags& flags) {
   for (const topology::Node& node : topology::nodes()) ids.emplace_back(node.id);
   for (const topology::Accelerator& a : topology::accelerators()) ids.emplace_back(a.id);
   for (const auto& preset : topology::planner_presets()) ids.emplace_back(preset.id);
+  for (const io::ShippedDocument& machine : io::shipped_machines()) ids.emplace_back(machine.id);
   if (std::none_of(ids.begin(), ids.end(), is_wanted)) {
     return report({ErrorCode::kNotFound, flags.name, "no hardware has this name",
                    suggest(flags.name, ids), ""},
@@ -108,7 +133,13 @@ int run_hardware(const DataFlags& flags) {
   for (const topology::PlannerPreset& preset : topology::planner_presets()) {
     if (is_wanted(preset.id)) presets.add({std::string(preset.id), std::string(preset.source)});
   }
-  print(nodes.text() + "\n" + accelerators.text() + "\n" + presets.text());
+  std::string text;
+  for (const TextTable* table : {&nodes, &accelerators, &presets}) {
+    if (!table->empty()) text += (text.empty() ? "" : "\n") + table->text();
+  }
+  const std::string machines = machines_text(flags.name);
+  if (!machines.empty()) text += (text.empty() ? "" : "\n") + machines;
+  print(text);
   return kExitOk;
 }
 
@@ -148,10 +179,11 @@ void add_data_commands(CLI::App& app, Run& run) {
   add(app, run, "models", "List the shipped models, module statistics and graphs, or print one",
       "Print this one", run_models,
       {"plimsoll models", "plimsoll models mlperf-dlrm-dcnv2 > model.json"});
-  const auto hardware = add(app, run, "hardware", "List nodes, accelerators and planner presets",
-                            "Only entries whose name contains this", run_hardware,
-                            {"plimsoll hardware", "plimsoll hardware h100 --json",
-                             "plimsoll hardware dgx-h100:2 --topology > topology.json"});
+  const auto hardware =
+      add(app, run, "hardware", "List nodes, accelerators, planner presets and machines",
+          "Only entries whose name contains this", run_hardware,
+          {"plimsoll hardware", "plimsoll hardware h100 --json",
+           "plimsoll hardware dgx-h100:2 --topology > topology.json"});
   CLI::App* const command = app.get_subcommand("hardware");
   command->option_defaults()->group(kCommonGroup);
   command->add_flag("--topology", hardware->prints_topology,

@@ -57,6 +57,7 @@ Result<ReadPlan> read_plan(const ExplainFlags& flags, ShardRequest& request) {
   }
   if (answer.provenance) {
     const auto& recorded = answer.provenance->options;
+    PLIMSOLL_RETURN_IF_ERROR(check_machine(flags.shard.planning, recorded));
     PLIMSOLL_ASSIGN(request.problem, make_problem(flags.shard.planning, recorded));
     const bool is_balanced = recorded.contains("objective") && flags.shard.objective.empty() &&
                              flags.shard.rules.empty();

@@ -17,7 +17,9 @@
 #include "plimsoll/embedding/easyrec.h"
 #include "plimsoll/help.h"
 #include "plimsoll/io/files.h"
+#include "plimsoll/io/machine_json.h"
 #include "plimsoll/io/model_json.h"
+#include "plimsoll/io/shipped.h"
 #include "plimsoll/io/topology_json.h"
 #include "plimsoll/problem_flags.h"
 #include "plimsoll/topology/presets.h"
@@ -351,6 +353,28 @@ Result<void> check_pooling_factors(const PlanningFlags& flags, const embedding::
   return {};
 }
 
+// A file, or one that comes with the program; null where none is named.
+Result<std::shared_ptr<const embedding::MachineModel>> load_machine(const std::string& name) {
+  if (name.empty()) return nullptr;
+  embedding::MachineModel machine;
+  if (is_file_name(name)) {
+    PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(name));
+    PLIMSOLL_ASSIGN(machine, io::read_machine(text, name));
+  } else {
+    auto shipped = io::load_shipped_machine(name);
+    if (!shipped) {
+      shipped.error().place = "--machine";
+      return tl::unexpected<Error>(std::move(shipped).error());
+    }
+    machine = *std::move(shipped);
+  }
+  if (machine.kernels.empty()) {
+    return fail(ErrorCode::kValue, name, "the machine model has no kernels",
+                "measure them: plimsoll calibrate");
+  }
+  return std::make_shared<const embedding::MachineModel>(std::move(machine));
+}
+
 // The problem as TorchEasyRec's planner sees it.
 Result<PlanningProblem> make_easyrec_problem(const PlanningFlags& flags, PlanningProblem problem,
                                              topology::TopologySpec spec) {
@@ -396,6 +420,11 @@ void add_problem_flags(CLI::App& command, PlanningFlags& flags) {
                   "Hardware: nodes (dgx-h100:2), ranks of equal memory (16x40GiB), ranks of one "
                   "accelerator (4xh100-sxm), or a topology file")
       ->type_name("HARDWARE");
+  command
+      .add_option("--machine", flags.machine,
+                  "Times of this machine, measured by `plimsoll calibrate`: a file, or a name that "
+                  "`plimsoll hardware` lists; by default TorchRec's own estimates")
+      ->type_name("MACHINE");
   add_parsed(command, "--batch-size", &parse_batch_size, flags.batch_size,
              "Samples per rank, such as 4096 or 4Ki (default: the model's own, else 512)")
       ->type_name("N");
@@ -494,8 +523,8 @@ std::string batch_size_note(const PlanningFlags& flags, const PlanningProblem& p
 Result<PlanningProblem> make_problem(const PlanningFlags& flags,
                                      const std::map<std::string, std::string>& recorded) {
   PlanningProblem problem;
-  PLIMSOLL_RETURN_IF_ERROR(
-      check_standard_input({flags.model, flags.on, flags.constraints, flags.checkpoint_plan}));
+  PLIMSOLL_RETURN_IF_ERROR(check_standard_input(
+      {flags.model, flags.on, flags.constraints, flags.checkpoint_plan, flags.machine}));
   PLIMSOLL_ASSIGN(problem.model, load_model(flags.model));
   if (!flags.constraints.empty()) {
     PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(flags.constraints));
@@ -545,6 +574,7 @@ Result<PlanningProblem> make_problem(const PlanningFlags& flags,
     PLIMSOLL_RETURN_IF_ERROR(
         set_parameter_multiplier(*flags.parameter_multiplier, problem.reservation));
   }
+  PLIMSOLL_ASSIGN(problem.machine, load_machine(flags.machine));
   problem.enumeration.breadth_first =
       flags.use_exact_enumerate_order || find(recorded, "breadth_first") == "true";
   std::string pipeline = flags.pipeline_type;
@@ -558,6 +588,15 @@ Result<PlanningProblem> make_problem(const PlanningFlags& flags,
   return problem;
 }
 
+Result<void> check_machine(const PlanningFlags& flags,
+                           const std::map<std::string, std::string>& recorded) {
+  const auto machine = find(recorded, "machine");
+  if (!machine || !flags.machine.empty()) return {};
+  return fail(ErrorCode::kUsage, "--machine",
+              fmt::format("the plan's times are those of the machine model {}", *machine),
+              "give --machine with its file or name");
+}
+
 Result<topology::Topology> make_topology(const PlanningFlags& flags,
                                          const embedding::CostModel& cost_model) {
   PLIMSOLL_ASSIGN(const topology::TopologySpec spec, load_known_topology(flags, cost_model));
@@ -566,7 +605,7 @@ Result<topology::Topology> make_topology(const PlanningFlags& flags,
 
 Result<io::PlanFile> load_plan(const PlanningFlags& flags, const std::string& plan) {
   PLIMSOLL_RETURN_IF_ERROR(check_standard_input(
-      {flags.model, flags.on, flags.constraints, flags.checkpoint_plan, plan}));
+      {flags.model, flags.on, flags.constraints, flags.checkpoint_plan, flags.machine, plan}));
   const auto swapped = [&] {
     return fail(ErrorCode::kUsage, plan, "the arguments are swapped: this is not a plan",
                 fmt::format("give the plan last: {} {}", plan, flags.model));

@@ -20,6 +20,7 @@ struct PlanningFlags {
   std::string model;
   std::string on;
   std::string cost_model;
+  std::string machine;
   std::vector<std::string> optimizers;  // NAME or NAME:TABLE,...
   std::vector<std::string> data_types;  // likewise
   std::string constraints;
@@ -54,6 +55,10 @@ std::string batch_size_note(const PlanningFlags& flags, const embedding::Plannin
 // it was made with (provenance); a flag wins over them, and they win over defaults.
 Result<embedding::PlanningProblem> make_problem(
     const PlanningFlags& flags, const std::map<std::string, std::string>& recorded = {});
+
+// A plan whose times are those of a machine model is not judged or explained without it.
+Result<void> check_machine(const PlanningFlags& flags,
+                           const std::map<std::string, std::string>& recorded);
 
 // The hardware alone, for estimates by that release.
 Result<topology::Topology> make_topology(const PlanningFlags& flags,

@@ -98,6 +98,9 @@ Result<Asked> read_question(const ReplanFlags& flags) {
   }
   asked.options.balanced.uses_reference = false;
   asked.options.balanced.bridge.objective = objective_of(objective);
+  if (asked.problem.machine) {
+    asked.options.balanced.bridge.step_model = asked.problem.machine->step;
+  }
   asked.options.price_of_move = flags.price_of_move;
   PLIMSOLL_RETURN_IF_ERROR(parse_limit(flags.max_moved, asked.options));
   return asked;

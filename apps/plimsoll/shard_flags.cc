@@ -155,7 +155,7 @@ Result<void> check_inputs(const ShardFlags& flags, const RecordedRun& run,
   std::map<std::string, std::string> now =
       embedding::make_provenance(request.problem, request.reference, request.limits).inputs;
   if (request.dump) now = {{"options", request.dump->hash}};
-  for (const char* input : {"model", "topology", "options"}) {
+  for (const char* input : {"model", "topology", "options", "machine"}) {
     const auto was = run.inputs.find(input);
     const auto is = now.find(input);
     if (was == run.inputs.end() && is == now.end()) continue;
@@ -209,6 +209,10 @@ Result<ShardRequest> begin_request(ShardFlags& flags,
   request.is_balanced = flags.is_balanced();
   request.is_frontier = flags.is_frontier;
   PLIMSOLL_ASSIGN(request.dump, load_dump(flags.planning));
+  if (request.dump && !flags.planning.machine.empty()) {
+    return fail(ErrorCode::kUsage, "--machine", "a dump does not tell what its tables look up",
+                "plan from the model, or leave the flag out");
+  }
   if (request.dump) {
     request.problem = make_problem(*request.dump);
     request.given = make_given(*request.dump);
@@ -242,6 +246,7 @@ Result<BalancedOptions> read_recorded_balance(const std::map<std::string, std::s
 
 Result<ShardRequest> make_recorded_request(const RecordedRun& run, ShardFlags& flags) {
   PLIMSOLL_RETURN_IF_ERROR(restore_flags(run, flags));
+  PLIMSOLL_RETURN_IF_ERROR(check_machine(flags.planning, run.options));
   PLIMSOLL_ASSIGN(ShardRequest request, begin_request(flags, run.options));
   PLIMSOLL_ASSIGN(request.balanced, read_recorded_balance(run.options));
   request.balanced.bridge.rating_cap.reset();  // the run gives both again
@@ -264,6 +269,7 @@ Result<ShardRequest> make_shard_request(ShardFlags& flags) {
   PLIMSOLL_ASSIGN(ShardRequest request, begin_request(flags, {}));
   request.balanced.bridge.objective = BalanceObjective::kTime;
   request.balanced.keeps_reference_rating = true;
+  if (request.problem.machine) request.balanced.bridge.step_model = request.problem.machine->step;
   PLIMSOLL_RETURN_IF_ERROR(apply_balance_flags(flags, request.balanced));
   PLIMSOLL_RETURN_IF_ERROR(end_request(flags, request));
   return request;
@@ -329,8 +335,8 @@ void add_shard_flags(CLI::App& command, ShardFlags& flags) {
       ->check(CLI::IsMember({"rating", "step", "time"}));
   command
       .add_option("--step-model", flags.step_model,
-                  "What a step takes beside the ranks (default: 0.5 ms for each sharding type of "
-                  "a module)")
+                  "What a step takes beside the ranks (default: that of --machine, else 0.5 ms for "
+                  "each sharding type of a module)")
       ->type_name("FILE");
   command.add_flag("--frontier", flags.is_frontier,
                    "The best objective for every HBM size of a rank");

@@ -58,6 +58,54 @@ std::string step_model_text(const embedding::StepModel& m) {
       m.floor_ms > 0 ? fmt::format(" + {} ms", m.floor_ms) : "", m.is_assumed ? ", assumed" : "");
 }
 
+// "kernels measured, collectives published, step assumed".
+std::string machine_row(const embedding::PlanningProblem& problem) {
+  if (!problem.machine) return "";
+  const embedding::MachineModel& machine = *problem.machine;
+  std::vector<std::string> parts;
+  for (const char* part : {"kernels", "collectives", "step"}) {
+    const auto source = machine.sources.find(part);
+    if (std::string_view(part) == "collectives" && machine.collectives.empty()) {
+      parts.emplace_back("collectives by the bandwidths of the hardware");
+    } else {
+      parts.push_back(fmt::format("{} {}", part,
+                                  source == machine.sources.end()
+                                      ? "of an unstated source"
+                                      : to_string(source->second.kind)));
+    }
+  }
+  return fmt::format("{} ({})", fmt::join(parts, ", "), machine.name);
+}
+
+// "lookups of fused forward (40960, measured 100 to 10000), ...".
+std::string extrapolated_row(const std::vector<embedding::Extrapolation>& extrapolated) {
+  constexpr std::size_t kShown = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kShown, extrapolated.size()); ++i) {
+    const embedding::Extrapolation& e = extrapolated[i];
+    text += fmt::format("{}{} of {}", text.empty() ? "" : ", ", e.variable, e.of);
+    if (e.most > 0) {
+      text += fmt::format(" ({:.4g}, measured {:.4g} to {:.4g})", e.value, e.least, e.most);
+    }
+  }
+  if (extrapolated.size() > kShown) {
+    text += fmt::format(" and {} more (all with --json)", extrapolated.size() - kShown);
+  }
+  return text;
+}
+
+// The slowest rank's, as the search counts them and by the machine's tables.
+std::string collectives_text(const Bill& bill) {
+  const auto counted = bill.ms.find("machine_collectives");
+  const auto interpolated = bill.ms.find("machine_collectives_interpolated");
+  if (counted == bill.ms.end() || interpolated == bill.ms.end()) return "";
+  const auto most = [](const std::vector<double>& ms) {
+    return *std::max_element(ms.begin(), ms.end());
+  };
+  return fmt::format("collectives of the slowest rank: {:.6g} ms; each by its table {:.6g} ms\n",
+                     most(counted->second), most(interpolated->second));
+}
+
 // What no plan is below, of the objective.
 std::string bound_row(const ShardingRun& run) {
   const Certificate& certificate = run.planning().outcome.certificate;
@@ -136,6 +184,8 @@ std::string gain_text(const ShardRequest& request, const ShardRun& run) {
     row(is_of_step ? "best step" : "best possible", bound_row(run));
   }
   if (!run.bill.bytes.empty()) row("memory", memory_row(run));
+  row("times", machine_row(request.problem));
+  row("extrapolated", extrapolated_row(run.extrapolated));
   row("found in", found_row(run, run.seconds));
   return text;
 }
@@ -172,7 +222,7 @@ std::string search_text(const ShardRequest& request, const ShardRun& run) {
             "\n";
   }
   return text + wrapped(step_model_text(request.balanced.bridge.step_model), text_columns(), 2) +
-         "\n";
+         "\n" + collectives_text(run.bill);
 }
 
 // What every plan of the curve needs and costs, and what is proved at its size.
@@ -294,9 +344,10 @@ std::string title_of(const ShardFlags& flags, const ShardRequest& request) {
   if (model.starts_with(kRelease)) model = "TorchRec " + model.substr(kRelease.size());
   std::string samples = counted(problem.batch_size, "sample", "samples");
   samples += fmt::format(" per {}{}", one, batch_size_note(flags.planning, problem));
-  return fmt::format("{} on {} ({}), {}, {} cost model",
+  return fmt::format("{} on {} ({}), {}, {} cost model{}",
                      problem.model.name.empty() ? flags.planning.model : problem.model.name,
-                     machine, counted(topology.world_size, one, many), samples, model);
+                     machine, counted(topology.world_size, one, many), samples, model,
+                     problem.machine ? ", times of " + problem.machine->name : "");
 }
 
 ShardText describe(const ShardFlags& flags, const ShardRequest& request, const ShardRun& run) {

@@ -22,6 +22,8 @@ class TextTable {
     rows_.push_back(std::move(row));
   }
 
+  bool empty() const { return rows_.size() == 1; }  // but for the header
+
   // Each line after `indent` blanks. Where lines would be longer than `columns`, the widest
   // left-aligned columns lose the middle of their cells, the last one the end.
   std::string text(std::size_t indent = 0, std::size_t columns = text_columns()) const {

@@ -8,6 +8,7 @@ The document is "plimsoll.torchrec_options/1"; neither torch nor torchrec is nee
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -62,6 +63,7 @@ class Settings:
         tolerance: A gap up to this counts as optimal.
         progress: Called with (effort, incumbent, lower bound).
         step_model: What a step takes, by the names of `STEP_MODEL`; those that are left out keep their defaults.
+        machine: Times of shards and steps (plimsoll.machine/1): a dict, a path or the name of one that comes along.
     """
 
     objective: str = "time"
@@ -73,10 +75,13 @@ class Settings:
     tolerance: float = 1e-6
     progress: Progress | None = None
     step_model: Mapping[str, float] | None = None
+    machine: Mapping[str, Any] | str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:
             raise Error("not_found", "objective", f"no objective '{self.objective}'", f"choose {_listed(OBJECTIVES)}")
+        if self.machine is not None:
+            _native.check_machine(*machine_text(self.machine))
         unknown = sorted(set(self.step_model or ()) - set(STEP_MODEL))
         if unknown:
             raise Error("not_found", "step_model", f"no charge '{unknown[0]}'", f"choose {_listed(STEP_MODEL)}")
@@ -180,6 +185,20 @@ def step_model_values(given: Mapping[str, float] | None) -> list[float] | None:
     return None if given is None else [float(value) for value in {**STEP_MODEL, **given}.values()]
 
 
+def machine_text(machine: Mapping[str, Any] | str | os.PathLike[str]) -> tuple[str, str]:
+    """(the document, its name) of a dict or a path that ends with .json; of another name ("", the name)."""
+    if isinstance(machine, Mapping):
+        return json.dumps(machine), "machine"
+    name = os.fspath(machine)
+    if not name.endswith(".json"):
+        return "", name
+    try:
+        with open(name, encoding="utf-8") as file:
+            return file.read(), name
+    except OSError as why:
+        raise Error("not_found", name, why.strerror or str(why), "give a file that can be read") from None
+
+
 def search(space: _native.OptionSpace, fqns: Sequence[str], room: npt.NDArray[np.int64], settings: Settings) -> Found:
     """Searches the space; `fqns` are its tables', `room` [world_size, 3] the bytes left of each rank and tier."""
     found = _search(space, fqns, room, settings)
@@ -194,6 +213,8 @@ def search(space: _native.OptionSpace, fqns: Sequence[str], room: npt.NDArray[np
 
 
 def _search(space: _native.OptionSpace, fqns: Sequence[str], room: npt.NDArray[np.int64], settings: Settings) -> Found:
+    if settings.machine is not None:
+        space.set_machine(*machine_text(settings.machine))
     step_model = step_model_values(settings.step_model)
     found = interruptible(
         lambda cancel: space.search(

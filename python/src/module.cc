@@ -22,7 +22,9 @@
 #include "option_search.h"
 #include "plimsoll/app.h"
 #include "plimsoll/core/version.h"
+#include "plimsoll/io/machine_json.h"
 #include "plimsoll/io/model_json.h"
+#include "plimsoll/io/shipped.h"
 #include "plimsoll/io/topology_json.h"
 
 namespace nb = nanobind;
@@ -362,10 +364,25 @@ embedding::BalanceObjective objective_of(const std::string& name) {
 // floor_ms], or nothing: the default.
 using StepModelValues = std::optional<std::array<double, 6>>;
 
-embedding::StepModel step_model_of(const StepModelValues& values) {
-  if (!values) return {};
+embedding::StepModel step_model_of(const OptionSpace& space, const StepModelValues& values) {
+  if (!values) return space.machine ? space.machine->step : embedding::StepModel{};
   const auto& [kernels, collectives, type, output_byte, table, floor] = *values;
   return {kernels, collectives, type, output_byte, table, floor, false};
+}
+
+// Of this text (plimsoll.machine/1); without text the shipped one of that name.
+embedding::MachineModel read_machine(const std::string& text, const std::string& name) {
+  return take(text.empty() ? io::load_shipped_machine(name) : io::read_machine(text, name));
+}
+
+// Times are those of this machine.
+void set_machine(OptionSpace& space, const std::string& text, const std::string& name) {
+  if (!space.estimator || space.profiles.size() != space.options.tables.size()) {
+    raise({ErrorCode::kValue, "machine",
+           "the options do not tell what their tables look up, which times of a machine need",
+           "leave the enumerator to the planner, or plan without the machine", ""});
+  }
+  space.machine = std::make_shared<const embedding::MachineModel>(read_machine(text, name));
 }
 
 nb::dict search_space(const OptionSpace& space, const RoomArray& room, const std::string& objective,
@@ -378,7 +395,7 @@ nb::dict search_space(const OptionSpace& space, const RoomArray& room, const std
   options.bridge.keeps_hazards = options.may_keep_hazards = keeps_hazards;
   options.bridge.strict_numerics = strict_numerics;
   options.keeps_reference_rating = true;
-  options.bridge.step_model = step_model_of(step_model);
+  options.bridge.step_model = step_model_of(space, step_model);
   SearchOptions search;
   search.effort = effort;
   search.time_limit_s = time_limit_s;
@@ -422,7 +439,7 @@ nb::dict judge(const OptionSpace& space, const IndexArray& options,
     plan.ranks.insert(plan.ranks.end(), ranks[p].begin(), ranks[p].end());
     plan.first_rank.push_back(std::ssize(plan.ranks));
   }
-  const PlanJudgement judged = judge_plan(space, step_model_of(step_model), plan);
+  const PlanJudgement judged = judge_plan(space, step_model_of(space, step_model), plan);
   nb::list hazards;
   for (const check::Hazard& hazard : judged.hazards) {
     hazards.append(
@@ -504,6 +521,7 @@ NB_MODULE(_native, module) {
            nb::arg("step_model").none(), nb::arg("keeps_hazards"), nb::arg("strict_numerics"),
            nb::arg("effort"), nb::arg("time_limit_s").none(), nb::arg("seed"), nb::arg("tolerance"),
            nb::arg("cancel"), nb::arg("progress").none())
+      .def("set_machine", set_machine, nb::arg("text"), nb::arg("name"))
       .def("judge", judge, nb::arg("options"), nb::arg("ranks"), nb::arg("step_model").none())
       .def("easyrec_proposals", easyrec_proposals, nb::arg("room"), nb::arg("form"),
            nb::arg("hbm_bins_per_device"), nb::arg("ddr_bins_per_device"), nb::arg("by_hbm"),
@@ -513,6 +531,10 @@ NB_MODULE(_native, module) {
              nb::arg("group_size"), nb::arg("compute_device"), nb::arg("model"),
              nb::arg("distinct_columns") = true, nb::arg("buckets") = false);
   module.def("read_space", read_space, nb::arg("text"));
+  module.def(
+      "check_machine",
+      [](const std::string& text, const std::string& name) { read_machine(text, name); },
+      nb::arg("text"), nb::arg("name"));
   module.def("enumerate_space", enumerate_space, nb::arg("model"), nb::arg("topology"),
              nb::arg("cost_model"), nb::arg("batch_size"));
 }

@@ -52,6 +52,7 @@ Result<embedding::BalancedResult> search_options(const OptionSpace& space,
   embedding::PlanningProblem problem;
   problem.model = space.model;
   problem.topology = space.topology;
+  problem.machine = space.machine;
   problem.cost_model.key_value_columns_on_distinct_ranks =
       space.options.key_value_columns_on_distinct_ranks;
   embedding::GivenOptions given;
@@ -116,8 +117,9 @@ Result<std::vector<embedding::Proposal>> propose_easyrec(
 PlanJudgement judge_plan(const OptionSpace& space, const embedding::StepModel& step_model,
                          const PlacedProposal& plan) {
   const embedding::OptionSet& set = space.options;
-  const embedding::BridgeInput input{&set, &space.topology, &space.model,
-                                     space.estimator ? &*space.estimator : nullptr, space.profiles};
+  const embedding::BridgeInput input{&set,           &space.topology,
+                                     &space.model,   space.estimator ? &*space.estimator : nullptr,
+                                     space.profiles, space.machine.get()};
   PlanJudgement judgement{plan_times(input, step_model, plan), {}};
   embedding::OptionSet known = set;  // what the model lacks tells no hazards
   std::vector<check::StatedOption> stated;

@@ -5,6 +5,7 @@
 // (embedding/balanced_search.h), and of the reference's greedy placement for one option a table.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct OptionSpace {
   std::optional<embedding::Estimator> estimator;
   std::vector<embedding::TableProfile> profiles;
   topology::Topology topology;
+  std::shared_ptr<const embedding::MachineModel> machine;  // null: times are the release's
 };
 
 // `room`: what is left of every rank. Errors: those of plan_balanced.

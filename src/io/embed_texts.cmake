@@ -1,4 +1,4 @@
-# cmake -DMODELS=DIR -DMODULE_STATS=DIR -DGRAPHS=DIR -DSCHEMAS=DIR -DPAGE=DIR -DOUTPUT=FILE.cc -P embed_texts.cmake
+# cmake -DMODELS=DIR -DMODULE_STATS=DIR -DGRAPHS=DIR -DMACHINES=DIR -DSCHEMAS=DIR -DPAGE=DIR -DOUTPUT=FILE.cc -P embed_texts.cmake
 #
 # Writes the shipped models, module statistics, graphs, schemas, and what pages are made with, as raw string literals, sorted by name, into one source file
 # (embedded_texts.h declares what it defines).
@@ -9,6 +9,10 @@ string(APPEND code "namespace plimsoll::io {\n\n")
 
 # Documents that carry a name and a description.
 function(append_documents function folder)
+  set(description_key description)
+  if(ARGC GREATER 2)
+    set(description_key "${ARGV2}")
+  endif()
   string(APPEND code "const std::vector<ShippedDocument>& ${function}() {\n")
   string(APPEND code "  static const std::vector<ShippedDocument> documents = {\n")
   file(GLOB paths "${folder}/*.json")
@@ -16,13 +20,14 @@ function(append_documents function folder)
   foreach(path IN LISTS paths)
     file(READ "${path}" text)
     string(JSON name GET "${text}" name)
-    string(JSON description GET "${text}" description)
+    string(JSON description GET "${text}" "${description_key}")
     string(APPEND code "      {R\"plimsoll(${name})plimsoll\", R\"plimsoll(${description})plimsoll\",\n"
            "       R\"plimsoll(${text})plimsoll\"},\n")
   endforeach()
   string(APPEND code "  };\n  return documents;\n}\n\n")
   set(code "${code}" PARENT_SCOPE)
 endfunction()
+append_documents(embedded_machines "${MACHINES}" notes)
 append_documents(embedded_models "${MODELS}")
 append_documents(embedded_module_stats "${MODULE_STATS}")
 append_documents(embedded_graphs "${GRAPHS}")

@@ -70,6 +70,7 @@ SCHEMAS = (
     "cost_graph",
     "explanation",
     "fx_graph",
+    "machine",
     "machine_size",
     "model",
     "module_stats",

@@ -101,6 +101,7 @@ HEADER_ONLY = {
     "check/certificate_status": "check",
     "embedding/estimator": "embedding/cost",
     "embedding/proposer": "embedding/torchrec",
+    "embedding/step_model": "embedding/model",
     "io/imported_graph": "io/import",
     "partition/device_assignment": "partition/graph",
     "partition/placement": "partition/fx",

@@ -11,6 +11,7 @@
 #include "plimsoll/io/checkpoint_policy_json.h"
 #include "plimsoll/io/cost_graph_json.h"
 #include "plimsoll/io/files.h"
+#include "plimsoll/io/machine_json.h"
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/module_stats_json.h"
 #include "plimsoll/io/plan_json.h"
@@ -30,6 +31,9 @@ int main(int argc, char** argv) {
   for (const ShippedDocument& model : shipped_models()) {
     write("model." + std::string(model.id), model.text);
   }
+  for (const ShippedDocument& machine : shipped_machines()) {
+    write("machine." + std::string(machine.id), machine.text);
+  }
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     Random random(seed);
     const std::string number = std::to_string(seed);
@@ -38,6 +42,19 @@ int main(int argc, char** argv) {
     write("topology." + number, write_topology(random_topology(random)));
     write("plan.bare" + number, write_plan(random_plan(random)));
     write("plan.answer" + number, write_answer(random_answer(random)));
+    embedding::MachineModel machine;
+    machine.name = random.name();
+    machine.kernels.resize(1);
+    machine.kernels[0].terms.lookup_ns = random.number();
+    machine.kernels[0].ranges["lookups"] = {1, 2 + random.number()};
+    machine.collectives.push_back({topology::Collective::kAllGather,
+                                   embedding::CollectiveGroup::kWorld,
+                                   2,
+                                   {1024, 4096},
+                                   {.5, 1}});
+    machine.operators = embedding::OperatorRoofline{5, random.number(), {{"bf16", 100}}};
+    machine.sources["kernels"] = {embedding::FigureKind::kFitted, random.name()};
+    write("machine." + number, write_machine(machine));
     embedding::StepModel step_model;
     step_model.floor_ms = random.number();
     write("step_model." + number, write_step_model(step_model));

@@ -119,6 +119,7 @@ SAME = (
     ("*.row_stride", "*"),  # of one shard
     ("provenance.options.step_model", "word 6 becomes *"),  # whether anything was measured
     ("certificate.bound.*_*", "delete"),  # of what is missing where nothing is
+    ("certificate.bound.cases.*.value", "a number"),  # a case without a plan is not below any number
     ("certificate.bound.cases.*", "repeat"),  # a case that is another's copy
     ("frontier_proofs.*.bound.cases.*", "repeat"),
     ("*bound.method", "becomes *"),  # of several cases that have the least value
@@ -211,6 +212,7 @@ CASES = {  # model, hardware, flags of the search, exit code
     "rating": (model_of(3), ON, ("--objective", "rating"), 0),
     "step": (model_of(3), ON, ("--objective", "step"), 0),
     "time": (model_of(3), ON, ("--objective", "time", "--pool-ddr"), 0),
+    "machine": (model_of(3), (*ON, "--machine", "h100-sxm5-80gb"), (), 0),
     "widths": (model_of(2), ON, ("--objective", "rating", "--widths", "all"), 0),
     "rules": (model_of(3), ON, ("--objective", "rating", "--rules", "rules.json"), 0),
     "frontier": (model_of(2), ON, ("--objective", "rating", "--frontier"), 0),

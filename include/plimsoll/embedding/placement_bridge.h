@@ -35,8 +35,10 @@
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/embedding/enumerator.h"
+#include "plimsoll/embedding/machine_model.h"
 #include "plimsoll/embedding/option_set.h"
 #include "plimsoll/embedding/proposer.h"
+#include "plimsoll/embedding/step_model.h"
 #include "plimsoll/topology/topology.h"
 
 namespace plimsoll::embedding {
@@ -47,19 +49,6 @@ enum class BalanceObjective {
   kTime,    // StepModel
 };
 std::string_view to_string(BalanceObjective objective);  // "rating", "step", "time"
-
-// What a step takes, as data: weights of the slowest rank's kernels, collectives, output bytes and
-// tables, a charge for each sharding type present in a module, a floor.
-struct StepModel {
-  double kernel_weight = 1;          // >= 0
-  double collective_weight = 1;      // >= 0
-  double ms_per_sharding_type = .5;  // >= 0; of each module
-  double ms_per_output_byte = 0;     // >= 0
-  double ms_per_table = 0;           // >= 0
-  double floor_ms = 0;               // >= 0
-  bool is_assumed = true;            // nothing measured stands behind the numbers
-  bool operator==(const StepModel&) const = default;
-};
 
 struct BridgeOptions {
   BalanceObjective objective = BalanceObjective::kRating;
@@ -87,6 +76,9 @@ struct BridgeInput {
   const Model* model = nullptr;
   const Estimator* estimator = nullptr;    // for output bytes
   std::span<const TableProfile> profiles;  // likewise
+  // Where it is there, the times of shards are its (StepModel's kernels and collectives), which
+  // needs an estimator and profiles; ratings stay the options'.
+  const MachineModel* machine = nullptr;
 };
 
 // What a shard sends out, in bytes; 0 where there is no estimator.

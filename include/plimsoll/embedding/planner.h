@@ -15,6 +15,7 @@
 #include "plimsoll/core/proof.h"
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/embedding/enumerator.h"
+#include "plimsoll/embedding/machine_model.h"
 #include "plimsoll/embedding/partitioner.h"
 #include "plimsoll/embedding/perf_model.h"
 #include "plimsoll/embedding/proposer.h"
@@ -31,7 +32,8 @@ struct PlanningProblem {
   RunMode mode;
   std::int64_t batch_size = 512;  // per rank; 0 means 512
   ReservationOptions reservation;
-  EnumerationOptions enumeration;  // its batch_size is overwritten
+  EnumerationOptions enumeration;               // its batch_size is overwritten
+  std::shared_ptr<const MachineModel> machine;  // null: times are the release's estimates
 };
 
 // Plans stored elsewhere (docs/mathematics/torchrec-planner.md#stored-plans).

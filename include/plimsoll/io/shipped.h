@@ -7,6 +7,7 @@
 
 #include "plimsoll/checkpoint/module_stats.h"
 #include "plimsoll/core/result.h"
+#include "plimsoll/embedding/machine_model.h"
 #include "plimsoll/embedding/model.h"
 
 namespace plimsoll::io {
@@ -19,11 +20,13 @@ struct ShippedDocument {
 
 std::span<const ShippedDocument> shipped_models();        // plimsoll.model/1, by id, ascending
 std::span<const ShippedDocument> shipped_module_stats();  // plimsoll.module_stats/1, likewise
+std::span<const ShippedDocument> shipped_machines();      // plimsoll.machine/1, likewise
 std::span<const ShippedDocument> shipped_graphs();        // of dnn_partitioning_json.h, likewise
 
 // Error kNotFound with a suggestion.
 Result<embedding::Model> load_shipped_model(std::string_view id);
 Result<checkpoint::ModuleStats> load_shipped_module_stats(std::string_view id);
+Result<embedding::MachineModel> load_shipped_machine(std::string_view id);
 Result<std::string_view> find_shipped_graph(std::string_view id);  // its text
 
 struct Schema {

@@ -8,6 +8,7 @@
 
 #include "plimsoll/balance/placement_bound.h"
 #include "plimsoll/core/outcome.h"
+#include "plimsoll/embedding/machine_model.h"
 #include "plimsoll/embedding/plan_times.h"
 #include "plimsoll/embedding/sharding_plan.h"
 #include "plimsoll/math/frontier.h"
@@ -59,6 +60,8 @@ struct ShardingAnswer {
   std::optional<embedding::ShardingPlan> plan;
   std::vector<TakenOption> options;  // where the options came from a dump
   Bill bill;
+  // What the times of a machine model rest on that was not measured.
+  std::vector<embedding::Extrapolation> extrapolated;
   std::optional<Certificate> certificate;
   std::optional<balance::PlacementBound> bound;  // in the certificate: what proves it
   std::vector<math::FrontierPoint> frontier;     // by bytes of HBM a rank

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import math
+import os
 import pickle
 from collections.abc import Mapping
 from dataclasses import replace
@@ -64,6 +65,8 @@ class Planner(EmbeddingShardingPlanner):
             otherwise than the unsharded table; TorchRec plans them.
         progress: Called with (effort, incumbent, lower bound).
         step_model: What a step takes on your machine (`plimsoll.options.STEP_MODEL`).
+        machine: Times of a machine (plimsoll.machine/1), as `plimsoll calibrate` measures them: a dict, a path, or the
+            name of one that comes along. Ratings stay TorchRec's; options must be the planner's own enumerator's.
 
     Attributes:
         certificate: Objective, lower bound, gap and proof of the last plan.
@@ -86,6 +89,7 @@ class Planner(EmbeddingShardingPlanner):
         strict_numerics: bool = False,
         progress: Progress | None = None,
         step_model: Mapping[str, float] | None = None,
+        machine: Mapping[str, Any] | str | os.PathLike[str] | None = None,
         **kwargs: Any,
     ) -> None:
         given = _PARENT.bind(self, *args, **kwargs).arguments
@@ -106,6 +110,7 @@ class Planner(EmbeddingShardingPlanner):
             tolerance=tolerance,
             progress=progress,
             step_model=step_model,
+            machine=machine,
         )
         self._search = Search(settings, by_storage)
         is_ours = self._is_search_ours = not given.get("proposer") and not given.get("partitioner")

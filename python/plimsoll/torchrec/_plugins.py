@@ -150,7 +150,9 @@ class Search:
         told = self.told_of(plan, topology)
         if not self._holds(plan):
             return told
-        settings = replace(self.settings, objective=self._objective_of_others, strict=False, strict_numerics=False)
+        settings = replace(
+            self.settings, objective=self._objective_of_others, strict=False, strict_numerics=False, machine=None
+        )
         space = self._native_space(topology, self._space)
         found = search(space.native, space.fqns, room_of(topology), settings)
         warnings = [*told.warnings, *(warning for warning in found.warnings if warning[0] not in OF_THE_PLAN)]

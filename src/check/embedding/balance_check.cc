@@ -407,11 +407,12 @@ Result<BalanceReport> check_balance(const embedding::PlanningProblem& problem,
     return tl::unexpected<Error>(bounded.error());
   }
   const embedding::Estimator estimator(problem.cost_model, problem.topology, problem.mode);
-  const PlanSpace space{&problem,
-                        nullptr,
-                        {&bounded->enumeration.options, &bounded->reservation.topology,
-                         &problem.model, &estimator, bounded->enumeration.profiles},
-                        &bounded->bridge};
+  const PlanSpace space{
+      &problem,
+      nullptr,
+      {&bounded->enumeration.options, &bounded->reservation.topology, &problem.model, &estimator,
+       bounded->enumeration.profiles, problem.machine.get()},
+      &bounded->bridge};
   BalanceReport report;
   PLIMSOLL_RETURN_IF_ERROR(Judge(space, plan, sharding, stated, report).judge());
   return report;
@@ -426,7 +427,8 @@ Result<BalanceReport> check_balance(const embedding::PlanningProblem& problem,
                                      &prepared.reservation->topology,
                                      &problem.model,
                                      given.estimator,
-                                     {}};
+                                     prepared.enumeration.profiles,
+                                     problem.machine.get()};
   PLIMSOLL_ASSIGN(const embedding::PlacementBridge bridge,
                   make_bounded_bridge(input, stated.options.bridge));
   const PlanSpace space{&problem, &given, input, &bridge};

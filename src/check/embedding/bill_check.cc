@@ -140,6 +140,34 @@ Bill make_judges_bill(const topology::Topology& topology, bool has_components,
   return bill;
 }
 
+std::vector<Violation> check_extrapolated(const std::vector<embedding::Extrapolation>& stated,
+                                          const std::vector<embedding::Extrapolation>& found) {
+  const auto is_in = [](const std::vector<embedding::Extrapolation>& list,
+                        const embedding::Extrapolation& wanted) {
+    return std::any_of(list.begin(), list.end(), [&](const embedding::Extrapolation& e) {
+      return e.variable == wanted.variable && e.of == wanted.of &&
+             is_close(e.value, wanted.value) && is_close(e.least, wanted.least) &&
+             is_close(e.most, wanted.most);
+    });
+  };
+  std::vector<Violation> violations;
+  const auto add = [&](const embedding::Extrapolation& e, std::string_view what) {
+    violations.push_back(
+        {ViolationCode::kTimesMismatch, "", std::nullopt, "", "",
+         fmt::format("that {} of {} is extrapolated is {}", e.variable, e.of, what)});
+  };
+  for (const embedding::Extrapolation& e : stated) {
+    if (!is_in(found, e)) add(e, "said, and not so");
+  }
+  for (const embedding::Extrapolation& e : found) {
+    if (!is_in(stated, e)) add(e, "not said, or with other figures");
+  }
+  if (violations.empty() && stated.size() != found.size()) {
+    add(stated.front(), "said more than once");
+  }
+  return violations;
+}
+
 std::vector<Violation> check_bill(const Bill& stated, const Bill& found) {
   std::vector<Violation> violations;
   compare(stated.bytes, found.bytes, "bytes", violations);

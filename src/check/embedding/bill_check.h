@@ -21,4 +21,9 @@ Bill make_judges_bill(const topology::Topology& topology, bool has_components,
 // One violation for each entry that differs, is missing or is not known.
 std::vector<Violation> check_bill(const Bill& stated, const Bill& found);
 
+// Is what a plan says of times that were not measured right? One violation for each entry that is
+// missing, not known or another one.
+std::vector<Violation> check_extrapolated(const std::vector<embedding::Extrapolation>& stated,
+                                          const std::vector<embedding::Extrapolation>& found);
+
 }  // namespace plimsoll::check

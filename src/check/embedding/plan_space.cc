@@ -8,6 +8,7 @@
 
 #include "check/embedding/placement_rules.h"
 #include "core/check.h"
+#include "embedding/cost/calibrated_times.h"
 
 namespace plimsoll::check {
 namespace {
@@ -35,27 +36,40 @@ Result<double> largest_sum(const embedding::ShardingPlan& plan, const Of& of) {
   return *std::max_element(sums.begin(), sums.end());
 }
 
-// The most that any rank sends out.
-Result<double> output_bytes_of(const embedding::PlanningProblem& problem,
-                               const embedding::ShardingPlan& plan) {
-  const embedding::Estimator estimator(problem.cost_model, problem.topology, problem.mode);
+// What is known of tables before they are cut, enumerated for the judge alone.
+struct Tables {
+  embedding::Estimator estimator;
+  embedding::Enumeration enumeration;
+  std::map<std::string, std::int32_t> index_of;  // by fqn
+
+  const embedding::TableProfile& profile_of(const embedding::TableSharding& sharding) const {
+    return enumeration.profiles[static_cast<std::size_t>(index_of.at(sharding.fqn()))];
+  }
+};
+
+Result<Tables> enumerate_tables(const embedding::PlanningProblem& problem) {
+  Tables tables{{problem.cost_model, problem.topology, problem.mode}, {}, {}};
   embedding::EnumerationOptions options = problem.enumeration;
   options.batch_size = problem.batch_size;
-  PLIMSOLL_ASSIGN(const embedding::Enumeration enumeration,
-                  enumerate(estimator, problem.model, options));
-  std::map<std::string, const embedding::TableProfile*> profile_of;
-  for (std::size_t t = 0; t < enumeration.profiles.size(); ++t) {
-    profile_of[enumeration.options.tables[t].fqn] = &enumeration.profiles[t];
+  PLIMSOLL_ASSIGN(tables.enumeration, enumerate(tables.estimator, problem.model, options));
+  for (std::size_t t = 0; t < tables.enumeration.profiles.size(); ++t) {
+    tables.index_of[tables.enumeration.options.tables[t].fqn] = static_cast<std::int32_t>(t);
   }
+  return tables;
+}
+
+// The most that any rank sends out.
+Result<double> output_bytes_of(const Tables& tables, const embedding::ShardingPlan& plan) {
   return largest_sum(
       plan,
       [&](const embedding::TableSharding& sharding,
           const embedding::PlacedShard& shard) -> Result<double> {
-        const embedding::TableProfile& profile = *profile_of.at(sharding.fqn());
+        const embedding::TableProfile& profile = tables.profile_of(sharding);
         const double element =
             profile.output_element_size.value_or(static_cast<double>(profile.shape.element_size));
-        PLIMSOLL_ASSIGN(const auto io, estimator.shard_io(profile, sharding.sharding_type,
-                                                          shard.rows, shard.columns, element));
+        PLIMSOLL_ASSIGN(const auto io,
+                        tables.estimator.shard_io(profile, sharding.sharding_type, shard.rows,
+                                                  shard.columns, element));
         return static_cast<double>(io.output);
       });
 }
@@ -66,6 +80,55 @@ embedding::ShardingType charged_type_of(const embedding::TableSharding& table) {
                              table.sharding_type == embedding::ShardingType::kTableColumnWise;
   const bool is_one = table.shards.size() == 1 && table.shards.front().count == 1;
   return is_of_columns && is_one ? embedding::ShardingType::kTableWise : table.sharding_type;
+}
+
+// The option that a table of a plan takes, as far as times of a machine read it.
+embedding::Option option_of(const Tables& tables, const embedding::TableSharding& sharding) {
+  embedding::Option option;
+  option.table = tables.index_of.at(sharding.fqn());
+  option.sharding_type = sharding.sharding_type;
+  option.compute_kernel = sharding.compute_kernel;
+  option.column_blocks = charged_type_of(sharding) == sharding.sharding_type ? 2 : 1;
+  if (sharding.cache_params) option.cache_load_factor = sharding.cache_params->load_factor;
+  if (sharding.dynamic_embedding) option.dynamic_embedding_mode = sharding.dynamic_embedding->mode;
+  return option;
+}
+
+// Kernels and collectives of every rank by the machine model, and its charges for sharding types.
+struct MachineTimes {
+  double kernels = 0, collectives = 0;  // of the slowest ranks
+  double charges = 0;
+};
+
+Result<MachineTimes> machine_times_of(
+    const embedding::PlanningProblem& problem, const Tables& tables,
+    const embedding::ShardingPlan& plan, const embedding::StepModel& model,
+    const std::set<std::pair<std::string, embedding::ShardingType>>& types) {
+  PLIMSOLL_ASSIGN(
+      const embedding::CalibratedTimes times,
+      embedding::CalibratedTimes::make(*problem.machine, tables.estimator,
+                                       tables.enumeration.options, tables.enumeration.profiles));
+  const std::vector<double>& speeds = problem.topology.device_speeds;
+  std::vector<double> kernels(static_cast<std::size_t>(plan.world_size));
+  std::vector<double> collectives(kernels.size());
+  for (const embedding::TableSharding& sharding : plan.tables) {
+    const embedding::Option option = option_of(tables, sharding);
+    std::map<std::pair<std::int64_t, std::int64_t>, embedding::CalibratedTimes::ShardTimes> known;
+    for (const embedding::PlacedShard& shard : expand_shards(sharding)) {
+      const auto [entry, is_new] = known.try_emplace({shard.rows, shard.columns});
+      if (is_new) entry->second = times.shard_times(option, shard.rows, shard.columns);
+      const auto rank = static_cast<std::size_t>(shard.rank);
+      kernels[rank] += entry->second.kernels / (speeds.empty() ? 1 : speeds[rank]);
+      collectives[rank] += entry->second.collectives;
+    }
+  }
+  MachineTimes found;
+  found.kernels = *std::max_element(kernels.begin(), kernels.end());
+  found.collectives = *std::max_element(collectives.begin(), collectives.end());
+  for (const auto& [module_path, type] : types) {
+    found.charges += times.type_charge(model, module_path, type);
+  }
+  return found;
 }
 
 CheckOptions check_options_of(const embedding::PlanningProblem& problem,
@@ -145,18 +208,25 @@ Result<PlanTimes> times_of(const PlanSpace& space, const embedding::ShardingPlan
   for (const embedding::TableSharding& table : plan.tables) {
     types.emplace(table.module_path, charged_type_of(table));
   }
-  times.time =
-      model.floor_ms + model.ms_per_sharding_type * static_cast<double>(types.size()) +
-      model.kernel_weight * largest(perf,
-                                    [](const Perf& p) {
-                                      return p.fwd_compute + p.bwd_compute + p.prefetch_compute;
-                                    }) +
-      model.collective_weight *
-          largest(perf, [](const Perf& p) { return p.fwd_comms + p.bwd_comms; });
-  if (model.ms_per_output_byte > 0 && space.given == nullptr) {
-    PLIMSOLL_ASSIGN(const double bytes, output_bytes_of(*space.problem, plan));
-    times.time += model.ms_per_output_byte * bytes;
+  MachineTimes parts;
+  parts.kernels = largest(
+      perf, [](const Perf& p) { return p.fwd_compute + p.bwd_compute + p.prefetch_compute; });
+  parts.collectives = largest(perf, [](const Perf& p) { return p.fwd_comms + p.bwd_comms; });
+  parts.charges = model.ms_per_sharding_type * static_cast<double>(types.size());
+  const bool has_machine = space.problem->machine != nullptr && space.given == nullptr;
+  const bool has_outputs = model.ms_per_output_byte > 0 && space.given == nullptr;
+  if (has_machine || has_outputs) {
+    PLIMSOLL_ASSIGN(const Tables tables, enumerate_tables(*space.problem));
+    if (has_machine) {
+      PLIMSOLL_ASSIGN(parts, machine_times_of(*space.problem, tables, plan, model, types));
+    }
+    if (has_outputs) {
+      PLIMSOLL_ASSIGN(const double bytes, output_bytes_of(tables, plan));
+      times.time += model.ms_per_output_byte * bytes;
+    }
   }
+  times.time += model.floor_ms + parts.charges + model.kernel_weight * parts.kernels +
+                model.collective_weight * parts.collectives;
   if (model.ms_per_table > 0) {
     PLIMSOLL_ASSIGN(const double shards, largest_sum(plan, [](const auto&, const auto&) {
                       return Result<double>(1.0);
@@ -164,6 +234,27 @@ Result<PlanTimes> times_of(const PlanSpace& space, const embedding::ShardingPlan
     times.time += model.ms_per_table * shards;
   }
   return times;
+}
+
+Result<std::vector<embedding::Extrapolation>> add_machine_times(
+    const embedding::PlanningProblem& problem, const embedding::ShardingPlan& plan, Bill& bill) {
+  PLIMSOLL_CHECK(problem.machine != nullptr, "the problem has a machine model");
+  PLIMSOLL_ASSIGN(const Tables tables, enumerate_tables(problem));
+  PLIMSOLL_ASSIGN(
+      const embedding::CalibratedTimes times,
+      embedding::CalibratedTimes::make(*problem.machine, tables.estimator,
+                                       tables.enumeration.options, tables.enumeration.profiles));
+  embedding::CalibratedBillMaker maker(times);
+  for (const embedding::TableSharding& sharding : plan.tables) {
+    const embedding::Option option = option_of(tables, sharding);
+    for (const embedding::PlacedShard& shard : expand_shards(sharding)) {
+      maker.add(option, shard.rows, shard.columns, shard.rank);
+    }
+  }
+  embedding::CalibratedBill found = maker.finish();
+  std::vector<embedding::Extrapolation> extrapolated = std::move(found.extrapolated);
+  embedding::add_to_bill(std::move(found), bill);
+  return extrapolated;
 }
 
 Result<OtherPlan> judge_other(const PlanSpace& space, const embedding::BridgeOptions& rules,

@@ -28,6 +28,11 @@ Result<embedding::PlanTimes> times_of(const PlanSpace& space, const embedding::S
                                       const CheckReport& sharding,
                                       const embedding::StepModel& model);
 
+// Adds what the problem's machine model says of the plan to the bill; what of that was not
+// measured. Precondition: the problem has a machine model, and the plan no violations.
+Result<std::vector<embedding::Extrapolation>> add_machine_times(
+    const embedding::PlanningProblem& problem, const embedding::ShardingPlan& plan, Bill& bill);
+
 struct OtherPlan {
   std::string fault;  // one sentence: what is wrong with it, or which rule it breaks; may be empty
   std::size_t num_hazards = 0;  // avoided ones

@@ -71,8 +71,12 @@ class FrontierSearch {
 
   BridgeInput input() const {
     const PlanningResult& planning = result_.unlimited.planning;
-    return {&planning.enumeration.options, &planning.reservation->topology, &problem_.model,
-            given_ == nullptr ? &estimator_ : nullptr, planning.enumeration.profiles};
+    return {&planning.enumeration.options,
+            &planning.reservation->topology,
+            &problem_.model,
+            given_ == nullptr ? &estimator_ : given_->estimator,
+            planning.enumeration.profiles,
+            problem_.machine.get()};
   }
 
   void keep(const PlacedProposal& plan, double objective) {

@@ -11,6 +11,7 @@
 #include "core/effort_clock.h"
 #include "embedding/balanced/balanced_record.h"
 #include "embedding/balanced/explain_no_plan.h"
+#include "embedding/problem/calibrated_input.h"
 #include "embedding/problem/option_hazards.h"
 #include "embedding/problem/plan_faults.h"
 #include "plimsoll/core/checked.h"
@@ -161,6 +162,7 @@ class BalancedSearch {
     result_.stops.push_back(is_cut ? planning.num_proposals : -1);
     if (is_cut) stop_ = stop;
     planning.failure.reset();
+    PLIMSOLL_RETURN_IF_ERROR(make_calibrated_times(input()));
     if (planning.outcome.plan) {
       result_.reference = plan_times(input(), options_.bridge.step_model, planning.best);
       reference_ = planning.best;
@@ -237,8 +239,12 @@ class BalancedSearch {
 
   BridgeInput input() const {
     const PlanningResult& planning = result_.planning;
-    return {&planning.enumeration.options, &planning.reservation->topology, &problem_.model,
-            estimator(), planning.enumeration.profiles};
+    return {&planning.enumeration.options,
+            &planning.reservation->topology,
+            &problem_.model,
+            estimator(),
+            planning.enumeration.profiles,
+            problem_.machine.get()};
   }
 
   // There may be none where the options are given.
@@ -450,9 +456,10 @@ Result<BoundedProblem> prepare_bounded_problem(const PlanningProblem& problem,
   PLIMSOLL_ASSIGN(bounded.enumeration, enumerate(estimator, problem.model, enumeration));
   if (bounded.enumeration.options.tables.empty()) return bounded;
   PLIMSOLL_ASSIGN(bounded.bridge,
-                  make_bounded_bridge({&bounded.enumeration.options, &bounded.reservation.topology,
-                                       &problem.model, &estimator, bounded.enumeration.profiles},
-                                      options.bridge));
+                  make_bounded_bridge(
+                      {&bounded.enumeration.options, &bounded.reservation.topology, &problem.model,
+                       &estimator, bounded.enumeration.profiles, problem.machine.get()},
+                      options.bridge));
   return bounded;
 }
 

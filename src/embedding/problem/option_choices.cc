@@ -271,7 +271,7 @@ bool OptionChoices::has_host_columns(const TableOptions& table) const {
 int OptionChoices::cause_of(const TableOptions& table, ShardingType type) {
   const auto [entry, is_new] = cause_of_type_.try_emplace(
       {table.module_path, type}, static_cast<int>(problem_.charges.size()));
-  if (is_new) problem_.charges.push_back(settings_.step_model.ms_per_sharding_type);
+  if (is_new) problem_.charges.push_back(loads_.type_charge(table.module_path, type));
   return entry->second;
 }
 

@@ -35,6 +35,14 @@ PieceLoads::PieceLoads(const BridgeInput& input, const BridgeOptions& settings)
     if (known == speeds_.end()) speeds_.push_back(speed);
   }
   if (speeds_.empty()) speeds_.push_back(1);
+  if (settings.objective != BalanceObjective::kTime) return;
+  if (auto times = make_calibrated_times(input)) calibrated_ = *std::move(times);
+}
+
+double PieceLoads::type_charge(const std::string& module_path, ShardingType type) const {
+  const StepModel& model = settings_.step_model;
+  return calibrated_ ? calibrated_->type_charge(model, module_path, type)
+                     : model.ms_per_sharding_type;
 }
 
 void PieceLoads::describe_ranks(balance::PlacementProblem& problem) const {
@@ -94,30 +102,43 @@ std::vector<balance::PieceRun> PieceLoads::runs_of(const Option& option) const {
 }
 
 std::vector<double> PieceLoads::load_of(const Option& option, const ShardRun& run) const {
-  const double outputs = settings_.objective == BalanceObjective::kTime && has_outputs()
-                             ? output_bytes(input_, option, run)
-                             : 0;
   std::vector<double> load;
-  for (const double speed : speeds_) add_load(at_speed(run.perf, speed), outputs, load);
+  if (settings_.objective != BalanceObjective::kTime) {
+    for (const double speed : speeds_) add_load(at_speed(run.perf, speed), load);
+    return load;
+  }
+  const double outputs = has_outputs() ? output_bytes(input_, option, run) : 0;
+  if (calibrated_) {
+    const CalibratedTimes::ShardTimes times =
+        calibrated_->shard_times(option, run.rows, run.columns);
+    for (const double speed : speeds_) {
+      add_time(times.kernels / speed, times.collectives, outputs, load);
+    }
+    return load;
+  }
+  for (const double speed : speeds_) {
+    const Perf perf = at_speed(run.perf, speed);
+    add_time(perf.fwd_compute + perf.bwd_compute + perf.prefetch_compute,
+             perf.fwd_comms + perf.bwd_comms, outputs, load);
+  }
   return load;
 }
 
-void PieceLoads::add_load(const Perf& perf, double outputs, std::vector<double>& load) const {
-  switch (settings_.objective) {
-    case BalanceObjective::kRating:
-      load.push_back(perf.total());
-      return;
-    case BalanceObjective::kStep:
-      load.insert(load.end(), {perf.fwd_compute, perf.fwd_comms, perf.bwd_compute, perf.bwd_comms,
-                               perf.prefetch_compute});
-      return;
-    case BalanceObjective::kTime:
-      break;
+// Of the rating and of the step.
+void PieceLoads::add_load(const Perf& perf, std::vector<double>& load) const {
+  if (settings_.objective == BalanceObjective::kRating) {
+    load.push_back(perf.total());
+    return;
   }
+  load.insert(load.end(), {perf.fwd_compute, perf.fwd_comms, perf.bwd_compute, perf.bwd_comms,
+                           perf.prefetch_compute});
+}
+
+void PieceLoads::add_time(double kernels, double collectives, double outputs,
+                          std::vector<double>& load) const {
   const StepModel& model = settings_.step_model;
-  load.push_back(model.kernel_weight *
-                 (perf.fwd_compute + perf.bwd_compute + perf.prefetch_compute));
-  load.push_back(model.collective_weight * (perf.fwd_comms + perf.bwd_comms));
+  load.push_back(model.kernel_weight * kernels);
+  load.push_back(model.collective_weight * collectives);
   if (has_outputs()) load.push_back(model.ms_per_output_byte * outputs);
   if (model.ms_per_table > 0) load.push_back(model.ms_per_table);
 }

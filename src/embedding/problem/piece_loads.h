@@ -3,7 +3,8 @@
 // needs.
 //
 // Ranks of equal speed are one class. The barriers are those of BalanceObjective: the total; the
-// five components; kernels, collectives and what the step model charges the slowest rank for.
+// five components; kernels, collectives and what the step model charges the slowest rank for, the
+// first two by the machine model where there is one.
 // Sources: docs/mathematics/balanced-sharding.md#several-barriers-and-charges,
 // docs/formats.md#step-model.
 #pragma once
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "embedding/problem/calibrated_input.h"
 #include "plimsoll/embedding/placement_bridge.h"
 
 namespace plimsoll::embedding {
@@ -22,6 +24,7 @@ Result<void> check_step_model(const StepModel& model);
 
 class PieceLoads {
  public:
+  // A machine model that cannot be used is left out: the bridge refuses it.
   PieceLoads(const BridgeInput& input, const BridgeOptions& settings);
 
   // Barriers, classes of ranks, caps.
@@ -37,9 +40,14 @@ class PieceLoads {
   // The shards of one column block, run by run.
   std::vector<balance::PieceRun> runs_of(const Option& option) const;
 
+  // What kTime charges once for a sharding type in a module.
+  double type_charge(const std::string& module_path, ShardingType type) const;
+
  private:
   std::vector<double> load_of(const Option& option, const ShardRun& run) const;
-  void add_load(const Perf& perf, double outputs, std::vector<double>& load) const;
+  void add_load(const Perf& perf, std::vector<double>& load) const;
+  void add_time(double kernels, double collectives, double outputs,
+                std::vector<double>& load) const;
   balance::TierBytes bytes_of(const ShardRun& run) const;
   int num_barriers() const;
   bool has_outputs() const { return settings_.step_model.ms_per_output_byte > 0; }
@@ -47,8 +55,9 @@ class PieceLoads {
   const OptionSet& options_;
   const BridgeInput& input_;
   const BridgeOptions& settings_;
-  std::vector<double> speeds_;  // [classes of ranks]
-  std::vector<int> class_of_;   // [world_size], empty where all ranks are equal
+  std::optional<CalibratedTimes> calibrated_;  // of kTime, where a machine model is given
+  std::vector<double> speeds_;                 // [classes of ranks]
+  std::vector<int> class_of_;                  // [world_size], empty where all ranks are equal
   int rating_tier_ = -1;
   std::int64_t rating_units_ = 0;  // that the rating cap is
 };

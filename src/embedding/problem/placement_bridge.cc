@@ -26,6 +26,9 @@ class Builder {
 
   Result<PlacementBridge> build() {
     PLIMSOLL_RETURN_IF_ERROR(check_step_model(settings_.step_model));
+    if (settings_.objective == BalanceObjective::kTime) {
+      PLIMSOLL_RETURN_IF_ERROR(make_calibrated_times(input_));
+    }
     PLIMSOLL_RETURN_IF_ERROR(start_problem());
     PLIMSOLL_RETURN_IF_ERROR(find_hazards());
     PLIMSOLL_RETURN_IF_ERROR(make_units());

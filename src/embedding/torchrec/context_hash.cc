@@ -207,6 +207,7 @@ std::map<std::string, std::string> options_map(const PlanningProblem& problem,
     map["max_column_blocks"] = fmt::format("{}", problem.enumeration.max_column_blocks);
   }
   if (problem.enumeration.estimator) map["estimator"] = problem.enumeration.estimator->name();
+  if (problem.machine) map["machine"] = problem.machine->name;
   if (search != nullptr) {
     map["effort"] = fmt::format("{}", search->effort);
     map["tolerance"] = python_repr(search->tolerance);
@@ -236,6 +237,7 @@ Provenance make_provenance(const PlanningProblem& problem, const ReferenceOption
   provenance.options = options_map(problem, options, &search);
   provenance.inputs["model"] = blake2b_hex(model_text(problem.model));
   provenance.inputs["topology"] = blake2b_hex(topology_text(problem.topology));
+  if (problem.machine) provenance.inputs["machine"] = problem.machine->hash;
   provenance.seed = search.seed;
   return provenance;
 }

@@ -417,6 +417,15 @@ void describe(Fields& fields, T& failure) {
   fields.required("message", failure.message);
 }
 
+template <class Fields, SameAs<embedding::Extrapolation> T>
+void describe(Fields& fields, T& extrapolation) {
+  fields.required("variable", extrapolation.variable);
+  fields.stated("of", extrapolation.of);
+  fields.optional("value", extrapolation.value, kNonNegative);
+  fields.optional("least", extrapolation.least, kNonNegative);
+  fields.optional("most", extrapolation.most, kNonNegative);
+}
+
 template <class Fields, SameAs<AnswerDocument> T>
 void describe(Fields& fields, T& document) {
   auto& answer = document.answer;
@@ -430,6 +439,7 @@ void describe(Fields& fields, T& document) {
   fields.optional("plan", answer.plan);
   fields.optional("options", answer.options);
   fields.optional("bill", answer.bill);
+  fields.optional("extrapolated", answer.extrapolated);
   fields.optional("certificate", document.certificate);
   fields.optional("frontier", answer.frontier);
   fields.optional("frontier_bound", answer.frontier_bound);

@@ -3,6 +3,7 @@
 #include "io/documents/balance_descriptions.h"
 #include "io/documents/checkpoint_descriptions.h"
 #include "io/documents/descriptions.h"
+#include "io/documents/machine_descriptions.h"
 #include "io/documents/pipeline_descriptions.h"
 #include "io/documents/placement_descriptions.h"
 #include "io/documents/replan_descriptions.h"
@@ -48,7 +49,19 @@ std::vector<TypeKeys> document_keys() {
       {"plan", "frontier_plan", keys_of<FrontierPlan>()},
       {"plan", "frontier_proof", keys_of<FrontierProof>()},
       {"plan", "shard_costs", keys_of<ShardCosts>()},
+      {"plan", "extrapolation", keys_of<embedding::Extrapolation>()},
       {"step_model", "", keys_of<StepModelDocument>()},
+      {"machine", "", keys_of<MachineDocument>()},
+      {"machine", "host", keys_of<MeasuredHost>()},
+      {"machine", "kernel", keys_of<KernelEntry>()},
+      {"machine", "terms", keys_of<embedding::KernelTerms>()},
+      {"machine", "errors", keys_of<HeldOutErrors>()},
+      {"machine", "collective", keys_of<CollectiveEntry>()},
+      {"machine", "step", keys_of<StepEntry>()},
+      {"machine", "torchrec_step", keys_of<FittedStep>()},
+      {"machine", "operators", keys_of<OperatorsEntry>()},
+      {"machine", "noise", keys_of<MeasuredNoise>()},
+      {"machine", "source", keys_of<embedding::FigureSource>()},
       {"torchrec_options", "", keys_of<TorchrecOptionsDocument>()},
       {"torchrec_options", "option", keys_of<DumpedOption>()},
       {"placement_rules", "", keys_of<PlacementRulesDocument>()},

@@ -8,6 +8,7 @@
 
 namespace plimsoll::io {
 
+const std::vector<ShippedDocument>& embedded_machines();
 const std::vector<ShippedDocument>& embedded_models();
 const std::vector<ShippedDocument>& embedded_module_stats();
 const std::vector<ShippedDocument>& embedded_graphs();

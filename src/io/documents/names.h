@@ -63,6 +63,23 @@ struct Values<embedding::BalanceObjective> {
                                                          embedding::BalanceObjective::kTime};
 };
 template <>
+struct Values<embedding::PassDirection> {
+  static constexpr embedding::PassDirection kAll[] = {embedding::PassDirection::kForward,
+                                                      embedding::PassDirection::kBackward};
+};
+template <>
+struct Values<embedding::CollectiveGroup> {
+  static constexpr embedding::CollectiveGroup kAll[] = {embedding::CollectiveGroup::kHost,
+                                                        embedding::CollectiveGroup::kFastDomain,
+                                                        embedding::CollectiveGroup::kWorld};
+};
+template <>
+struct Values<embedding::FigureKind> {
+  static constexpr embedding::FigureKind kAll[] = {
+      embedding::FigureKind::kMeasured, embedding::FigureKind::kFitted,
+      embedding::FigureKind::kPublished, embedding::FigureKind::kAssumed};
+};
+template <>
 struct Values<balance::BoundMethod> {
   static constexpr balance::BoundMethod kAll[] = {
       balance::BoundMethod::kNone,     balance::BoundMethod::kAverage,

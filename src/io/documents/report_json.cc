@@ -306,10 +306,15 @@ std::string write_hardware(std::string_view filter) {
     }
     return list;
   };
+  Json machines = Json::array();
+  for (const ShippedDocument& machine : shipped_machines()) {
+    if (machine.id.find(filter) != std::string_view::npos) machines.push_back(machine.id);
+  }
   return dump({{"schema", "plimsoll.hardware/1"},
                {"accelerators", collect(topology::accelerators())},
                {"nodes", collect(topology::nodes())},
-               {"planner_presets", collect(topology::planner_presets())}});
+               {"planner_presets", collect(topology::planner_presets())},
+               {"machines", std::move(machines)}});
 }
 
 std::string write_schema_list(std::span<const Schema> schemas) {

@@ -8,6 +8,7 @@
 
 #include "io/documents/embedded_texts.h"
 #include "plimsoll/core/suggest.h"
+#include "plimsoll/io/machine_json.h"
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/module_stats_json.h"
 
@@ -31,6 +32,7 @@ Result<Entry> find_entry(std::span<const Entry> entries, std::string_view Entry:
 
 std::span<const ShippedDocument> shipped_models() { return embedded_models(); }
 std::span<const ShippedDocument> shipped_module_stats() { return embedded_module_stats(); }
+std::span<const ShippedDocument> shipped_machines() { return embedded_machines(); }
 std::span<const ShippedDocument> shipped_graphs() { return embedded_graphs(); }
 
 Result<embedding::Model> load_shipped_model(std::string_view id) {
@@ -44,6 +46,13 @@ Result<checkpoint::ModuleStats> load_shipped_module_stats(std::string_view id) {
       const ShippedDocument stats,
       find_entry(shipped_module_stats(), &ShippedDocument::id, id, "shipped module statistics"));
   return read_module_stats(stats.text, fmt::format("{}.json", stats.id));
+}
+
+Result<embedding::MachineModel> load_shipped_machine(std::string_view id) {
+  PLIMSOLL_ASSIGN(
+      const ShippedDocument machine,
+      find_entry(shipped_machines(), &ShippedDocument::id, id, "shipped machine model"));
+  return read_machine(machine.text, fmt::format("{}.json", machine.id));
 }
 
 Result<std::string_view> find_shipped_graph(std::string_view id) {

@@ -24,10 +24,16 @@ constexpr double kGbPerS = 1e6;   // bytes per ms
 constexpr double kSlow = .05;     // of a rank's time, that a table takes
 constexpr double kFaster = 1e-6;  // relative, that a change must save
 
-embedding::BridgeInput input_of(const embedding::PlanningResult& prepared) {
+embedding::BridgeInput input_of(const PlanningProblem& problem,
+                                const embedding::PlanningResult& prepared,
+                                const embedding::Estimator& estimator) {
   embedding::BridgeInput input;
   input.options = &prepared.enumeration.options;
   input.room = &prepared.reservation->topology;
+  if (!problem.machine) return input;
+  input.estimator = &estimator;
+  input.profiles = prepared.enumeration.profiles;
+  input.machine = problem.machine.get();
   return input;
 }
 
@@ -107,8 +113,10 @@ class PlanExplainer {
   // The plan's ms on another machine.
   Result<double> value_on(const PlanningProblem& problem, embedding::PlanTimes* times = nullptr) {
     PLIMSOLL_ASSIGN(const PlacedPlan made, place_plan(problem, plan_));
-    const embedding::PlanTimes found = embedding::plan_times(
-        input_of(made.prepared), question_.balanced.bridge.step_model, made.placed);
+    const embedding::Estimator estimator(problem.cost_model, problem.topology, problem.mode);
+    const embedding::PlanTimes found =
+        embedding::plan_times(input_of(problem, made.prepared, estimator),
+                              question_.balanced.bridge.step_model, made.placed);
     if (times != nullptr) *times = found;
     return value_of(found, told_.objective);
   }

@@ -12,6 +12,7 @@ Result<TablePlanOnMachine> plan_on_machine(const embedding::PlanningProblem& pro
                                            const SearchOptions& limits, const RunContext& context) {
   embedding::BalancedOptions options;
   options.bridge.objective = objective;
+  if (problem.machine) options.bridge.step_model = problem.machine->step;
   options.uses_reference = options.certifies = options.explains = false;
   SearchOptions search = limits;
   search.time_limit_s.reset();

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "embedding/problem/calibrated_input.h"
 #include "plimsoll/embedding/balanced_frontier.h"
 
 namespace plimsoll::study {
@@ -11,15 +12,27 @@ using embedding::PlanningResult;
 
 constexpr int kNumLimits = 12;  // of a frontier
 
+embedding::BridgeInput input_of(const embedding::PlanningProblem& problem,
+                                const PlanningResult& planning,
+                                const embedding::Estimator& estimator) {
+  embedding::BridgeInput input;
+  input.options = &planning.enumeration.options;
+  input.room = &planning.reservation->topology;
+  if (!problem.machine) return input;
+  input.estimator = &estimator;
+  input.profiles = planning.enumeration.profiles;
+  input.machine = problem.machine.get();
+  return input;
+}
+
 // The reference's plan seen as the balanced search sees plans.
 void add_times(const ShardingQuestion& question, ShardingRun& run) {
   const PlanningResult& planning = run.planning();
   if (!planning.outcome.plan || planning.enumeration.options.tables.empty()) return;
-  embedding::BridgeInput input;
-  input.options = &planning.enumeration.options;
-  input.room = &planning.reservation->topology;
-  run.balanced.times =
-      embedding::plan_times(input, question.balanced.bridge.step_model, planning.best);
+  const embedding::PlanningProblem& problem = question.problem;
+  const embedding::Estimator estimator(problem.cost_model, problem.topology, problem.mode);
+  run.balanced.times = embedding::plan_times(input_of(problem, planning, estimator),
+                                             question.balanced.bridge.step_model, planning.best);
 }
 
 Result<void> search_frontier(const ShardingQuestion& question, const RunContext& context,
@@ -122,6 +135,20 @@ void add_frontier(const ShardingQuestion& question, const ShardingRun& run,
 
 }  // namespace
 
+Result<void> add_machine_times(const embedding::PlanningProblem& problem, ShardingRun& run) {
+  const PlanningResult& planning = run.planning();
+  if (!problem.machine || !planning.outcome.plan || planning.enumeration.options.tables.empty()) {
+    return {};
+  }
+  const embedding::Estimator estimator(problem.cost_model, problem.topology, problem.mode);
+  PLIMSOLL_ASSIGN(
+      embedding::CalibratedBill bill,
+      embedding::make_calibrated_bill(input_of(problem, planning, estimator), planning.best));
+  run.extrapolated = std::move(bill.extrapolated);
+  embedding::add_to_bill(std::move(bill), run.bill);
+  return {};
+}
+
 Result<ShardingRun> plan_tables(const ShardingQuestion& question, const RunContext& context) {
   ShardingRun run;
   PLIMSOLL_RETURN_IF_ERROR(search(question, context, run));
@@ -129,6 +156,7 @@ Result<ShardingRun> plan_tables(const ShardingQuestion& question, const RunConte
     run.bill = make_bill_of_given(question, run.planning());
   } else {
     PLIMSOLL_ASSIGN(run.bill, embedding::make_bill(question.problem, run.planning()));
+    PLIMSOLL_RETURN_IF_ERROR(add_machine_times(question.problem, run));
   }
   return run;
 }
@@ -141,7 +169,10 @@ ShardingAnswer make_answer(const ShardingQuestion& question, const ShardingRun& 
   answer.stop = result.outcome.stop;
   answer.rating = result.rating;
   answer.plan = result.outcome.plan;
-  if (answer.plan) answer.bill = run.bill;
+  if (answer.plan) {
+    answer.bill = run.bill;
+    answer.extrapolated = run.extrapolated;
+  }
   answer.certificate = result.outcome.certificate;
   answer.provenance = result.provenance;
   if (answer.plan && taken) answer.options = taken(result.best);

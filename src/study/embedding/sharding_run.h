@@ -32,12 +32,17 @@ struct ShardingRun {
   std::vector<embedding::PlacedProposal> frontier_plans;
   std::vector<std::optional<balance::PlacementBound>> frontier_proofs;
   Bill bill;
+  std::vector<embedding::Extrapolation> extrapolated;  // ShardingAnswer::extrapolated
 
   const embedding::PlanningResult& planning() const { return balanced.planning; }
 };
 
 // Errors of the searches, at the fields of their options.
 Result<ShardingRun> plan_tables(const ShardingQuestion& question, const RunContext& context);
+
+// Adds what the problem's machine model, if there is one, says of the plan to the run's bill, and
+// what of that was not measured.
+Result<void> add_machine_times(const embedding::PlanningProblem& problem, ShardingRun& run);
 
 // `taken` tells which of the given options a plan takes; empty without given options.
 using TakenOptions = std::function<std::vector<TakenOption>(const embedding::PlacedProposal&)>;

@@ -90,8 +90,12 @@ class Replanner {
  private:
   embedding::BridgeInput input() const {
     const embedding::PlanningResult& planning = run_.balanced.planning;
-    return {&planning.enumeration.options, &planning.reservation->topology, &problem_.model,
-            &estimator_, planning.enumeration.profiles};
+    return {&planning.enumeration.options,
+            &planning.reservation->topology,
+            &problem_.model,
+            &estimator_,
+            planning.enumeration.profiles,
+            problem_.machine.get()};
   }
   const embedding::OptionSet& options_of_tables() const {
     return run_.balanced.planning.enumeration.options;
@@ -240,6 +244,7 @@ class Replanner {
     embedding::PlanningResult& planning = run_.balanced.planning;
     if (!planning.outcome.plan) return {};
     PLIMSOLL_ASSIGN(run_.bill, embedding::make_bill(problem_, planning));
+    PLIMSOLL_RETURN_IF_ERROR(add_machine_times(problem_, run_));
     replan_.answer = make_answer(question_, run_);
     PLIMSOLL_ASSIGN(replan_.schedule, schedule_transfers(estimator_, planning.enumeration,
                                                          planning.reservation->topology,

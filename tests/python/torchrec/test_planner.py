@@ -260,6 +260,29 @@ def test_a_planner_travels():
         assert str(again.plan(module, SHARDERS)) == str(plan)
 
 
+def test_times_of_a_machine():
+    """The objective is the machine's time; ratings stay TorchRec's, and so does the plan of least rating."""
+    module, arguments = cases.random_arguments(5, count=6)
+    planner, _ = cases.plan_with(Planner, module, arguments, machine="h100-sxm5-80gb", effort=20000)
+    plain, _ = cases.plan_with(Planner, module, arguments, effort=20000)
+    assert planner.times["rating"] == pytest.approx(cases.rating_of(planner), rel=1e-9)
+    assert planner.certificate.objective == planner.times["time"] != plain.times["time"]
+    assert planner.certificate.lower_bound <= planner.times["time"]
+    ratings = [
+        cases.plan_with(Planner, module, arguments, objective="rating", effort=20000, **more)[0].times["rating"]
+        for more in ({}, {"machine": "h100-sxm5-80gb"})
+    ]
+    assert ratings[0] == ratings[1]
+
+
+def test_a_machine_that_cannot_be_used():
+    module, arguments = cases.random_arguments(5, count=3)
+    with pytest.raises(plimsoll.Error, match="h100-sxm5-80gb"):
+        cases.plan_with(Planner, module, arguments, machine="h100")
+    with pytest.raises(plimsoll.Error, match="No such file"):
+        cases.plan_with(Planner, module, arguments, machine="none.json")
+
+
 def test_progress_of_a_planner():
     module, arguments = cases.dcnv2_arguments(16)
     seen = []
