@@ -96,6 +96,7 @@ bench-python: build python  ## the Python planner beside TorchRec's own, steps o
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_planner.py $(if $(QUICK),--quick)
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_seeds.py $(if $(QUICK),--quick)
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_settings.py $(if $(QUICK),--quick,--all)
+	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/published_steps.py
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/step_charges.py build/step_model.json $(if $(QUICK),--quick)
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_steps.py 100 build/step_model.json $(if $(QUICK),--quick)
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/graphs/balanced_stages.py $(if $(QUICK),--quick)

@@ -1,10 +1,11 @@
 """Steps of DistributedModelParallel under our default plan and under TorchRec's own, on 2 gloo ranks.
 
 Usage: PYTHONPATH=build/python build/python-env/bin/python bench/embedding/torchrec_steps.py
-           [STEPS [STEP_MODEL]] [--quick]
+           [STEPS [MODEL]] [--quick]
 
-Without STEP_MODEL, a file of `step_charges.py`, our planner has its default charges. With --quick one model,
-two rounds.
+MODEL is what our planner predicts with: a machine document of `plimsoll calibrate`, or a step model of
+`step_charges.py`; without it the default charges. *Predicted* is what that says of a step under both plans. With
+--quick one model, two rounds.
 
 Where a module lies in memory, and whether it was made first, is worth some percent of a step, and stays the same for as
 long as the module lives. So the steps are taken in rounds, each in new processes. In a round each plan is made into two
@@ -53,6 +54,10 @@ MODELS = {
     "wide outputs": [(100_000, 256, 1 + i % 2) for i in range(14)],
     "many small": [(2_000 + 400 * i, 32, 1 + i % 5) for i in range(44)],
     "one dominant": [(2_000_000, 128, 30), *[(50_000, 32, 2)] * 7],
+    "two large": [(1_000_000, 64, 20), (800_000, 128, 10), *[(20_000, 64, 4)] * 10],
+    "narrow": [(30_000 + 5_000 * i, 16, 10 + i % 8) for i in range(24)],
+    "mixed widths": [(60_000 + 3_000 * i, (16, 64, 256)[i % 3], 2 + i % 6) for i in range(18)],
+    "few": [(150_000 * (1 + i), 128, 8 + 8 * i) for i in range(4)],
 }
 
 
@@ -63,13 +68,14 @@ def make_module(tables):
 
 
 def make_plan(kind, tables):
+    """(planner, plan)."""
     planner = kind(
         topology=Topology(world_size=2, local_world_size=2, compute_device="cpu"),
         batch_size=BATCH_SIZE,
         constraints={f"t{i}": ParameterConstraints(pooling_factors=[float(ids)]) for i, (*_, ids) in enumerate(tables)},
         stats=[],
     )
-    return planner.plan(make_module(tables), [EmbeddingBagCollectionSharder()])
+    return planner, planner.plan(make_module(tables), [EmbeddingBagCollectionSharder()])
 
 
 def make_model(plan, tables):
@@ -150,18 +156,23 @@ def main():
     num_rounds = 2 if is_quick else ROUNDS
     planner = Planner
     if len(arguments) > 1:
-        charges = json.loads(pathlib.Path(arguments[1]).read_text())
-        planner = functools.partial(Planner, step_model={name: charges[name] for name in STEP_MODEL})
-    print("| model | ours ms | TorchRec's ms | ratio | noise | every step | noise | ours | TorchRec's |")
-    print("|---|---|---|---|---|---|---|---|---|")
+        document = json.loads(pathlib.Path(arguments[1]).read_text())
+        if document["schema"] == "plimsoll.machine/1":
+            planner = functools.partial(Planner, machine=document)
+        else:
+            planner = functools.partial(Planner, step_model={name: document[name] for name in STEP_MODEL})
+    print("| model | ours ms | TorchRec's ms | predicted | ratio | noise | every step | noise | ours | TorchRec's |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for name, tables in models.items():
-        ours, own = (make_plan(kind, tables) for kind in (planner, EmbeddingShardingPlanner))
+        made, ours = make_plan(planner, tables)
+        _, own = make_plan(EmbeddingShardingPlanner, tables)
+        predicted = f"{made.times['time']:.2f}, {made.reference['time']:.2f}"
         rounds = [run_round(number, tables, ours, own, max(steps // ROUNDS, 10)) for number in range(num_rounds)]
         by_rank, by_step = zip(*rounds, strict=True)
         mine, torchrecs = (statistics.median(ms) for ms in zip(*by_rank, strict=True))
         print(
-            f"| {name} | {mine:.2f} | {torchrecs:.2f} | {ratio_and_noise(by_rank)} | {ratio_and_noise(by_step)}"
-            f" | {types_of(ours)} | {types_of(own)} |",
+            f"| {name} | {mine:.2f} | {torchrecs:.2f} | {predicted} | {ratio_and_noise(by_rank)}"
+            f" | {ratio_and_noise(by_step)} | {types_of(ours)} | {types_of(own)} |",
             flush=True,
         )
 
