@@ -104,6 +104,18 @@ void check_plan(std::string_view input) {
                  {"check", "movielens-two-tower", "@", "--on", "4x40GiB", "--json"}, {});
 }
 
+void check_replan(std::string_view input) {
+  plan_and_check(input, "replan.json",
+                 {"check", "movielens-two-tower", "@", "--on", "4x40GiB", "--json"}, {});
+}
+
+void replan(std::string_view input) {
+  plan_and_check(input, "plan.json",
+                 {"replan", "movielens-two-tower", "@", "--on", "4x40GiB", "--effort", "500",
+                  "--max-moved", "50%", "-o", "@out"},
+                 {"check", "movielens-two-tower", "@out", "--on", "4x40GiB"});
+}
+
 void checkpoint(std::string_view input) {
   plan_and_check(input, "stats.json",
                  {"checkpoint", "@", "--budget", "80%", "--json", "-o", "@out"},
@@ -127,10 +139,12 @@ void partition_on_devices(std::string_view input) {
 
 constexpr auto kTargets = std::to_array<Target>({
     {"command_check_plan", check_plan, "plan"},
+    {"command_check_replan", check_replan, "replan"},
     {"command_checkpoint", checkpoint, "module_stats"},
     {"command_checkpoint_table", checkpoint_table, "sac_stats"},
     {"command_partition", partition, "cost_graph"},
     {"command_partition_on_devices", partition_on_devices, "operator_graph"},
+    {"command_replan", replan, "plan"},
     {"command_shard", shard, "model"},
     {"command_shard_like_torchrec", shard_like_torchrec, "model"},
     {"command_shard_on_topology", shard_on_topology, "topology"},

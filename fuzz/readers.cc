@@ -32,6 +32,7 @@
 #include "plimsoll/io/plan_difference_json.h"
 #include "plimsoll/io/plan_json.h"
 #include "plimsoll/io/plan_report_json.h"
+#include "plimsoll/io/replan_json.h"
 #include "plimsoll/io/topology_json.h"
 #include "plimsoll/io/trace_json.h"
 #include "plimsoll/topology/presets.h"
@@ -252,6 +253,7 @@ constexpr auto kTargets = std::to_array<Target>({
     {"plan", read_and_write<&io::read_plan, &io::write_answer>},
     {"preset", read_preset},
     {"recorded_trace", read_recorded_trace},
+    {"replan", read_and_write<&io::read_replan, &io::write_replan>},
     {"sac_stats", read_and_write<&io::read_sac_stats, &io::write_sac_stats>},
     {"seconds", read_quantity<&parse_seconds>},
     {"sharding_types", read_only<&io::read_sharding_types>},

@@ -26,6 +26,7 @@ for bench in "$folder"/*_bench; do
       partitioner_bench) arguments=(--benchmark_min_time=0.001 --benchmark_filter=/200$) ;;
       placement_bench) arguments=(data/graphs 0.2 0 bert-l3) ;;
       planner_bench) arguments=(--benchmark_min_time=0.001 --benchmark_filter=dcnv2_8x80_default) ;;
+      replan_bench) arguments=(--effort 1000 --model movielens-two-tower drift-1 17) ;;
       tight_bench) arguments=(--effort 100000 40x8_0.8_0.4_2) ;;
     esac
   fi

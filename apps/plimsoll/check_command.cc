@@ -16,6 +16,7 @@
 #include "io/import/foreign_plan.h"
 #include "plimsoll/certificate_text.h"
 #include "plimsoll/check/balance_check.h"
+#include "plimsoll/check/move_bound_check.h"
 #include "plimsoll/check/options_check.h"
 #include "plimsoll/check/sharding_check.h"
 #include "plimsoll/check/transfer_check.h"
@@ -315,13 +316,6 @@ Result<std::vector<check::Violation>> judge_replan(const study::Replan& replan,
                   check::check_transfers(given, replan.schedule));
   PLIMSOLL_ASSIGN(const Bytes moved, check::count_moved_bytes(given));
   const bool is_too_much = replan.max_moved && moved > *replan.max_moved;
-  if (replan.is_bound_of_all && !replan.price_of_move && replan.lower_bound &&
-      replan.lower_bound !=
-          (replan.answer.certificate ? replan.answer.certificate->lower_bound : std::nullopt)) {
-    violations.push_back({check::ViolationCode::kBoundNotProved, "", std::nullopt, "",
-                          fmt::format("{} ms", *replan.lower_bound),
-                          "the bound of all plans is not that of the answer's certificate"});
-  }
   if (moved != replan.moved_bytes || is_too_much) {
     violations.push_back(
         {check::ViolationCode::kTransferMismatch, "", std::nullopt, fmt::format("{}", moved),
@@ -330,6 +324,20 @@ Result<std::vector<check::Violation>> judge_replan(const study::Replan& replan,
                      is_too_much ? " under a limit that is lower" : "")});
   }
   return violations;
+}
+
+// And what it states of all plans.
+check::StatedMoveBound stated_moves(const study::Replan& replan) {
+  check::StatedMoveBound stated;
+  stated.before = &replan.before;
+  stated.max_moved = replan.max_moved;
+  stated.price_of_move = replan.price_of_move.value_or(0);
+  stated.lower_bound = replan.lower_bound;
+  stated.is_bound_of_all = replan.is_bound_of_all;
+  if (replan.answer.certificate) stated.bound_of_all = replan.answer.certificate->lower_bound;
+  stated.least_moved = replan.least_moved;
+  if (replan.prices) stated.prices = &*replan.prices;
+  return stated;
 }
 
 // The plan says what it was made with; flags win over that. Another program's needs the problem to
@@ -400,9 +408,11 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::Plan
                   check::check_balance(problem, answer.plan ? &*answer.plan : nullptr,
                                        answer.plan ? &report : nullptr, claims));
   judgement.balance->is_anything_claimed |= answer.rating || answer.bill != Bill{};
-  if (replan && replan->lower_bound && !replan->is_bound_of_all) {
-    judgement.balance->not_repeated.emplace_back(
-        "the bound that prices moved bytes has no judge of its own");
+  if (replan) {
+    PLIMSOLL_ASSIGN(const check::MoveBoundReport found,
+                    check::check_move_bound(problem, claims.options, stated_moves(*replan)));
+    add_violations(found.violations, report);
+    if (found.not_repeated) judgement.balance->not_repeated.push_back(*found.not_repeated);
   }
   add_violations(std::move(others), report);
   check::conclude(*judgement.balance, flags.strict, report);

@@ -24,6 +24,7 @@ def model(pooling):
 
 
 BEFORE = [1 + 3 * (i % 7) for i in range(16)]
+FAR = [p * (4 if i % 2 else 0.3) for i, p in enumerate(BEFORE)]
 AFTER = [p * (1.6 if i % 3 == 0 else 0.8) for i, p in enumerate(BEFORE)]
 
 
@@ -31,10 +32,11 @@ AFTER = [p * (1.6 if i % 3 == 0 else 0.8) for i, p in enumerate(BEFORE)]
 def replan(plimsoll):
     plimsoll.write("old_model.json", model(BEFORE))
     plimsoll.write("model.json", model(AFTER))
+    plimsoll.write("far.json", model(FAR))
     plimsoll.run("shard", "old_model.json", *HARDWARE, "-o", "old.json")
 
-    def run(*arguments, code=0, on=HARDWARE):
-        return plimsoll.run("replan", "model.json", "old.json", *on, "--effort", "100000", *arguments, code=code)
+    def run(*arguments, code=0, on=HARDWARE, model="model.json"):
+        return plimsoll.run("replan", model, "old.json", *on, "--effort", "100000", *arguments, code=code)
 
     return run
 
@@ -121,6 +123,33 @@ class TestCheck:
 
     def test_a_bound_of_all_plans_is_that_of_the_certificate(self, plimsoll, made):
         assert made["is_bound_of_all"]
-        change(plimsoll, lambda d: (d.update(lower_bound=d["lower_bound"] * 0.99), d.pop("gap")))
+        change(plimsoll, lambda d: (d.update(lower_bound=d["lower_bound"] * 1.01), d.pop("gap")))
         report = plimsoll.run("check", "model.json", "new.json", *HARDWARE, "--json", code=5).document
+        assert "bound_not_proved" in [violation["code"] for violation in report["violations"]]
+
+    def test_repeats_a_bound_that_prices_moved_bytes(self, plimsoll, replan):
+        for limit in ("--max-moved", "1MiB"), ("--price-of-move", "1000"):
+            replan(*limit, "-o", "new.json", model="far.json")
+            made = json.loads(plimsoll.read("new.json"))
+            assert not made.get("is_bound_of_all") and made["prices"]["moved"] > 0
+            report = plimsoll.run("check", "far.json", "new.json", *HARDWARE, "--strict", "--json").document
+            assert report["certificate_status"] == "proved"
+
+    @pytest.mark.parametrize(
+        "edit",
+        [
+            lambda d: d.update(lower_bound=d["lower_bound"] * 1.00001),
+            lambda d: d.pop("prices"),
+            lambda d: d["prices"].update(moved=d["prices"]["moved"] * 10),
+            lambda d: d["prices"]["weight"][0].__setitem__(0, d["prices"]["weight"][0][0] + 0.1),
+            lambda d: d["prices"].update(weight=[]),
+            lambda d: d.update(max_moved_bytes=d["max_moved_bytes"] * 2),
+            lambda d: d.update(is_bound_of_all=True),
+            lambda d: d.update(least_moved_bytes=1),
+        ],
+    )
+    def test_refuses_a_bound_that_its_prices_do_not_prove(self, plimsoll, replan, edit):
+        replan("--max-moved", "1MiB", "-o", "new.json", model="far.json")
+        change(plimsoll, lambda d: (edit(d), d.pop("gap")))
+        report = plimsoll.run("check", "far.json", "new.json", *HARDWARE, "--json", code=5).document
         assert "bound_not_proved" in [violation["code"] for violation in report["violations"]]

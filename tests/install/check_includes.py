@@ -88,6 +88,7 @@ EXCEPTIONS = {
         "balance_check.h": "plimsoll/embedding/balanced_search.h",
         "bill_check.h": "plimsoll/embedding/planner.h",
         "bound_attempt.cc": "balance/bounds/bound_placement.h",
+        "move_bound_check.h": "plimsoll/embedding/balanced_search.h",
     },
     "check/partition": {
         "placement_claims.h": "plimsoll/partition/pipeline_model.h plimsoll/partition/pipeline_placement.h",
@@ -98,6 +99,7 @@ EXCEPTIONS = {
 
 # Public headers without a source of their name.
 HEADER_ONLY = {
+    "balance/relocation_prices": "balance/prices",
     "check/certificate_status": "check",
     "embedding/estimator": "embedding/cost",
     "embedding/proposer": "embedding/torchrec",

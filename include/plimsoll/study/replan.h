@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "plimsoll/balance/relocation_prices.h"
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/core/run_context.h"
@@ -50,9 +51,10 @@ struct Replan {
   Bytes moved_bytes = 0, fresh_moved_bytes = 0;
   // Of ms, or of ms + price * moved: no plan that moves few enough bytes is below.
   std::optional<double> lower_bound;
-  bool is_bound_of_all = false;      // of plans that move any number of bytes
-  std::optional<Bytes> least_moved;  // proved: every plan moves that many
-  ShardingAnswer answer;             // the new plan with its figures, as planning answers it
+  bool is_bound_of_all = false;                     // of plans that move any number of bytes
+  std::optional<balance::RelocationPrices> prices;  // that prove it; where it is not one of all
+  std::optional<Bytes> least_moved;                 // proved: every plan moves that many
+  ShardingAnswer answer;  // the new plan with its figures, as planning answers it
   embedding::ShardingPlan before;
   embedding::TransferSchedule schedule;
 

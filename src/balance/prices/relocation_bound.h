@@ -22,17 +22,10 @@
 #include <vector>
 
 #include "balance/problem/move_costs.h"
+#include "plimsoll/balance/relocation_prices.h"
 #include "plimsoll/core/run_context.h"
 
 namespace plimsoll::balance {
-
-struct RelocationPrices {
-  double moved = 0;                         // p, ms a byte
-  std::vector<std::vector<double>> weight;  // [barriers][ranks]
-  std::vector<std::vector<double>> memory;  // [tiers][ranks] ms a byte
-  std::vector<std::vector<double>> share;   // [causes][units] ms
-  bool operator==(const RelocationPrices&) const = default;
-};
 
 struct RelocationBound {
   double value = 0;  // ms

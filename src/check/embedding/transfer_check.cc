@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 
+#include "check/embedding/held_parts.h"
 #include "plimsoll/core/checked.h"
 #include "plimsoll/embedding/estimator.h"
 
@@ -39,40 +39,6 @@ struct Table {
   std::vector<Item> items;
   std::vector<TablePart> held_at_start;  // replicas once
 };
-
-Int128 area(const TablePart& part) { return Int128{part.rows} * part.columns; }
-
-TablePart common(const TablePart& a, const TablePart& b) {
-  const std::int64_t row = std::max(a.row, b.row);
-  const std::int64_t column = std::max(a.column, b.column);
-  const std::int64_t rows = std::min(a.row + a.rows, b.row + b.rows) - row;
-  const std::int64_t columns = std::min(a.column + a.columns, b.column + b.columns) - column;
-  return rows > 0 && columns > 0 ? TablePart{rows, columns, row, column} : TablePart{};
-}
-
-// Values of the part that lie in some of the others: corner by corner of the grid that they span.
-Int128 covered(const TablePart& part, const std::vector<TablePart>& others) {
-  std::set<std::int64_t> rows, columns;
-  std::vector<TablePart> inside;
-  for (const TablePart& other : others) {
-    const TablePart both = common(part, other);
-    if (area(both) == 0) continue;
-    inside.push_back(both);
-    rows.insert({both.row, both.row + both.rows});
-    columns.insert({both.column, both.column + both.columns});
-  }
-  Int128 sum = 0;
-  for (auto r = rows.begin(); r != rows.end() && std::next(r) != rows.end(); ++r) {
-    for (auto c = columns.begin(); c != columns.end() && std::next(c) != columns.end(); ++c) {
-      const bool is_in = std::any_of(inside.begin(), inside.end(), [&](const TablePart& one) {
-        return one.row <= *r && *r < one.row + one.rows && one.column <= *c &&
-               *c < one.column + one.columns;
-      });
-      if (is_in) sum += Int128{*std::next(r) - *r} * (*std::next(c) - *c);
-    }
-  }
-  return sum;
-}
 
 class Simulation {
  public:
@@ -136,13 +102,7 @@ class Simulation {
             found->second.profile,
             embedding::make_table_profile(given_.cost_model, *given_.topology, *given_.model,
                                           module, table, given_.options.batch_size));
-        const embedding::TableShape& shape = found->second.profile->shape;
-        PLIMSOLL_ASSIGN(const embedding::StorageParts parts,
-                        estimator_.shard_storage_parts(
-                            *found->second.profile, embedding::ShardingType::kTableWise,
-                            embedding::ComputeKernel::kFused, shape.rows, shape.columns));
-        const Storage& state = parts.optimizer_state;
-        found->second.weight = shape.bytes + state.hbm + state.ddr + state.ssd;
+        PLIMSOLL_ASSIGN(found->second.weight, table_weight(estimator_, *found->second.profile));
       }
     }
     for (auto& [fqn, table] : tables_) {
@@ -223,10 +183,8 @@ class Simulation {
     return false;
   }
 
-  Bytes bytes_of(const Table& table, Int128 values) const {
-    const Int128 all = Int128{table.profile->shape.rows} * table.profile->shape.columns;
-    if (all == 0) return 0;
-    return static_cast<Bytes>((values * table.weight + all - 1) / all);
+  static Bytes bytes_of(const Table& table, Int128 values) {
+    return share_of_weight(table.weight, table.profile->shape, values);
   }
 
   Result<bool> copy(const TransferStep& step, Table& table) {

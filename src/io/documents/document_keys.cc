@@ -75,6 +75,7 @@ std::vector<TypeKeys> document_keys() {
       {"module_stats", "module", keys_of<ModuleRecord>()},
       {"module_stats", "sac_stats", keys_of<checkpoint::SACStats>()},
       {"replan", "", keys_of<WrittenReplan>()},
+      {"replan", "prices", keys_of<balance::RelocationPrices>()},
       {"replan", "step", keys_of<embedding::TransferStep>()},
       {"replan", "schedule", keys_of<embedding::TransferSchedule>()},
       {"replan", "source", keys_of<embedding::TransferSource>()},

@@ -64,6 +64,14 @@ void describe(Fields& fields, T& schedule) {
   fields.required("steps", schedule.steps);
 }
 
+template <class Fields, SameAs<balance::RelocationPrices> T>
+void describe(Fields& fields, T& prices) {
+  fields.required("moved", prices.moved, kNonNegative);
+  fields.required("weight", prices.weight);
+  fields.required("memory", prices.memory);
+  fields.required("share", prices.share);
+}
+
 template <class Fields, SameAs<ReplanDocument> T>
 void describe(Fields& fields, T& document) {
   auto& replan = document.replan;
@@ -82,6 +90,7 @@ void describe(Fields& fields, T& document) {
   fields.optional("lower_bound", replan.lower_bound);
   fields.optional("gap", document.gap);
   fields.optional("is_bound_of_all", replan.is_bound_of_all);
+  fields.optional("prices", replan.prices);
   fields.optional("least_moved_bytes", replan.least_moved, kNonNegative);
   fields.required("schedule", replan.schedule);
   fields.required("before", replan.before);

@@ -171,6 +171,7 @@ class Replanner {
     Result<PlacementBridge> made = make_bounded_bridge(input(), rules());
     if (!made) return {};  // rules that no bound sees: that of all plans stands
     const PlacementBridge bridge = *std::move(made);
+    if (bridge.is_tighter) return {};  // it lacks plans
     const MoveCosts costs = make_move_costs(bridge, options_of_tables(), held_, weights_);
     replan_.least_moved = least_moved_bytes(costs);
     if (price() > 0 && all.lower_bound) {
@@ -188,6 +189,7 @@ class Replanner {
     if (priced.value > replan_.lower_bound.value_or(0)) {
       replan_.lower_bound = priced.value;
       replan_.is_bound_of_all = false;
+      replan_.prices = priced.prices;
     }
     return {};
   }
@@ -221,6 +223,7 @@ class Replanner {
           replan_.max_moved && replan_.least_moved && *replan_.least_moved > *replan_.max_moved;
       replan_.status = is_proved ? SolveStatus::kInfeasible : SolveStatus::kLimit;
       replan_.lower_bound.reset();
+      replan_.prices.reset();
       replan_.answer = make_answer(question_, run_);
       return;
     }

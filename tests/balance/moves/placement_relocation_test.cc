@@ -7,6 +7,7 @@
 #include "balance/prices/relocation_bound.h"
 #include "balance/problem/placement_judge.h"
 #include "balance/random_placements.h"
+#include "balance/verify/verify_relocation.h"
 #include "plimsoll/core/numbers.h"
 
 namespace plimsoll::balance {
@@ -134,6 +135,11 @@ TEST(PlacementRelocation, AgreesWithEnumeration) {
       EXPECT_LE(bound.value, optimum * (1 + 1e-9));
       EXPECT_DOUBLE_EQ(bound.value,
                        relocation_value(problem, costs, bound.prices, bounds.max_moved));
+      // The judge computes the same from the prices.
+      const RelocationVerdict verdict =
+          verify_relocation(problem, costs, bound.prices, bounds.max_moved);
+      EXPECT_EQ(verdict.fault, "");
+      EXPECT_NEAR(verdict.value, bound.value, 1e-7 * std::max(1.0, bound.value));
       share_of_bound += optimum > 0 ? bound.value / optimum : 1;
       ++num_bounds;
     }
@@ -177,7 +183,44 @@ TEST(PlacementRelocation, AnyPricesGiveABound) {
                                 charge / static_cast<double>(problem.units.size()));
     }
     EXPECT_LE(relocation_value(problem, costs, prices, limit), optimum * (1 + 1e-9));
+    EXPECT_LE(verify_relocation(problem, costs, prices, limit).value, optimum * (1 + 1e-9));
   }
+}
+
+// The judge takes no prices that prove nothing.
+TEST(PlacementRelocation, TheJudgeRefusesWrongPrices) {
+  InstanceKind kind;
+  kind.charges = true;
+  PlacementProblem problem = random_problem(1, kind);
+  const MoveCosts costs = random_costs(problem, 1);
+  RelocationBoundOptions options;
+  options.max_moved = 5;
+  options.target = 1;
+  const RelocationPrices right = bound_relocation(problem, costs, options, RunContext{}).prices;
+  ASSERT_EQ(verify_relocation(problem, costs, right, 5).fault, "");
+  const std::function<void(RelocationPrices&)> edits[] = {
+      [](RelocationPrices& p) { p.moved = -1; },
+      [](RelocationPrices& p) { p.moved = kInfinity; },
+      [](RelocationPrices& p) { p.weight[0][0] += .1; },
+      [](RelocationPrices& p) { p.weight[0][0] = -1; },
+      [](RelocationPrices& p) { p.weight.pop_back(); },
+      [](RelocationPrices& p) { p.weight[0].push_back(0); },
+      [](RelocationPrices& p) { p.memory[0][0] = -1; },
+      [](RelocationPrices& p) { p.memory.pop_back(); },
+      [](RelocationPrices& p) { p.share[0][0] += 100; },
+      [](RelocationPrices& p) { p.share.pop_back(); },
+  };
+  for (const auto& edit : edits) {
+    RelocationPrices wrong = right;
+    edit(wrong);
+    const RelocationVerdict verdict = verify_relocation(problem, costs, wrong, 5);
+    EXPECT_NE(verdict.fault, "");
+    EXPECT_EQ(verdict.value, -kInfinity);
+  }
+  problem.is_pooled[0] = true;
+  RelocationPrices pooled = right;
+  pooled.memory[0][0] = 1;
+  EXPECT_NE(verify_relocation(problem, costs, pooled, 5).fault, "");
 }
 
 }  // namespace
