@@ -104,6 +104,11 @@ void check_plan(std::string_view input) {
                  {"check", "movielens-two-tower", "@", "--on", "4x40GiB", "--json"}, {});
 }
 
+void experts(std::string_view input) {
+  plan_and_check(input, "experts.json", {"shard", "@", "--effort", "100", "--json", "-o", "@out"},
+                 {"check", "@", "@out"});
+}
+
 void check_replan(std::string_view input) {
   plan_and_check(input, "replan.json",
                  {"check", "movielens-two-tower", "@", "--on", "4x40GiB", "--json"}, {});
@@ -142,6 +147,7 @@ constexpr auto kTargets = std::to_array<Target>({
     {"command_check_replan", check_replan, "replan"},
     {"command_checkpoint", checkpoint, "module_stats"},
     {"command_checkpoint_table", checkpoint_table, "sac_stats"},
+    {"command_experts", experts, "experts"},
     {"command_partition", partition, "cost_graph"},
     {"command_partition_on_devices", partition_on_devices, "operator_graph"},
     {"command_replan", replan, "plan"},

@@ -24,6 +24,7 @@
 #include "plimsoll/embedding/placement_bridge.h"
 #include "plimsoll/io/checkpoint_policy_json.h"
 #include "plimsoll/io/cost_graph_json.h"
+#include "plimsoll/io/experts_json.h"
 #include "plimsoll/io/graph_formats.h"
 #include "plimsoll/io/machine_json.h"
 #include "plimsoll/io/model_json.h"
@@ -234,6 +235,8 @@ constexpr auto kTargets = std::to_array<Target>({
     {"cost_overlay", read_cost_overlay},
     {"dnn_partitioning", read_and_write<&io::read_dnn_partitioning, &io::write_dnn_partitioning>},
     {"dnn_partitioning_split", read_dnn_partitioning_split},
+    {"expert_plan", read_and_write<&io::read_expert_plan, &io::write_expert_plan>},
+    {"experts", read_and_write<&io::read_experts, &io::write_experts>},
     {"exported_program", read_only<&io::read_exported_program>},
     {"foreign_plan", read_foreign_plan},
     {"fx_graph", read_and_write<&io::read_fx_graph, &io::write_fx_graph>},

@@ -20,6 +20,7 @@ for bench in "$folder"/*_bench; do
       balanced_bench) arguments=(--effort 1000 m1) ;;
       composition_bench) arguments=(--benchmark_min_time=0.001 --benchmark_filter=/5$) ;;
       contiguous_bench) arguments=(data/graphs) ;;
+      experts_bench) arguments=(--effort 1000 --layers 2) ;;
       frontier_bench) arguments=(--benchmark_min_time=0.001 --benchmark_filter=operator_choices) ;;
       fx_bench) arguments=(tests/data/golden/graph-partition.json) ;;
       latency_bench) arguments=(data/graphs 1000) ;;

@@ -23,6 +23,7 @@
 #include "plimsoll/checkpoint_check.h"
 #include "plimsoll/checkpoint_flags.h"
 #include "plimsoll/common.h"
+#include "plimsoll/expert_commands.h"
 #include "plimsoll/explanation_check.h"
 #include "plimsoll/help.h"
 #include "plimsoll/partition_case.h"
@@ -497,6 +498,13 @@ PartitionFlags partition_flags(const CheckFlags& flags) {
 }
 
 int run_check(const CheckFlags& flags) {
+  if (is_of_experts(flags.planning)) {
+    ExpertFlags asked;
+    asked.global = flags.global;
+    asked.planning = flags.planning;
+    asked.plan = flags.plan;
+    return run_expert_check(asked);
+  }
   const auto plan = load_plan(flags.planning, flags.plan);
   if (!plan) return report(plan.error(), flags.global);
   switch (plan->format) {

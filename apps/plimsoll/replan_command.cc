@@ -11,6 +11,7 @@
 #include "io/documents/plan_tree.h"
 #include "io/import/foreign_plan.h"
 #include "plimsoll/common.h"
+#include "plimsoll/expert_commands.h"
 #include "plimsoll/help.h"
 #include "plimsoll/io/replan_json.h"
 #include "plimsoll/machines_flags.h"
@@ -252,6 +253,7 @@ void add_replan_command(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand(
       "replan", "Change a plan of embedding tables to a better one that moves few bytes");
   add_planning_flags(*command, flags->planning);
+  command->get_option("--on")->required(false);  // experts have their own
   command->option_defaults()->group(kCommonGroup);
   command
       ->add_option("PLAN", flags->plan,
@@ -299,6 +301,24 @@ void add_replan_command(CLI::App& app, Run& run) {
        {"Memory", "plimsoll replan model.json plan.json --on 9x80GiB --hbm-cap 60GiB"}});
   command->callback([flags, &run] {
     run = [flags] {
+      if (is_of_experts(flags->planning)) {
+        ExpertFlags asked;
+        asked.global = flags->global;
+        asked.planning = flags->planning;
+        asked.plan = flags->plan;
+        asked.max_moved = flags->max_moved;
+        asked.has_price = flags->price_of_move.has_value();
+        asked.output = flags->output;
+        asked.time_limit = flags->time_limit;
+        asked.effort = flags->effort;
+        asked.tolerance = flags->tolerance;
+        return run_expert_replan(asked);
+      }
+      if (flags->planning.on.empty()) {
+        return report({ErrorCode::kUsage, "--on", "a plan of embedding tables needs its hardware",
+                       "name it, such as --on dgx-h100:2", ""},
+                      flags->global);
+      }
       return run_planning(flags->global, flags->output, [&] { return replan(*flags); });
     };
   });

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "plimsoll/embedding/stats.h"
+#include "plimsoll/expert_commands.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/plan_json.h"
 #include "plimsoll/planning_run.h"
@@ -105,7 +106,18 @@ void add_shard_command(CLI::App& app, Run& run) {
   add_shard_flags(*command, *flags);
   command->callback([flags, command, &run] {
     flags->decided_twice = find_decided_twice(*command);
-    run = [flags] { return run_shard(*flags); };
+    run = [flags] {
+      if (!is_of_experts(flags->planning)) return run_shard(*flags);
+      ExpertFlags asked;
+      asked.global = flags->global;
+      asked.planning = flags->planning;
+      asked.search = flags->search;
+      asked.output = flags->output;
+      asked.time_limit = flags->time_limit;
+      asked.effort = flags->effort;
+      asked.tolerance = flags->tolerance;
+      return run_expert_shard(asked);
+    };
   });
 }
 

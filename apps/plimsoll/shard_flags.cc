@@ -48,7 +48,7 @@ Result<std::unique_ptr<embedding::PlanLoader>> load_stored_plan(const ShardFlags
 
 Result<void> choose_search(ShardFlags& flags) {
   if (flags.search.empty()) flags.search = flags.stored_plan.empty() ? "balanced" : "torchrec";
-  static const std::vector<std::string> kSearches{"torchrec", "balanced"};
+  static const std::vector<std::string> kSearches{"torchrec", "balanced"};  // of tables
   if (std::find(kSearches.begin(), kSearches.end(), flags.search) == kSearches.end()) {
     return fail(ErrorCode::kNotFound, "--search", fmt::format("no search '{}'", flags.search),
                 suggest(flags.search, kSearches));
@@ -316,8 +316,8 @@ void add_shard_flags(CLI::App& command, ShardFlags& flags) {
   group(kCommonGroup);
   command
       .add_option("--search", flags.search,
-                  "balanced, our own search with a lower bound, or torchrec, TorchRec's planner "
-                  "(default: balanced)")
+                  "balanced, our own search with a lower bound, or torchrec, TorchRec's planner; "
+                  "of experts balanced or eplb (default: balanced)")
       ->type_name("NAME");
   command
       .add_option("-o,--output", flags.output,

@@ -35,6 +35,7 @@ from plimsoll.plans import (
     CheckpointPolicy,
     CheckReport,
     Difference,
+    ExpertPlan,
     Explanation,
     Frontier,
     MachineSize,
@@ -61,6 +62,7 @@ __all__ = [
     "CheckpointPolicy",
     "Difference",
     "Error",
+    "ExpertPlan",
     "Explanation",
     "Frontier",
     "MachineSize",
@@ -82,7 +84,9 @@ __all__ = [
     "hardware",
     "models",
     "partition",
+    "place_experts",
     "replan",
+    "replan_experts",
     "report",
     "schema",
     "shard",
@@ -315,6 +319,40 @@ def replan(
     asked = {"on": on, "max_moved": max_moved, "price_of_move": price_of_move, "was_on": was_on}
     documents: dict[str, Document] = {"model": model, "plan": plan}  # type: ignore[dict-item]
     return Replan(call("replan", documents, {**asked, **flags}, progress))
+
+
+def place_experts(model: Document, *, progress: Progress | None = None, **flags: object) -> ExpertPlan:
+    """Places replicas of experts on ranks, so that the slowest ranks carry little.
+
+    Args:
+        model: Loads, slots, groups, hosts and ranks (plimsoll.experts/1).
+        progress: As of `shard`.
+        flags: Those of `plimsoll shard` that experts know: search ("eplb": EPLB's placement), time_limit, effort,
+            seed, tolerance.
+    """
+    return ExpertPlan(call("shard", {"model": model}, flags, progress))
+
+
+def replan_experts(
+    model: Document,
+    plan: Document | ExpertPlan,
+    *,
+    max_moved: str | int | None = None,
+    progress: Progress | None = None,
+    **flags: object,
+) -> ExpertPlan:
+    """A better placement of experts that copies few replicas from where they stand.
+
+    Args:
+        model: The loads of now (plimsoll.experts/1), the ranks perhaps more or fewer.
+        plan: The placement as it stands: ours, or EPLB's `physical_to_logical_map` with `num_ranks`.
+        max_moved: Replicas that may be copied to a rank without the expert, 64 or "10%" of all slots, which is what
+            holds where it is not given.
+        progress: As of `shard`.
+        flags: Those of `plimsoll replan` that experts know: time_limit, effort, seed, tolerance.
+    """
+    documents: dict[str, Document] = {"model": model, "plan": plan}  # type: ignore[dict-item]
+    return ExpertPlan(call("replan", documents, {"max_moved": max_moved, **flags}, progress))
 
 
 def size(

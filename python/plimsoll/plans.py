@@ -354,7 +354,14 @@ class CheckReport(Answer):
 
     SCHEMAS: ClassVar[tuple[str, ...]] = tuple(
         f"plimsoll.{kind}_report/1"
-        for kind in ("check", "checkpoint_check", "placement_check", "partition_check", "pipeline_check")
+        for kind in (
+            "check",
+            "checkpoint_check",
+            "expert_check",
+            "placement_check",
+            "partition_check",
+            "pipeline_check",
+        )
     )
 
     @property
@@ -545,6 +552,48 @@ class Replan(Answer):
     def _rows(self) -> tuple[list[str], list[list[object]]]:
         head = ["kind", "table", "rank", "bytes"]
         return head, [[step.get(key, "") for key in head] for step in self.steps]
+
+
+class ExpertPlan(Answer):
+    """Where the replicas of experts stand."""
+
+    SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.expert_plan/1",)
+
+    @property
+    def physical_to_logical_map(self) -> list[list[int]]:
+        """Of every layer the expert of every slot, rank by rank, as EPLB returns it; empty without a plan."""
+        return self.document["physical_to_logical_map"]
+
+    @property
+    def slowest_load(self) -> float:
+        """Of the slowest rank, summed over layers; NaN without a plan."""
+        return self.document.get("objective", math.nan)
+
+    @property
+    def lower_bound(self) -> float | None:
+        """No placement is below it."""
+        return self.document.get("lower_bound")
+
+    @property
+    def eplb_load(self) -> float:
+        """The load of EPLB's placement."""
+        return self.document["eplb_load"]
+
+    @property
+    def moved_replicas(self) -> int | None:
+        """Of a replan: replicas that are copied to a rank without the expert."""
+        return self.document.get("moved_replicas")
+
+    def _summary(self) -> str:
+        return f"slowest ranks {self.slowest_load:.6g}, EPLB's {self.eplb_load:.6g}"
+
+    def _rows(self) -> tuple[list[str], list[list[object]]]:
+        loads = self.document.get("slowest_loads", [])
+        bounds = self.document.get("lower_bounds", [])
+        rows: list[list[object]] = [
+            [layer, f"{load:.6g}", f"{bound:.6g}"] for layer, (load, bound) in enumerate(zip(loads, bounds))
+        ]
+        return ["layer", "slowest rank", "lower bound"], rows
 
 
 class MachineSize(Answer):

@@ -43,6 +43,7 @@ REQUIRED_KEYS = {
         "hazards",
         "profile",
     },
+    "plimsoll.expert_check_report/1": {"is_right", "certificate_status", "objective", "violations"},
     "plimsoll.placement_check_report/1": {
         "is_right",
         "max_load_ms",
@@ -68,6 +69,8 @@ SCHEMAS = (
     "checkpoint_policy",
     "constraints",
     "cost_graph",
+    "expert_plan",
+    "experts",
     "explanation",
     "fx_graph",
     "machine",

@@ -46,12 +46,15 @@ ALLOWED = {
     "partition/latency": "core partition/graph",
     "partition/pipeline": "core partition/graph partition/stages partition/throughput",
     "partition/profile": "core partition/graph partition/pipeline",
+    "experts/model": "core",
+    "experts/search": "core experts/model",
     # The judges see data, and no search; exceptions are below.
     "check": "core",
     "check/embedding": "core topology math balance/problem balance/prices balance/verify check embedding/model"
     " embedding/cost",
     "check/checkpoint": "core math check checkpoint/model checkpoint/trace",
     "check/partition": "core check partition/fx partition/graph",
+    "check/experts": "core experts/model",
     # Planners and judges, never documents or flags.
     "study/machines": "core",
     "study/embedding": "core topology math balance/problem balance/prices embedding/model embedding/cost"
@@ -71,7 +74,7 @@ ALLOWED = {
     " study/plans study/replan"
     " balance/prices embedding/model embedding/problem checkpoint/model"
     " checkpoint/torch partition/fx partition/graph partition/pipeline check/embedding check/checkpoint"
-    " check/partition io io/json",
+    " check/partition check/experts experts/model experts/search io io/json",
     "io/import": "core topology study/embedding study/partition"
     " embedding/model embedding/cost partition/graph partition/pipeline partition/profile"
     " io io/json io/documents",

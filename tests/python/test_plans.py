@@ -97,3 +97,21 @@ def test_replan(plans):
     kept = plimsoll.replan(grown, plans[1], **ON, max_moved="0", effort=20_000)
     assert kept.steps == [] and kept.ms == pytest.approx(kept.before_ms)
     assert plimsoll.Replan.from_json(kept.to_json()) == kept
+
+
+def test_experts(tmp_path):
+    loads = [[float((37 * e * e) % 97 + 1) for e in range(16)]]
+    model = {"num_slots": 20, "num_ranks": 4, "loads": loads, "schema": "plimsoll.experts/1"}
+    plan = plimsoll.place_experts(model, effort=20_000)
+    eplb = plimsoll.place_experts(model, search="eplb")
+    assert plan.lower_bound <= plan.slowest_load <= plan.eplb_load == eplb.slowest_load
+    assert sorted(set(plan.physical_to_logical_map[0])) == list(range(16))
+    assert plimsoll.check(model, plan).is_right and plimsoll.check(model, plan).certificate_status == "proved"
+    model["loads"] = [loads[0][::-1]]
+    moved = plimsoll.replan_experts(model, eplb, max_moved=3, effort=20_000)
+    assert moved.moved_replicas <= 3 and moved.slowest_load <= moved.document["before_load"]
+    assert plimsoll.check(model, moved).is_right and not plimsoll.check(model, plan).is_right
+    assert "EPLB" in repr(moved) and "slowest rank" in moved._repr_html_()
+    assert plimsoll.ExpertPlan.from_json(moved.to_json()) == moved
+    with pytest.raises(plimsoll.Error, match="num_ranks"):
+        plimsoll.place_experts({**model, "num_ranks": 0})

@@ -17,7 +17,7 @@
 namespace plimsoll::balance {
 
 struct RelocationVerdict {
-  double value = 0;   // ms; -infinity where the prices are none
+  double value = 0;   // ms; -infinity where the prices are wrong
   std::string fault;  // one sentence, where they are none
 };
 

@@ -3,6 +3,7 @@
 #include "io/documents/balance_descriptions.h"
 #include "io/documents/checkpoint_descriptions.h"
 #include "io/documents/descriptions.h"
+#include "io/documents/experts_descriptions.h"
 #include "io/documents/machine_descriptions.h"
 #include "io/documents/pipeline_descriptions.h"
 #include "io/documents/placement_descriptions.h"
@@ -79,6 +80,10 @@ std::vector<TypeKeys> document_keys() {
       {"replan", "step", keys_of<embedding::TransferStep>()},
       {"replan", "schedule", keys_of<embedding::TransferSchedule>()},
       {"replan", "source", keys_of<embedding::TransferSource>()},
+      {"experts", "", keys_of<ExpertsDocument>()},
+      {"expert_plan", "", keys_of<ExpertPlanDocument>()},
+      {"expert_plan", "before", keys_of<experts::ExpertPlan>()},
+      {"expert_plan", "provenance", keys_of<Provenance>()},
       {"sac_stats", "", keys_of<SACStatsDocument>()},
       {"checkpoint_policy", "", keys_of<PolicyDocument>()},
       {"checkpoint_policy", "predicted", keys_of<CheckpointPrediction>()},

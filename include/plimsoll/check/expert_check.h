@@ -1,0 +1,56 @@
+// What makes a plan of experts and its claims right.
+//
+// Every layer has its slots, every expert stands somewhere, groups stay on hosts where the model
+// says so; loads of ranks are added up anew. A stated bound of a layer holds where ranks carry that
+// much in the mean, where slots do not suffice for replicas that all carry less, or where the
+// heaviest host does (docs/experts.md#the-bound). A stated sum of the old plan's copies is counted
+// rank by rank. Shares no code with the search, nor with the bound's.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plimsoll/experts/expert_model.h"
+
+namespace plimsoll::check {
+
+enum class ExpertViolationCode {
+  kShape,         // another number of layers, slots or ranks, or a slot that names no expert
+  kMissing,       // an expert stands nowhere
+  kGroupSplit,    // a group stands on several hosts, or hosts take different numbers of groups
+  kLoadMismatch,  // loads are stated otherwise
+  kBoundNotProved,
+  kMoveMismatch,    // copies are stated otherwise, or are more than the limit
+  kInputsMismatch,  // the plan was made from other experts
+};
+std::string_view to_string(ExpertViolationCode code);  // "shape", "missing", ...
+
+struct ExpertViolation {
+  ExpertViolationCode code = ExpertViolationCode::kShape;
+  std::optional<int> layer;
+  std::string message;
+};
+
+// What a plan states; what is absent is not judged.
+struct StatedExperts {
+  experts::ExpertPlan plan;
+  std::vector<double> slowest_loads, lower_bounds;  // [layers], or empty
+  std::optional<double> objective, lower_bound;     // their sums
+  std::optional<experts::ExpertPlan> before;
+  std::optional<std::int64_t> moved, max_moved;
+};
+
+struct ExpertReport {
+  std::vector<ExpertViolation> violations;
+  double objective = 0;  // where the plan is right
+  bool is_bound_proved = false;
+  bool is_right() const { return violations.empty(); }
+};
+
+// Precondition: experts::validate(model).
+ExpertReport check_experts(const experts::ExpertModel& model, const StatedExperts& stated);
+
+}  // namespace plimsoll::check
