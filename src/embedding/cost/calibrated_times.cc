@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/check.h"
 #include "plimsoll/embedding/enumerator.h"
@@ -152,10 +153,10 @@ std::vector<ShardMessage> CalibratedTimes::messages(const Option& option, std::i
   const TableProfile& profile = profiles_[table];
   const CommsElementSizes comms = sent_element_sizes(profile);
   const int world = topology.world_size;
-  const int host = std::min(topology.local_world_size, world);
+  const int domain = std::min(std::max(topology.group_size(), 1), world);
   const auto width = static_cast<double>(columns);
   const bool is_pooled = profile.is_pooled;
-  const CommunicatingRanks all{world, host};
+  const CommunicatingRanks all{world, domain};
   std::vector<ShardMessage> messages;
   const auto add = [&messages](Collective operation, const CommunicatingRanks& group,
                                double bytes) {
@@ -187,8 +188,7 @@ std::vector<ShardMessage> CalibratedTimes::messages(const Option& option, std::i
     return messages;
   }
   // Rows over a fast domain, and what is left over the domains.
-  const int domain = std::min(std::max(topology.group_size(), 1), world);
-  const CommunicatingRanks near{domain, std::min(host, domain)};
+  const CommunicatingRanks near{domain, domain};
   const CommunicatingRanks far{world / domain, 1};
   const double summed = is_pooled ? vectors / domain : vectors;
   add(Collective::kReduceScatter, near, vectors * comms.forward_reduce_scatter);
@@ -268,24 +268,58 @@ CalibratedTimes::ShardTimes CalibratedTimes::shard_times(const Option& option, s
 }
 
 CalibratedTimes::Line CalibratedTimes::line_through(Collective operation,
-                                                    const CommunicatingRanks& group,
-                                                    double bytes) const {
+                                                    const CommunicatingRanks& group, double bytes,
+                                                    double from, double to) const {
   if (!(bytes > 0)) return {};
   const auto ms = [&](double size) { return collective_times_.ms(operation, group, size); };
   const double here = ms(bytes);
-  const double slope = std::max(ms(2 * bytes) - ms(bytes / 2), 0.0) / (1.5 * bytes);
+  const double slope = std::max(ms(to) - ms(from), 0.0) / (to - from);
   const double intercept = here - slope * bytes;
   if (intercept < 0) return {0, here / bytes};
   return {intercept, slope};
 }
 
+// Few tables of a module are replicated, and these are small: a line through the message of the
+// tables whose weights are no more bytes than the outputs of a rank's own samples (else of the
+// smallest table), and through that of all tables, so that none is replicated for nothing.
+void CalibratedTimes::draw_replica_lines() {
+  struct Weights {
+    double small = 0, all = 0;
+    double least = std::numeric_limits<double>::infinity();
+  };
+  std::map<std::string, Weights> of_module;
+  for (std::size_t table = 0; table < profiles_.size(); ++table) {
+    Option option;
+    option.table = static_cast<std::int32_t>(table);
+    option.sharding_type = ShardingType::kDataParallel;
+    const TableShape& shape = profiles_[table].shape;
+    const KernelVariables v = variables(option, shape.rows, shape.columns);
+    Weights& weights = of_module[options_->tables[table].module_path];
+    weights.all += v.weight_bytes;
+    weights.least = std::min(weights.least, v.weight_bytes);
+    if (v.weight_bytes <= v.output_bytes) weights.small += v.weight_bytes;
+  }
+  const topology::Topology& topology = estimator_->topology();
+  const CommunicatingRanks all{topology.world_size,
+                               std::min(std::max(topology.group_size(), 1), topology.world_size)};
+  for (const auto& [module_path, weights] : of_module) {
+    std::vector<Line>& lines = lines_[{module_path, ShardingType::kDataParallel}];
+    if (estimator_->mode().inference) continue;
+    const double bytes = weights.small > 0 ? weights.small : weights.least;
+    lines.push_back(
+        line_through(Collective::kAllReduce, all, bytes, bytes, std::max(weights.all, 2 * bytes)));
+  }
+}
+
 // The message of a rank where all tables of the module have the type and ranks share them equally.
 void CalibratedTimes::draw_lines() {
+  draw_replica_lines();
   const topology::Topology& topology = estimator_->topology();
   const double world = topology.world_size;
   const double domain = std::min(std::max(topology.group_size(), 1), topology.world_size);
   for (int t = 0; t < kNumShardingTypes; ++t) {
     const auto type = static_cast<ShardingType>(t);
+    if (type == ShardingType::kDataParallel) continue;
     std::map<std::string, std::vector<ShardMessage>> whole;
     for (std::size_t table = 0; table < profiles_.size(); ++table) {
       const TableShape& shape = profiles_[table].shape;
@@ -311,7 +345,9 @@ void CalibratedTimes::draw_lines() {
     for (const auto& [module_path, sum] : whole) {
       std::vector<Line>& lines = lines_[{module_path, type}];
       for (const ShardMessage& message : sum) {
-        lines.push_back(line_through(message.operation, message.group, message.bytes * share));
+        const double bytes = message.bytes * share;
+        lines.push_back(
+            line_through(message.operation, message.group, bytes, bytes / 2, 2 * bytes));
       }
     }
   }

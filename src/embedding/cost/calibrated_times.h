@@ -2,15 +2,17 @@
 // a release's own. Bytes and ratings stay the release's.
 //
 // Problem. A plan's time by a MachineModel, as a sum over the shards of a rank, so that a search
-// can place them, and once more without what that leaves out. Method. Kernels: the terms of a form
-// times what a shard looks up, reads, writes and updates are sums over shards but for the term of a
-// call, which belongs to the sharding type of a module. Collectives: a rank sends the shards of one
-// type in one message; its time is replaced by the line through the message of the module's
-// balanced share and the chord from half of it to twice, whose intercept belongs to the type and
-// whose slope to the shard. O(features) time a shard. Promises. Equal inputs give equal bits. At
-// the balanced message line and table agree. Kernels, optimizers and data types that were not
-// measured stand for others, and are named (Extrapolation): a kernel takes the time of the measured
-// `fused` (else of the first form) as many times as the release says it takes of that one's.
+// can place them, and once more without what that leaves out.
+// Method. Kernels: the terms of a form times what a shard looks up, reads, writes and updates are
+// sums over shards; only the term of a call belongs to the sharding type of a module. Collectives:
+// a rank sends the shards of one type in one message; its time is replaced by a line, whose
+// intercept belongs to the type and whose slope to the shard. The line passes through the message
+// of the module's balanced share, with the slope of the chord from half of it to twice; of
+// data_parallel through the messages of the small tables and of all. O(features) time a shard.
+// Promises. Equal inputs give equal bits. At the balanced message line and table agree. Kernels,
+// optimizers and data types that were not measured stand for others, and are named
+// (Extrapolation): a kernel takes the time of the measured `fused` (else of the first form) as
+// many times as the release says it takes of that one's.
 // Source: docs/mathematics/calibrated-times.md.
 #pragma once
 
@@ -118,8 +120,11 @@ class CalibratedTimes {
   Perf release_perf(const Option& option, ComputeKernel kernel, std::int64_t rows,
                     std::int64_t columns) const;
   void draw_lines();
-  Line line_through(topology::Collective operation, const CommunicatingRanks& group,
-                    double bytes) const;
+  void draw_replica_lines();
+  // Through the time at `bytes`, with the slope of the chord between two sizes; through 0 where the
+  // intercept would be below.
+  Line line_through(topology::Collective operation, const CommunicatingRanks& group, double bytes,
+                    double from, double to) const;
   const std::string& module_of(std::int32_t table) const;
 
   const MachineModel* machine_;

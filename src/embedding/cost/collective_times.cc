@@ -62,7 +62,7 @@ double interpolated_ms(const CollectiveTable& table, double bytes) {
 }
 
 CommunicatingRanks CollectiveTimes::measured_ranks(const CollectiveTable& table) const {
-  if (table.group == CollectiveGroup::kHost) return {table.ranks, table.ranks};
+  if (table.group != CollectiveGroup::kWorld) return {table.ranks, table.ranks};
   return {table.ranks, std::min(table.ranks, std::max(machine_->ranks_per_host, 1))};
 }
 
@@ -126,6 +126,16 @@ double CollectiveTimes::table_ms(Collective operation, const CommunicatingRanks&
   return std::max(ms, read(*across, outside / share_outside(measured_ranks(*across))));
 }
 
+double CollectiveTimes::bandwidth_ms(Collective operation, const CommunicatingRanks& group,
+                                     double bytes) const {
+  const int near = std::min(group.per_host, group.ranks);
+  const double inside =
+      bytes * share_inside(group) / topology_->comms.bandwidth(near, near, operation);
+  const double outside =
+      bytes * share_outside(group) / topology_->comms.bandwidth(near, group.ranks, operation);
+  return std::max(inside, outside);
+}
+
 double CollectiveTimes::ms(Collective operation, const CommunicatingRanks& group, double bytes,
                            std::vector<Extrapolation>* notes) const {
   if (group.ranks <= 1 || !(bytes > 0)) return 0;
@@ -141,8 +151,11 @@ double CollectiveTimes::ms(Collective operation, const CommunicatingRanks& group
     for (const Collective other : others) sum += table_ms(other, group, bytes, notes);
     return sum;
   }
-  return bytes /
-         topology_->comms.bandwidth(std::min(group.per_host, group.ranks), group.ranks, operation);
+  if (operation == Collective::kAllReduce) {
+    return bandwidth_ms(Collective::kReduceScatter, group, bytes) +
+           bandwidth_ms(Collective::kAllGather, group, bytes);
+  }
+  return bandwidth_ms(operation, group, bytes);
 }
 
 }  // namespace plimsoll::embedding

@@ -4,12 +4,13 @@
 // slope of the last two sizes goes on. A group that was measured answers by its own table. Another
 // one is compared by the bytes that leave a rank, (g - 1) / g of its buffer: the table that comes
 // nearest in ranks is read at the size at which as many bytes left a rank of it. Of a group of g
-// ranks in hosts of h, (h - 1) / g stay in the host and (g - h) / g leave it; the slower of the two
-// counts, each by its own table. Without a table of several hosts the share that leaves them
-// crosses at the topology's bandwidth between hosts. An operation without a table takes that of
-// another one: reduce_scatter and all_gather of each other, then all_to_all; all_reduce of
-// reduce_scatter and all_gather, one after another; all_to_all of all_gather. Without any table the
-// topology's bandwidth counts. Source: docs/mathematics/calibrated-times.md#collectives.
+// ranks in fast domains of h, (h - 1) / g stay in the domain and (g - h) / g leave it; the slower
+// of the two counts, each by its own table. Without a table of several domains the share that
+// leaves them crosses at the topology's bandwidth between hosts. An operation without a table takes
+// that of another one: reduce_scatter and all_gather of each other, then all_to_all; all_reduce of
+// reduce_scatter and all_gather, one after another; all_to_all of all_gather, then reduce_scatter.
+// Without any table both shares take the topology's bandwidths, and all_reduce twice of that.
+// Source: docs/mathematics/calibrated-times.md#collectives.
 #pragma once
 
 #include <vector>
@@ -18,7 +19,8 @@
 
 namespace plimsoll::embedding {
 
-// `ranks` ranks that communicate, `per_host` of them on each host.
+// `ranks` ranks that communicate, `per_host` of them in each fast domain, which is a host where
+// hosts are not joined (topology::Topology::group_size).
 struct CommunicatingRanks {
   int ranks = 1;
   int per_host = 1;
@@ -42,6 +44,8 @@ class CollectiveTimes {
  private:
   double table_ms(topology::Collective operation, const CommunicatingRanks& group, double bytes,
                   std::vector<Extrapolation>* notes) const;
+  double bandwidth_ms(topology::Collective operation, const CommunicatingRanks& group,
+                      double bytes) const;
   const CollectiveTable* nearest(topology::Collective operation, const CommunicatingRanks& group,
                                  bool of_hosts) const;
   CommunicatingRanks measured_ranks(const CollectiveTable& table) const;

@@ -103,9 +103,13 @@ TEST(CollectiveTimes, OfAnotherOperationStandForTheMissingOne) {
   const topology::Topology room = make_room(2, 2);
   std::vector<Extrapolation> notes;
   EXPECT_DOUBLE_EQ(CollectiveTimes(machine, room).ms(Collective::kAllToAll, {2, 2}, 4096, &notes),
-                   4096 / room.comms.intra_host_bw);
+                   2048 / room.comms.intra_host_bw);  // half of it leaves the rank
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_EQ(notes[0], (Extrapolation{"operation", "all_to_all", 0, 0, 0}));
+  EXPECT_DOUBLE_EQ(CollectiveTimes(machine, room).ms(Collective::kAllReduce, {2, 2}, 4096),
+                   4096 / room.comms.intra_host_bw);  // there and back
+  // Of 16 ranks in domains of 8 half leaves the domain, at 1,000 bytes per ms.
+  EXPECT_DOUBLE_EQ(CollectiveTimes(machine, room).ms(Collective::kAllGather, {16, 8}, 4096), 2.048);
   machine.collectives = {all_to_all(CollectiveGroup::kHost, 2)};
   const CollectiveTimes times(machine, room);
   EXPECT_DOUBLE_EQ(times.ms(Collective::kReduceScatter, {2, 2}, 4096), .4);
@@ -290,6 +294,45 @@ TEST(CalibratedTimes, DrawTheLineThroughTheBalancedMessage) {
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].operation, Collective::kAllReduce);
   EXPECT_EQ(sent[0].bytes, 128000);
+}
+
+// Small tables: weights of no more bytes than the outputs of a rank's samples, 64 of 128 bytes.
+TEST(CalibratedTimes, DrawTheLineOfReplicasThroughSmallTablesAndAll) {
+  PlanningProblem problem = make_problem(2, 64);
+  Module& module = problem.model.modules[0];
+  module.tables[0].num_embeddings = 64;
+  const Space space(problem);
+  const CalibratedTimes times = space.times();
+  const CollectiveTable& table = problem.machine->collectives[3];
+  ASSERT_EQ(table.operation, Collective::kAllReduce);
+  const double small = 64 * 128, large = 400000.0 * 256;
+  const double at_small = interpolated_ms(table, small);
+  const double at_all = interpolated_ms(table, small + large);
+  const Option a = space.option("a", ShardingType::kDataParallel, ComputeKernel::kDense);
+  const Option b = space.option("b", ShardingType::kDataParallel, ComputeKernel::kDense);
+  const double intercept = times.type_times("m", ShardingType::kDataParallel).collectives;
+  const double of_a = times.shard_times(a, 64, 32).collectives;
+  const double of_b = times.shard_times(b, 400000, 64).collectives;
+  EXPECT_NEAR(intercept + of_a, at_small, 1e-9);
+  EXPECT_NEAR(intercept + of_a + of_b, at_all, 1e-9 * at_all);
+  EXPECT_LT(intercept, at_small);
+}
+
+// Four hosts of two ranks in one fast domain: nothing leaves it.
+TEST(CalibratedTimes, KeepMessagesInTheFastDomain) {
+  PlanningProblem problem = make_problem(8, 64);
+  topology::TopologySpec spec;
+  spec.world_size = 8;
+  spec.local_world_size = 2;
+  spec.pod_size = 4;
+  spec.hbm_cap = 80 * kGiB;
+  problem.topology = *topology::make_topology(spec, true, true);
+  const Space space(problem);
+  const CalibratedTimes times = space.times();
+  const Option whole = space.option("a", ShardingType::kTableWise, ComputeKernel::kFused);
+  for (const ShardMessage& message : times.messages(whole, 1000, 32)) {
+    EXPECT_EQ(message.group, (CommunicatingRanks{8, 8}));
+  }
 }
 
 TEST(CalibratedTimes, NameWhatWasNotMeasured) {
