@@ -13,7 +13,7 @@ BY_ROWS = ("row_wise", "table_row_wise", "grid_shard")
 ROWS_ALONE = ("row_wise", "table_row_wise")  # what counts as cut by rows beside a mean-pooled table
 OF_HOSTS = ("table_row_wise", "table_column_wise", "grid_shard")
 EVERYWHERE = ("row_wise", "data_parallel")
-NUM_COLUMNS = 11  # hbm, ddr, ssd; total; five components; shards; output bytes
+NUM_COLUMNS = 13  # hbm, ddr, ssd; total; five components; shards; output bytes; a machine's kernels, collectives
 
 
 def module_of(option):
@@ -27,10 +27,14 @@ def charged_type(option):
 
 
 class Case:
-    def __init__(self, dump, *, rules, step_model, pools_ddr, speeds=None):
+    def __init__(self, dump, *, rules, step_model, pools_ddr, speeds=None, machine=None):
         self.dump, self.rules, self.pools_ddr = dump, rules, pools_ddr
         self.model = {"kernel_weight": 1, "collective_weight": 1, "ms_per_sharding_type": 0.5, "ms_per_table": 0}
-        self.model |= {"ms_per_output_byte": 0, "floor_ms": 0} | (step_model or {})
+        self.model |= {"ms_per_output_byte": 0, "floor_ms": 0}
+        self.machine = machine  # MachineTimes
+        if machine is not None:
+            self.model |= {"ms_per_sharding_type": 0} | machine.document["step"]
+        self.model |= step_model or {}
         self.world, self.per_host = dump["world_size"], dump["local_world_size"]
         self.per_domain = dump.get("group_size", self.per_host)  # ranks of a fast domain
         self.speeds = speeds or [1] * self.world
@@ -164,15 +168,21 @@ class Case:
     def loads(self, option, ranks):
         """By rank: bytes of three tiers, total, ms of five components, shards, output bytes."""
         sums = [[0] * NUM_COLUMNS for _ in range(self.world)]
-        for shard, rank in zip(option["shards"], ranks, strict=True):
+        for i, (shard, rank) in enumerate(zip(option["shards"], ranks, strict=True)):
             c = self.dump["shard_classes"][shard]
             kernels, collectives = (c[4], c[6], c[8]), (c[5], c[7])
             k = [ms / self.speeds[rank] for ms in kernels]
             row = [c[0], c[1], c[2], sum(k) + sum(collectives), k[0], c[5], k[1], c[7], k[2], 1]
             row.append(self.dump["output_bytes"][shard] if "output_bytes" in self.dump else 0)
-            for i, value in enumerate(row):
-                sums[rank][i] += value
+            row += self.machine_ms(option, option["sizes"][i], c[8], self.speeds[rank])
+            sums[rank] = [a + b for a, b in zip(sums[rank], row, strict=True)]
         return sums
+
+    def machine_ms(self, option, size, prefetch, speed):
+        if self.machine is None:
+            return [0, 0]
+        kernels = self.machine.kernels(option, *size, prefetch)
+        return [kernels / speed, self.machine.collectives(option, charged_type(option), *size)]
 
     def fits(self, sums):
         room = self.dump["room"]
@@ -190,12 +200,17 @@ class Case:
 
         model = self.model
         present = {(module_of(o), charged_type(o)) for o in options}
+        kernels, collectives = slowest(0, 2, 4), slowest(1, 3)
+        charges = model["ms_per_sharding_type"] * len(present)
+        if self.machine is not None:
+            kernels, collectives = slowest(7), slowest(8)
+            charges = sum(self.machine.charge(model, *one) for one in present)
         return {
             "rating": max(rank[3] for rank in sums),
             "step": sum(slowest(c) for c in range(5)),
-            "time": model["kernel_weight"] * slowest(0, 2, 4)
-            + model["collective_weight"] * slowest(1, 3)
-            + model["ms_per_sharding_type"] * len(present)
+            "time": model["kernel_weight"] * kernels
+            + model["collective_weight"] * collectives
+            + charges
             + model["ms_per_table"] * slowest(5)
             + model["ms_per_output_byte"] * slowest(6)
             + model["floor_ms"],

@@ -12,6 +12,7 @@ import sys
 from campaign import is_near, judge_answer, main, require
 from embedding_case import Case
 from embedding_problems import DumpMaker, ModelMaker, random_rules, random_step_model
+from machine_case import MachineTimes, random_machine
 
 EFFORT = 20000  # small instances with a gap would use the default up
 MANY_PLANS = 4000  # instances with more are left out
@@ -38,7 +39,7 @@ class Instance:
         self.is_model = random.randrange(2) == 0
         has_hazards, has_key_values = random.randrange(3) == 0, random.randrange(3) == 0
         self.speeds = None
-        self.is_wide = False
+        self.is_wide = self.has_replicas = False
         self.command = ["model.json", "--on", "topology.json"] if self.is_model else ["dump.json"]
         if self.is_model:
             dump = self.make_model(has_hazards, has_key_values)
@@ -52,12 +53,20 @@ class Instance:
     def make_model(self, has_hazards, has_key_values):
         random = self.random
         has_speeds = random.randrange(5) == 0
+        self.has_machine = random.randrange(3) > 0
+        has_replicas = self.has_machine and random.randrange(3) > 0
+        if has_replicas:
+            self.objective = random.choice(["time", None])
         maker = ModelMaker(random, has_hazards=has_hazards, has_key_values=has_key_values, has_speeds=has_speeds)
         model, topology = maker.make()
+        if has_replicas and not has_key_values:
+            maker.allow_replicas(model)
         self.speeds = topology.get("device_speeds")
         self.program.write("model.json", model)
         self.program.write("topology.json", topology)
-        self.command += ["--batch-size", str(random.choice([1, 64, 4096]))]
+        batch_size = random.choice([1, 64, 4096, 30000])  # of the last, tables are small
+        self.described = model, topology, batch_size
+        self.command += ["--batch-size", str(batch_size)]
         self.command += ["--reservation", random.choice(["fixed_percentage:0", "fixed_percentage:0.25"])]
         self.command += [
             "--cost-model",
@@ -85,7 +94,17 @@ class Instance:
         pools_ddr = random.randrange(6) == 0
         if pools_ddr:
             self.flags += ["--pool-ddr"]
-        self.case = Case(dump, rules=rules, step_model=step_model, pools_ddr=pools_ddr, speeds=self.speeds)
+        machine = self.make_machine(dump) if self.is_model and self.has_machine else None
+        self.case = Case(
+            dump, rules=rules, step_model=step_model, pools_ddr=pools_ddr, speeds=self.speeds, machine=machine
+        )
+
+    def make_machine(self, dump):
+        model, topology, batch_size = self.described
+        document = random_machine(self.random, per_domain=dump["group_size"], optimizer=model["optimizer"])
+        self.program.write("machine.json", document)
+        self.command += ["--machine", "machine.json"]
+        return MachineTimes(document, model, topology, batch_size, dump)
 
     def chosen(self, answer):
         """(option, ranks in shard order) of every table."""
@@ -105,12 +124,15 @@ class Instance:
             ]
             require(len(options) == 1, "no such option, or several:", key)
             found.append((options[0], ranks))
+            self.has_replicas |= entry["sharding_type"] == "data_parallel"
         return found
 
     def check(self):
         words = ["model.json" if self.is_model else "dump.json", "answer.json"]
         if self.is_model:
             words += ["--on", "topology.json"]
+        if self.case.machine is not None:
+            words += ["--machine", "machine.json"]
         code, report = self.program.run("check", *words)
         require(code == 0 and report["is_right"], "check:", report)
         require(report["certificate_status"] in ("proved", "not_repeated"), "check:", report)
@@ -196,6 +218,10 @@ def judge_frontier(instance, plans):
     return "frontier"
 
 
+def has_machine(instance):
+    return instance.case.machine is not None and instance.objective in ("time", None)
+
+
 KINDS = {
     "every width": lambda instance, case: instance.is_wide,
     "unequal speeds": lambda instance, case: case.speeds != [1] * case.world,
@@ -205,6 +231,8 @@ KINDS = {
     "distinct ranks": lambda instance, case: any(map(case.wants_distinct_ranks, case.dump["options"])),
     "pooled ddr": lambda instance, case: case.pools_ddr,
     "step model": lambda instance, case: "--step-model" in instance.flags,
+    "machine": lambda instance, case: has_machine(instance),
+    "machine, replicas": lambda instance, case: has_machine(instance) and instance.has_replicas,
     "allowed_ranks": lambda instance, case: "allowed_ranks" in case.rules,
     "forbidden_ranks": lambda instance, case: "forbidden_ranks" in case.rules,
     "together": lambda instance, case: "together" in case.rules,

@@ -213,6 +213,14 @@ class ModelMaker:
             topology["device_speeds"] = [random.choice([1, 1, 0.5, 2]) for _ in range(self.world)]
         return model, topology
 
+    def allow_replicas(self, model):
+        """Half of the tables may be data_parallel; towers may not."""
+        for module in model["modules"]:
+            for table in module["tables"]:
+                if self.random.randrange(2) and not module["kind"].startswith("embedding_tower"):
+                    types = ["data_parallel", self.random.choice(self.WAYS)]
+                    table["constraints"] |= {"compute_kernels": ["fused", "dense"], "sharding_types": types}
+
 
 def random_rules(random, tables, world):
     """`tables`: fqns."""
