@@ -503,6 +503,7 @@ int run_check(const CheckFlags& flags) {
     asked.global = flags.global;
     asked.planning = flags.planning;
     asked.plan = flags.plan;
+    asked.tolerance = flags.tolerance;
     return run_expert_check(asked);
   }
   const auto plan = load_plan(flags.planning, flags.plan);

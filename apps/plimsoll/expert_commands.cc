@@ -24,6 +24,8 @@ namespace {
 using experts::ExpertModel;
 using experts::ExpertPlan;
 
+constexpr double kTolerance = 1e-9;  // relative, of EPLB's load
+
 Result<ExpertModel> read_model(const ExpertFlags& flags) {
   if (!flags.planning.on.empty()) {
     return fail(ErrorCode::kUsage, "--on", "experts have their ranks and hosts in the model",
@@ -50,6 +52,10 @@ io::ExpertAnswer make_answer(const ExpertFlags& flags, const ExpertModel& model,
   return answer;
 }
 
+std::optional<double> gap_of(const check::StatedExperts& stated) {
+  return Certificate{*stated.objective, stated.lower_bound, {}}.gap();
+}
+
 void put_plan(const ExpertModel& model, ExpertPlan plan, io::ExpertAnswer& answer) {
   check::StatedExperts& stated = answer.stated;
   for (int layer = 0; layer < model.num_layers(); ++layer) {
@@ -59,6 +65,7 @@ void put_plan(const ExpertModel& model, ExpertPlan plan, io::ExpertAnswer& answe
   }
   stated.objective = total_load(model, plan.slots);
   stated.lower_bound = total_bound(model);
+  stated.gap = gap_of(stated);
   stated.plan = std::move(plan);
 }
 
@@ -76,8 +83,7 @@ std::string title_of(const ExpertFlags& flags, const ExpertModel& model) {
 }
 
 std::string bound_row(const io::ExpertAnswer& answer) {
-  const Certificate certificate{*answer.stated.objective, answer.stated.lower_bound, {}};
-  const std::optional<double> gap = certificate.gap();
+  const std::optional<double>& gap = answer.stated.gap;
   return screen_row(
       "lower bound",
       fmt::format("{:<12} no placement is below it{}", load_text(*answer.stated.lower_bound),
@@ -165,14 +171,14 @@ Result<Answered> shard(const ExpertFlags& flags) {
   const auto begin = std::chrono::steady_clock::now();
   if (search == "eplb") {
     put_plan(model, {experts::rebalance_experts(model), model.num_ranks}, answer);
-    const auto gap = Certificate{*answer.stated.objective, answer.stated.lower_bound, {}}.gap();
-    answer.status =
+    const std::optional<double>& gap = answer.stated.gap;
+    answer.stated.status =
         gap && *gap <= limits.tolerance ? SolveStatus::kOptimal : SolveStatus::kFeasible;
   } else if (search == "balanced") {
     const RunContext context = watch_search(limits, flags.global);
     PLIMSOLL_ASSIGN(Outcome<ExpertPlan> outcome, place_experts(model, limits, context));
     put_plan(model, *std::move(outcome.plan), answer);
-    answer.status = outcome.status;
+    answer.stated.status = outcome.status;
     answer.stop = outcome.stop;
   } else {
     return fail(ErrorCode::kNotFound, "--search", "experts are placed by balanced or eplb",
@@ -183,7 +189,7 @@ Result<Answered> shard(const ExpertFlags& flags) {
   return Answered{io::write_expert_plan(answer),
                   describe(flags, model, answer, seconds),
                   "",
-                  answer.status,
+                  answer.stated.status,
                   answer.stop,
                   {},
                   {}};
@@ -208,9 +214,9 @@ Result<Answered> replan(const ExpertFlags& flags) {
     return tl::unexpected<Error>(std::move(found).error());
   }
   io::ExpertAnswer answer = make_answer(flags, model, "balanced");
-  answer.status = found->outcome.status;
+  answer.stated.status = found->outcome.status;
   answer.stop = found->outcome.stop;
-  answer.before_load = found->before_load;
+  answer.stated.before_load = found->before_load;
   answer.fresh_load = found->fresh_load;
   answer.fresh_moved = found->fresh_moved;
   answer.stated.max_moved = most;
@@ -222,7 +228,7 @@ Result<Answered> replan(const ExpertFlags& flags) {
   return Answered{io::write_expert_plan(answer),
                   describe(flags, model, answer, *found),
                   "",
-                  answer.status,
+                  answer.stated.status,
                   answer.stop,
                   {},
                   {}};
@@ -236,7 +242,16 @@ Result<check::ExpertReport> judge(const ExpertFlags& flags) {
     return fail(ErrorCode::kValue, flags.plan, "the answer holds no plan",
                 "plan again, with more copies");
   }
-  check::ExpertReport report = check_experts(model, answer.stated);
+  check::ExpertReport report = check_experts(model, answer.stated, flags.tolerance);
+  if (answer.eplb_load) {
+    const double eplb = total_load(model, experts::rebalance_experts(model));
+    if (!(std::abs(*answer.eplb_load - eplb) <= kTolerance * eplb)) {
+      report.violations.push_back(
+          {check::ExpertViolationCode::kLoadMismatch, std::nullopt,
+           fmt::format("EPLB's placement is said to carry {} and carries {}", *answer.eplb_load,
+                       eplb)});
+    }
+  }
   if (answer.provenance) {
     const auto hash = answer.provenance->inputs.find("experts");
     if (hash != answer.provenance->inputs.end() && hash->second != hash_of(model)) {

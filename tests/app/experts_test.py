@@ -111,6 +111,11 @@ class TestCheck:
             (lambda d: d.update(objective=d["objective"] - 1), "load_mismatch"),
             (lambda d: d["lower_bounds"].__setitem__(0, d["lower_bounds"][0] + 1), "bound_not_proved"),
             (lambda d: d.update(lower_bound=d["lower_bound"] + 1), "bound_not_proved"),
+            (lambda d: d.update(status="optimal"), "status_mismatch"),
+            (lambda d: d.update(status="infeasible"), "status_mismatch"),
+            (lambda d: d.update(gap=0), "status_mismatch"),
+            (lambda d: d.update(eplb_load=d["eplb_load"] * 2), "load_mismatch"),
+            (lambda d: d.update(before_load=d["objective"]), "load_mismatch"),
             (lambda d: d.update(moved_replicas=0), "move_mismatch"),
             (lambda d: d["provenance"]["inputs"].update(experts="0"), "inputs_mismatch"),
         ],
@@ -122,6 +127,16 @@ class TestCheck:
         report = plimsoll.run("check", "experts.json", "changed.json", "--json", code=5).document
         assert code in [violation["code"] for violation in report["violations"]]
         assert report["certificate_status"] == "refuted"
+
+    def test_the_old_plans_load_is_added_up(self, plimsoll, experts):
+        plimsoll.run("shard", "experts.json", "-o", "old.json")
+        document = plimsoll.run("replan", "experts.json", "old.json", "--json").document
+        plimsoll.write("new.json", document)
+        plimsoll.run("check", "experts.json", "new.json")
+        document["before_load"] *= 1.01
+        plimsoll.write("new.json", document)
+        report = plimsoll.run("check", "experts.json", "new.json", "--json", code=5).document
+        assert [violation["code"] for violation in report["violations"]] == ["load_mismatch"]
 
     def test_a_group_on_two_hosts_is_refused(self, plimsoll, experts):
         slots = [list(layer) for layer in PUBLISHED]

@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "plimsoll/core/outcome.h"
+#include "plimsoll/core/run_context.h"
 #include "plimsoll/experts/expert_model.h"
 
 namespace plimsoll::check {
@@ -23,6 +25,7 @@ enum class ExpertViolationCode {
   kGroupSplit,    // a group stands on several hosts, or hosts take different numbers of groups
   kLoadMismatch,  // loads are stated otherwise
   kBoundNotProved,
+  kStatusMismatch,  // status or gap contradict loads and bound
   kMoveMismatch,    // copies are stated otherwise, or are more than the limit
   kInputsMismatch,  // the plan was made from other experts
 };
@@ -39,7 +42,10 @@ struct StatedExperts {
   experts::ExpertPlan plan;
   std::vector<double> slowest_loads, lower_bounds;  // [layers], or empty
   std::optional<double> objective, lower_bound;     // their sums
+  SolveStatus status = SolveStatus::kLimit;         // which says nothing of a plan that is there
+  std::optional<double> gap;
   std::optional<experts::ExpertPlan> before;
+  std::optional<double> before_load;  // the objective of `before`, which can be kept
   std::optional<std::int64_t> moved, max_moved;
 };
 
@@ -50,7 +56,9 @@ struct ExpertReport {
   bool is_right() const { return violations.empty(); }
 };
 
-// Precondition: experts::validate(model).
-ExpertReport check_experts(const experts::ExpertModel& model, const StatedExperts& stated);
+// `tolerance`: a plan that is said to be optimal may have a gap up to this. Precondition:
+// experts::validate(model).
+ExpertReport check_experts(const experts::ExpertModel& model, const StatedExperts& stated,
+                           double tolerance = SearchOptions{}.tolerance);
 
 }  // namespace plimsoll::check

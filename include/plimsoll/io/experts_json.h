@@ -25,11 +25,10 @@ std::string write_experts(const experts::ExpertModel& model);
 
 // A plan of experts with what it states.
 struct ExpertAnswer {
-  SolveStatus status = SolveStatus::kLimit;
   StopReason stop = StopReason::kFinished;
-  check::StatedExperts stated;                    // its plan is empty where there is none
-  std::optional<double> eplb_load;                // the objective of EPLB's placement
-  std::optional<double> before_load, fresh_load;  // of a replan
+  check::StatedExperts stated;       // its plan is empty where there is none
+  std::optional<double> eplb_load;   // the objective of EPLB's placement
+  std::optional<double> fresh_load;  // of a replan
   std::optional<std::int64_t> fresh_moved;
   std::optional<Provenance> provenance;
   bool has_plan() const { return !stated.plan.slots.empty(); }

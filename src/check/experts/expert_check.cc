@@ -24,13 +24,16 @@ bool is_close(double a, double b) {
 
 class Judge {
  public:
-  Judge(const ExpertModel& model, const StatedExperts& stated) : model_(model), stated_(stated) {}
+  Judge(const ExpertModel& model, const StatedExperts& stated, double tolerance)
+      : model_(model), stated_(stated), tolerance_(tolerance) {}
 
   ExpertReport judge() {
     if (!has_shape()) return std::move(report_);
     for (int layer = 0; layer < model_.num_layers(); ++layer) judge_layer(layer);
     judge_sums();
+    judge_status();
     judge_moves();
+    judge_before();
     return std::move(report_);
   }
 
@@ -62,12 +65,27 @@ class Judge {
     return report_.violations.empty();
   }
 
+  std::map<int, std::vector<int>> ranks_by_expert(const std::vector<int>& slots) const {
+    std::map<int, std::vector<int>> ranks_of;
+    const int width = model_.num_slots / model_.num_ranks;
+    for (int slot = 0; slot < model_.num_slots; ++slot) {
+      ranks_of[slots[slot]].push_back(slot / width);
+    }
+    return ranks_of;
+  }
+
+  double slowest_of(const std::vector<double>& loads,
+                    const std::map<int, std::vector<int>>& ranks_of) const {
+    std::vector<double> sums(static_cast<std::size_t>(model_.num_ranks), 0);
+    for (const auto& [expert, ranks] : ranks_of) {
+      for (const int rank : ranks) sums[rank] += loads[expert] / static_cast<double>(ranks.size());
+    }
+    return *std::max_element(sums.begin(), sums.end());
+  }
+
   void judge_layer(int layer) {
     const std::vector<int>& slots = stated_.plan.slots[static_cast<std::size_t>(layer)];
-    std::map<int, std::vector<int>> ranks_of;  // by expert
-    const int width = model_.num_slots / model_.num_ranks;
-    for (int slot = 0; slot < model_.num_slots; ++slot)
-      ranks_of[slots[slot]].push_back(slot / width);
+    const std::map<int, std::vector<int>> ranks_of = ranks_by_expert(slots);
     for (int expert = 0; expert < model_.num_experts(); ++expert) {
       if (!ranks_of.contains(expert)) {
         add(Code::kMissing, layer, fmt::format("expert {} stands nowhere", expert));
@@ -75,11 +93,7 @@ class Judge {
     }
     if (model_.num_groups % model_.num_hosts == 0) judge_groups(layer, ranks_of);
     const std::vector<double>& loads = model_.loads[static_cast<std::size_t>(layer)];
-    std::vector<double> sums(static_cast<std::size_t>(model_.num_ranks), 0);
-    for (const auto& [expert, ranks] : ranks_of) {
-      for (const int rank : ranks) sums[rank] += loads[expert] / static_cast<double>(ranks.size());
-    }
-    const double slowest = *std::max_element(sums.begin(), sums.end());
+    const double slowest = slowest_of(loads, ranks_of);
     report_.objective += slowest;
     const auto index = static_cast<std::size_t>(layer);
     if (index < stated_.slowest_loads.size() && !is_close(stated_.slowest_loads[index], slowest)) {
@@ -172,6 +186,42 @@ class Judge {
         std::none_of(report_.violations.begin(), report_.violations.end(), is_of_bound);
   }
 
+  void judge_status() {
+    const Certificate certificate{report_.objective, stated_.lower_bound, {}};
+    const std::optional<double> gap = certificate.gap();
+    if (stated_.gap && !(gap && std::abs(*stated_.gap - *gap) <= kTolerance * (1 + *gap))) {
+      add(Code::kStatusMismatch, {}, "the gap is not that of load and bound");
+    }
+    if (stated_.status == SolveStatus::kInfeasible) {
+      add(Code::kStatusMismatch, {}, "nothing is said to fit, and there is a plan");
+    }
+    if (stated_.status == SolveStatus::kOptimal && !(gap && *gap <= tolerance_)) {
+      add(Code::kStatusMismatch, {}, "the plan is said to be optimal, and its bound leaves a gap");
+    }
+  }
+
+  // The old plan's load, where it is one of this model.
+  void judge_before() {
+    if (!stated_.before_load) return;
+    double sum = 0;
+    bool is_of_model = stated_.before && stated_.before->num_ranks == model_.num_ranks &&
+                       std::ssize(stated_.before->slots) == model_.num_layers();
+    for (std::size_t layer = 0; is_of_model && layer < model_.loads.size(); ++layer) {
+      const std::vector<int>& slots = stated_.before->slots[layer];
+      is_of_model = std::ssize(slots) == model_.num_slots &&
+                    std::all_of(slots.begin(), slots.end(), [&](int expert) {
+                      return expert >= 0 && expert < model_.num_experts();
+                    });
+      if (is_of_model) sum += slowest_of(model_.loads[layer], ranks_by_expert(slots));
+    }
+    if (is_of_model && is_close(sum, *stated_.before_load)) return;
+    add(Code::kLoadMismatch, {},
+        is_of_model
+            ? fmt::format("the old plan is said to carry {} and carries {}", *stated_.before_load,
+                          sum)
+            : std::string("the load of an old plan is stated that the model does not have"));
+  }
+
   // Experts that a rank holds and did not hold, layer by layer.
   void judge_moves() {
     if (!stated_.before) {
@@ -205,6 +255,7 @@ class Judge {
 
   const ExpertModel& model_;
   const StatedExperts& stated_;
+  double tolerance_;
   ExpertReport report_;
 };
 
@@ -222,6 +273,8 @@ std::string_view to_string(ExpertViolationCode code) {
       return "load_mismatch";
     case Code::kBoundNotProved:
       return "bound_not_proved";
+    case Code::kStatusMismatch:
+      return "status_mismatch";
     case Code::kMoveMismatch:
       return "move_mismatch";
     case Code::kInputsMismatch:
@@ -230,8 +283,9 @@ std::string_view to_string(ExpertViolationCode code) {
   return "";
 }
 
-ExpertReport check_experts(const ExpertModel& model, const StatedExperts& stated) {
-  return Judge(model, stated).judge();
+ExpertReport check_experts(const ExpertModel& model, const StatedExperts& stated,
+                           double tolerance) {
+  return Judge(model, stated, tolerance).judge();
 }
 
 }  // namespace plimsoll::check

@@ -39,7 +39,6 @@ void describe(Fields& fields, T& plan) {
 struct ExpertPlanDocument {
   std::string schema{kExpertPlanSchema};
   ExpertAnswer answer;
-  std::optional<double> gap;
 };
 
 template <class Fields, SameAs<ExpertPlanDocument> T>
@@ -47,13 +46,13 @@ void describe(Fields& fields, T& document) {
   auto& answer = document.answer;
   auto& stated = answer.stated;
   fields.stated("schema", document.schema);
-  fields.stated("status", answer.status);
+  fields.stated("status", stated.status);
   fields.stated("stop", answer.stop);
   fields.optional("objective", stated.objective, kNonNegative);
   fields.optional("lower_bound", stated.lower_bound, kNonNegative);
-  fields.optional("gap", document.gap);
+  fields.optional("gap", stated.gap);
   fields.optional("eplb_load", answer.eplb_load, kNonNegative);
-  fields.optional("before_load", answer.before_load, kNonNegative);
+  fields.optional("before_load", stated.before_load, kNonNegative);
   fields.optional("fresh_load", answer.fresh_load, kNonNegative);
   fields.optional("moved_replicas", stated.moved, kNonNegative);
   fields.optional("max_moved_replicas", stated.max_moved, kNonNegative);

@@ -74,11 +74,7 @@ Result<ExpertAnswer> read_expert_plan(std::string_view text, std::string_view fi
 }
 
 std::string write_expert_plan(const ExpertAnswer& answer) {
-  ExpertPlanDocument document{std::string(kExpertPlanSchema), answer, std::nullopt};
-  if (answer.stated.objective) {
-    document.gap = Certificate{*answer.stated.objective, answer.stated.lower_bound, {}}.gap();
-  }
-  return write_document(document);
+  return write_document(ExpertPlanDocument{std::string(kExpertPlanSchema), answer});
 }
 
 std::string write_expert_report(const check::ExpertReport& report) {
