@@ -75,7 +75,7 @@ def make_topology(ranks: int, device: str) -> Topology:
     return Topology(world_size=ranks, local_world_size=ranks, compute_device=device)
 
 
-def _options(tables: list[tuple[int, int, int]], topology: Topology) -> list[dict[str, ShardingOption]]:
+def table_options(tables: list[tuple[int, int, int]], topology: Topology) -> list[dict[str, ShardingOption]]:
     """Of each table by sharding type, the option of the kernel that the runtime carries."""
     planner = EmbeddingShardingPlanner(
         topology=topology,
@@ -168,7 +168,7 @@ def _measure_model(
     tables = MODELS[name]
     draw = random.Random(f"{seed} {name}")
     topology = make_topology(ranks, device.type)
-    options = _options(tables, topology)
+    options = table_options(tables, topology)
     plans = [draw_plan(options, style, ranks, draw) for style in STYLES[:styles]]
     modules = [
         DistributedModelParallel(

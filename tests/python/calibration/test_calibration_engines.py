@@ -65,7 +65,7 @@ def test_every_engine_is_measured(monkeypatch, tmp_path):
 def test_what_a_plan_sends_and_looks_up():
     """Column halves look up every id, row halves half of them, copies those of their own samples."""
     tables = [(1000, 64, 4)]
-    options = _plans._options(tables, _plans.make_topology(2, "cpu"))
+    options = _plans.table_options(tables, _plans.make_topology(2, "cpu"))
     batch = _plans.BATCH_SIZE
     expected = {"table_wise": 8 * batch, "column_wise": 8 * batch, "row_wise": 4 * batch, "data_parallel": 4 * batch}
     for kind, lookups in expected.items():
