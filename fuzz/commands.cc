@@ -109,11 +109,6 @@ void experts(std::string_view input) {
                  {"check", "@", "@out"});
 }
 
-void check_replan(std::string_view input) {
-  plan_and_check(input, "replan.json",
-                 {"check", "movielens-two-tower", "@", "--on", "4x40GiB", "--json"}, {});
-}
-
 void replan(std::string_view input) {
   plan_and_check(input, "plan.json",
                  {"replan", "movielens-two-tower", "@", "--on", "4x40GiB", "--effort", "500",
@@ -144,7 +139,7 @@ void partition_on_devices(std::string_view input) {
 
 constexpr auto kTargets = std::to_array<Target>({
     {"command_check_plan", check_plan, "plan"},
-    {"command_check_replan", check_replan, "replan"},
+    {"command_check_replan", check_plan, "replan"},
     {"command_checkpoint", checkpoint, "module_stats"},
     {"command_checkpoint_table", checkpoint_table, "sac_stats"},
     {"command_experts", experts, "experts"},

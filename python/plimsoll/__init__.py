@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from plimsoll import graphs as graphs
     from plimsoll import options as options
     from plimsoll import torchrec as torchrec
+    from plimsoll.calibration import calibrate as calibrate
 
 __all__ = [
     "Answer",
@@ -97,14 +98,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in (
-        "calibration",
-        "checkpointing",
-        "fx",
-        "graphs",
-        "options",
-        "torchrec",
-    ):  # on first use: fx and torchrec import torch
+    if name == "calibrate":
+        return import_module("plimsoll.calibration").calibrate
+    # On first use: fx and torchrec import torch.
+    if name in ("calibration", "checkpointing", "fx", "graphs", "options", "torchrec"):
         return import_module(f"plimsoll.{name}")
     raise AttributeError(f"module 'plimsoll' has no attribute '{name}'")
 
@@ -421,40 +418,6 @@ def whatif(
     """
     asked = {"on": _listed(on), "price": price, "objective": objective, "resume": resume, **flags}
     return WhatIf(sweep(model, asked, ranks, batch_size, threads, executor, parts, progress))
-
-
-def calibrate(
-    out: str | os.PathLike[str] | None = None,
-    *,
-    device: str = "cpu",
-    ranks: int = 1,
-    backend: str | None = None,
-    budget: str = "quick",
-    seed: int = 0,
-    threads: int = 1,
-    optimizers: Sequence[str] | None = None,
-    data_types: Sequence[str] | None = None,
-    import_nccl: Sequence[str | os.PathLike[str]] | str | os.PathLike[str] = (),
-    overwrite: bool = False,
-    progress: calibration.Progress | None = None,
-) -> dict[str, Any]:
-    """Measures this machine and returns a plimsoll.machine/1; arguments as of `plimsoll.calibration.calibrate`."""
-    from plimsoll import calibration
-
-    return calibration.calibrate(
-        out,
-        device=device,
-        ranks=ranks,
-        backend=backend,
-        budget=budget,
-        seed=seed,
-        threads=threads,
-        optimizers=optimizers,
-        data_types=data_types,
-        import_nccl=import_nccl,
-        overwrite=overwrite,
-        progress=progress,
-    )
 
 
 def _listed(names: str | Sequence[str] | None) -> str | None:

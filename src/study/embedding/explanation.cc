@@ -24,19 +24,6 @@ constexpr double kGbPerS = 1e6;   // bytes per ms
 constexpr double kSlow = .05;     // of a rank's time, that a table takes
 constexpr double kFaster = 1e-6;  // relative, that a change must save
 
-embedding::BridgeInput input_of(const PlanningProblem& problem,
-                                const embedding::PlanningResult& prepared,
-                                const embedding::Estimator& estimator) {
-  embedding::BridgeInput input;
-  input.options = &prepared.enumeration.options;
-  input.room = &prepared.reservation->topology;
-  if (!problem.machine) return input;
-  input.estimator = &estimator;
-  input.profiles = prepared.enumeration.profiles;
-  input.machine = problem.machine.get();
-  return input;
-}
-
 // Every shard of the placed table that stands on the rank, as `use(run)`.
 template <class Use>
 void for_each_shard_on(const OptionSet& options, const embedding::PlacedProposal& plan,

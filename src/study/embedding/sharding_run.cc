@@ -12,19 +12,6 @@ using embedding::PlanningResult;
 
 constexpr int kNumLimits = 12;  // of a frontier
 
-embedding::BridgeInput input_of(const embedding::PlanningProblem& problem,
-                                const PlanningResult& planning,
-                                const embedding::Estimator& estimator) {
-  embedding::BridgeInput input;
-  input.options = &planning.enumeration.options;
-  input.room = &planning.reservation->topology;
-  if (!problem.machine) return input;
-  input.estimator = &estimator;
-  input.profiles = planning.enumeration.profiles;
-  input.machine = problem.machine.get();
-  return input;
-}
-
 // The reference's plan seen as the balanced search sees plans.
 void add_times(const ShardingQuestion& question, ShardingRun& run) {
   const PlanningResult& planning = run.planning();
@@ -134,6 +121,19 @@ void add_frontier(const ShardingQuestion& question, const ShardingRun& run,
 }
 
 }  // namespace
+
+embedding::BridgeInput input_of(const embedding::PlanningProblem& problem,
+                                const PlanningResult& planning,
+                                const embedding::Estimator& estimator) {
+  embedding::BridgeInput input;
+  input.options = &planning.enumeration.options;
+  input.room = &planning.reservation->topology;
+  if (!problem.machine) return input;
+  input.estimator = &estimator;
+  input.profiles = planning.enumeration.profiles;
+  input.machine = problem.machine.get();
+  return input;
+}
 
 Result<void> add_machine_times(const embedding::PlanningProblem& problem, ShardingRun& run) {
   const PlanningResult& planning = run.planning();

@@ -40,6 +40,12 @@ struct ShardingRun {
 // Errors of the searches, at the fields of their options.
 Result<ShardingRun> plan_tables(const ShardingQuestion& question, const RunContext& context);
 
+// What times of a plan are read from: with a machine model also the estimator and the tables'
+// profiles. All outlive it.
+embedding::BridgeInput input_of(const embedding::PlanningProblem& problem,
+                                const embedding::PlanningResult& planning,
+                                const embedding::Estimator& estimator);
+
 // Adds what the problem's machine model, if there is one, says of the plan to the run's bill, and
 // what of that was not measured.
 Result<void> add_machine_times(const embedding::PlanningProblem& problem, ShardingRun& run);
