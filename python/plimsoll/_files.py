@@ -12,10 +12,30 @@ from plimsoll._errors import Error
 T = TypeVar("T")
 
 
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Whole or not at all: beside the file first, then in its place.
+
+    Raises:
+        Error: A path that cannot be written.
+    """
+    place = os.fspath(path)
+    beside = f"{place}.{os.getpid()}.part"
+    try:
+        with open(beside, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, place)
+    except OSError as why:
+        raise Error("not_found", place, why.strerror or str(why), "give a path that can be written") from None
+    finally:
+        if os.path.exists(beside):
+            os.unlink(beside)
+
+
 def write_object(path: str | os.PathLike[str], document: Mapping[str, Any]) -> None:
-    """Compactly; equal documents give equal bytes."""
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(document, file, separators=(",", ":"))
+    """Compactly; equal documents give equal bytes. Errors as of `write_text`."""
+    write_text(path, json.dumps(document, separators=(",", ":")))
 
 
 def read_object(path: str | os.PathLike[str], writer: str) -> dict[str, Any]:

@@ -83,7 +83,7 @@ struct MachineModel {
   int ranks_per_host = 1;
   std::vector<KernelForm> kernels;
   std::vector<CollectiveTable> collectives;
-  StepModel step;  // never assumed; weights 1 and charges 0 where nothing was measured
+  StepModel step;  // weights 1 and charges 0 where nothing was measured
   std::optional<OperatorRoofline> operators;
   std::map<std::string, FigureSource> sources;  // by part: "kernels", "collectives", "step", ...
   std::string hash;                             // of the document

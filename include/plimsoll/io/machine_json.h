@@ -14,8 +14,8 @@ namespace plimsoll::io {
 
 // Errors: those of documents; kSchema for another version of the schema; kValue at a table of
 // collectives whose sizes do not ascend or are not as many as its times, at a range that is empty,
-// and at a second form of one kernel, optimizer, data type and direction. A document without a name
-// has that of the file.
+// and at a second form of one kernel, optimizer, data type and direction or a second table of one
+// operation, group and number of ranks. A document without a name has that of the file.
 Result<embedding::MachineModel> read_machine(std::string_view text, std::string_view file);
 // Without what tells how things were measured.
 std::string write_machine(const embedding::MachineModel& machine);

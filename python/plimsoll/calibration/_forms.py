@@ -122,11 +122,14 @@ def find_kernel(
 
 
 def interpolate(sizes: Sequence[float], times: Sequence[float], size: float) -> float:
-    """Linear between the logarithms; beyond the ends with the slope of the nearest two points."""
+    """Linear between the logarithms; beyond the ends with the slope of the nearest two points.
+
+    A single point is a latency up to its size, and a bandwidth beyond.
+    """
     if size <= 0:
         return 0.0
     if len(sizes) == 1:
-        return float(times[0])
+        return float(times[0]) * max(size / float(sizes[0]), 1.0)
     x, y = np.log(np.asarray(sizes, dtype=float)), np.log(np.asarray(times, dtype=float))
     right = min(max(int(np.searchsorted(x, math.log(size))), 1), len(x) - 1)
     slope = (y[right] - y[right - 1]) / (x[right] - x[right - 1])

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from plimsoll._errors import Error
-from plimsoll._files import read_object
+from plimsoll._files import read_object, write_text
 from plimsoll._native import __version__
 from plimsoll.calibration._clock import fitted_ms
 from plimsoll.calibration._fit import (
@@ -122,21 +122,8 @@ def new_document(**settings: Any) -> dict[str, Any]:
 
 
 def write_document(path: str | os.PathLike[str], document: Mapping[str, Any]) -> None:
-    """Whole or not at all: beside the file first, then in its place."""
-    place = os.fspath(path)
-    beside = f"{place}.{os.getpid()}.part"
-    try:
-        with open(beside, "w", encoding="utf-8") as file:
-            json.dump(document, file, indent=1)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, place)
-    except OSError as why:
-        raise Error("not_found", place, why.strerror or str(why), "give a path that can be written") from None
-    finally:
-        if os.path.exists(beside):
-            os.unlink(beside)
+    """A machine document, to be read by people, too."""
+    write_text(path, json.dumps(document, indent=1) + "\n")
 
 
 def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:

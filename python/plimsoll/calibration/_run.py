@@ -466,6 +466,10 @@ def _prepare(
         paths = [import_nccl] if isinstance(import_nccl, (str, os.PathLike)) else list(import_nccl)
         for path in paths:
             for table in read_nccl(path):
+                names = ("operation", "group", "ranks")
+                if any(all(table[name] == other[name] for name in names) for other in document["collectives"]):
+                    told = f"a second table of {table['operation']} on {table['ranks']} ranks"
+                    raise Error("conflict", os.fspath(path), told, "import one of them")
                 document["collectives"].append(table)
                 source = {"kind": "measured", "source": f"nccl-tests, {os.path.basename(os.fspath(path))}"}
                 document["sources"][f"collectives/{table['operation']}"] = source

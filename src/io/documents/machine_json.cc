@@ -50,6 +50,21 @@ Result<void> check_table(const CollectiveTable& table, std::string_view file,
   return {};
 }
 
+Result<void> check_collectives(const std::vector<CollectiveEntry>& collectives,
+                               std::string_view file) {
+  std::set<std::tuple<topology::Collective, embedding::CollectiveGroup, int>> seen;
+  for (std::size_t c = 0; c < collectives.size(); ++c) {
+    const CollectiveTable& table = collectives[c].table;
+    const std::string pointer = fmt::format("/collectives/{}", c);
+    PLIMSOLL_RETURN_IF_ERROR(check_table(table, file, pointer));
+    if (!seen.emplace(table.operation, table.group, table.ranks).second) {
+      return wrong(file, pointer, "a second table of this operation, group and number of ranks",
+                   "leave one of them out");
+    }
+  }
+  return {};
+}
+
 Result<void> check_kernels(const std::vector<KernelEntry>& kernels, std::string_view file) {
   std::set<std::tuple<embedding::ComputeKernel, int, embedding::DataType, embedding::PassDirection>>
       seen;
@@ -100,16 +115,15 @@ Result<MachineModel> read_machine(std::string_view text, std::string_view file) 
   PLIMSOLL_RETURN_IF_ERROR(check_version(root, file));
   PLIMSOLL_ASSIGN(MachineDocument document, read_tree<MachineDocument>(root, file, kMachineSchema));
   PLIMSOLL_RETURN_IF_ERROR(check_kernels(document.kernels, file));
+  PLIMSOLL_RETURN_IF_ERROR(check_collectives(document.collectives, file));
   MachineModel machine;
   machine.name = document.name.empty() ? std::string(file) : std::move(document.name);
   machine.device = std::move(document.device);
   machine.ranks = document.ranks.value_or(1);
   machine.ranks_per_host = document.ranks_per_host.value_or(machine.ranks);
   for (KernelEntry& entry : document.kernels) machine.kernels.push_back(std::move(entry.form));
-  for (std::size_t c = 0; c < document.collectives.size(); ++c) {
-    CollectiveTable& table = document.collectives[c].table;
-    PLIMSOLL_RETURN_IF_ERROR(check_table(table, file, fmt::format("/collectives/{}", c)));
-    machine.collectives.push_back(std::move(table));
+  for (CollectiveEntry& entry : document.collectives) {
+    machine.collectives.push_back(std::move(entry.table));
   }
   machine.step = step_of(document.step);
   if (document.operators) {
@@ -118,6 +132,9 @@ Result<MachineModel> read_machine(std::string_view text, std::string_view file) 
                          std::move(document.operators->peak_tflops)};
   }
   machine.sources = std::move(document.sources);
+  const auto source = machine.sources.find("step");
+  machine.step.is_assumed =
+      source != machine.sources.end() && source->second.kind == embedding::FigureKind::kAssumed;
   machine.hash = blake2b_hex(print_compact(root));
   return machine;
 }

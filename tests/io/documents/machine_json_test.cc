@@ -83,6 +83,10 @@ TEST(MachineJson, RefusesTablesAndFormsThatAreNone) {
   expect_error(with_table("[2, 2]", "[1, 2]"), ErrorCode::kValue, "m.json#/collectives/0/bytes/1",
                "ascending");
   expect_error(with_table("[1, 2]", "[1, 0]"), ErrorCode::kValue, "m.json#/collectives/0/ms/1", "");
+  const std::string table = R"({"operation": "all_gather", "group": "host", "ranks": 2,
+                                "bytes": [1], "ms": [1]})";
+  expect_error(read_machine(R"({"collectives": [)" + table + "," + table + "]}", "m.json"),
+               ErrorCode::kValue, "m.json#/collectives/1", "leave one of them out");
   const auto with_kernels = [](const std::string& kernels) {
     return read_machine(R"({"kernels": [)" + kernels + "]}", "m.json");
   };
@@ -111,6 +115,8 @@ TEST(ShippedMachines, SayWhereTheirNumbersComeFrom) {
       EXPECT_TRUE(machine->sources.contains(part)) << part;
     }
     EXPECT_EQ(machine->sources.contains("collectives"), !machine->collectives.empty());
+    EXPECT_EQ(machine->step.is_assumed,
+              machine->sources.at("step").kind == embedding::FigureKind::kAssumed);
     for (const auto direction :
          {embedding::PassDirection::kForward, embedding::PassDirection::kBackward}) {
       EXPECT_TRUE(std::any_of(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
+from plimsoll import calibration
 from plimsoll.calibration import _fit
 
 
@@ -71,3 +72,9 @@ def test_rank_correlation_is_spearmans(seed):
     first, second = draw.integers(0, 6, 12), draw.integers(0, 6, 12)
     assert _fit.rank_correlation(first, second) == pytest.approx(stats.spearmanr(first, second).statistic)
     assert _fit.rank_correlation([1, 1, 1], [1, 2, 3]) == 0
+
+
+def test_a_table_of_one_size():
+    """As the planner reads it: a latency up to its size, a bandwidth beyond."""
+    document = {"collectives": [{"operation": "all_gather", "group": "host", "ranks": 2, "bytes": [1000], "ms": [2.0]}]}
+    assert [calibration.collective_ms(document, "all_gather", size) for size in (10, 1000, 3000)] == [2.0, 2.0, 6.0]

@@ -150,6 +150,17 @@ def test_imported_collectives_are_not_measured(machine, tmp_path):
     assert not [call for call in machine.calls if call[:2] == ("collective", "all_reduce")]
 
 
+def test_a_collective_is_imported_once(machine, tmp_path):
+    text = tmp_path / "all_reduce_perf.txt"
+    text.write_text(
+        "#  Rank  0 Group  0 Pid  9 on     n1 device  0 [0x07] A\n"
+        "#   size  count   type  redop  root   time  algbw  busbw #wrong   time  algbw  busbw #wrong\n"
+        "    1024    256  float    sum    -1  16.05   0.06   0.06      0  15.99   0.06   0.06      0\n"
+    )
+    with pytest.raises(plimsoll.Error, match="a second table of all_reduce on 1 ranks"):
+        plimsoll.calibrate(import_nccl=[text, text], **QUICK)
+
+
 def test_progress_tells_what_is_left(machine):
     told = []
     plimsoll.calibrate(budget="standard", progress=lambda *values: told.append(values), **QUICK)
@@ -204,6 +215,8 @@ def test_the_program(machine, monkeypatch, tmp_path, capsys):
     assert code == 1 and "plimsoll calibrate --help" in err
     code, _, err = run(["--check", str(tmp_path / "none.json")], capsys)
     assert code == 1 and "none.json" in err
+    code, _, err = run(["--to-step-model", str(file), "-o", str(tmp_path / "none" / "step.json")], capsys)
+    assert code == 1 and "step.json" in err and "No such file" in err
 
 
 class CutLine:
