@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "plimsoll/certificate_text.h"
 #include "plimsoll/check/certificate_status.h"
 #include "plimsoll/check/checkpoint_check.h"
 #include "plimsoll/check/placement_check.h"
@@ -14,7 +13,6 @@
 #include "plimsoll/study/checkpoint_answer.h"
 #include "plimsoll/study/placement_answer.h"
 #include "plimsoll/study/sharding_answer.h"
-#include "study/partition/graph_case.h"
 
 namespace plimsoll::app {
 
