@@ -1,15 +1,30 @@
-# `cmake --install` puts the libraries, the public headers and the package that find_package(plimsoll) reads into a
-# prefix. plimsoll::plimsoll stands for all rooms.
+# `cmake --install` puts one shared library of all rooms, the public headers and the package that find_package(plimsoll)
+# reads into a prefix. Within this repository programs link the rooms that they need.
 include(CMakePackageConfigHelpers)
 
 get_property(plimsoll_rooms GLOBAL PROPERTY PLIMSOLL_ROOMS)
-add_library(plimsoll_all_rooms INTERFACE)
-add_library(plimsoll::plimsoll ALIAS plimsoll_all_rooms)
-target_link_libraries(plimsoll_all_rooms INTERFACE ${plimsoll_rooms})
-set_target_properties(plimsoll_all_rooms PROPERTIES EXPORT_NAME plimsoll)
+add_library(plimsoll_library SHARED "${CMAKE_CURRENT_LIST_DIR}/headers.cc")
+add_library(plimsoll::plimsoll ALIAS plimsoll_library)
+target_include_directories(
+  plimsoll_library PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                          $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/src/core>
+                          $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_compile_features(plimsoll_library PUBLIC cxx_std_20)
+target_link_libraries(plimsoll_library PUBLIC tl::expected PRIVATE plimsoll_flags)
+foreach(room ${plimsoll_rooms})
+  target_link_libraries(plimsoll_library
+                        PRIVATE -Wl,--whole-archive,$<TARGET_FILE:${room}>,--no-whole-archive ${room})
+endforeach()
+# Before 1.0 a minor version may change the interface (SameMinorVersion below).
+set_target_properties(
+  plimsoll_library
+  PROPERTIES OUTPUT_NAME plimsoll
+             EXPORT_NAME plimsoll
+             VERSION ${PROJECT_VERSION}
+             SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 
 set(plimsoll_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/plimsoll")
-install(TARGETS ${plimsoll_rooms} plimsoll_all_rooms EXPORT plimsollTargets)
+install(TARGETS plimsoll_library EXPORT plimsollTargets)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/plimsoll"
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
         FILES_MATCHING

@@ -23,7 +23,9 @@ endif()
 # What nearly every source of a room includes is parsed once. The sources include it all the same: each is complete.
 add_library(plimsoll_headers STATIC "${CMAKE_CURRENT_LIST_DIR}/headers.cc")
 target_link_libraries(plimsoll_headers PRIVATE plimsoll_flags fmt::fmt)
-set_target_properties(plimsoll_headers PROPERTIES POSITION_INDEPENDENT_CODE ON)
+# Only what public headers declare (they say so by a pragma) is visible from outside the shared library.
+set(plimsoll_code_properties POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+set_target_properties(plimsoll_headers PROPERTIES ${plimsoll_code_properties})
 target_precompile_headers(
   plimsoll_headers PRIVATE <algorithm> <array> <cmath> <functional> <limits> <map> <memory> <optional>
   <string> <tuple> <unordered_map> <utility> <vector> <fmt/format.h> <tl/expected.hpp>)
@@ -31,17 +33,13 @@ target_precompile_headers(
 # plimsoll_add_room(<room> SOURCES ... [DEPENDS ...] [PRIVATE_DEPENDS ...])
 function(plimsoll_add_room room)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
-  add_library(plimsoll_${room} ${ARG_SOURCES})
+  add_library(plimsoll_${room} STATIC ${ARG_SOURCES})
   add_library(plimsoll::${room} ALIAS plimsoll_${room})
-  target_include_directories(
-    plimsoll_${room} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
-                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  target_link_libraries(
-    plimsoll_${room} PUBLIC ${ARG_DEPENDS} PRIVATE $<BUILD_INTERFACE:plimsoll_flags>
-                                                   fmt::fmt ${ARG_PRIVATE_DEPENDS})
+  target_include_directories(plimsoll_${room} PUBLIC "${PROJECT_SOURCE_DIR}/include")
+  target_link_libraries(plimsoll_${room} PUBLIC ${ARG_DEPENDS} PRIVATE plimsoll_flags fmt::fmt ${ARG_PRIVATE_DEPENDS})
   target_compile_features(plimsoll_${room} PUBLIC cxx_std_20)
   target_precompile_headers(plimsoll_${room} REUSE_FROM plimsoll_headers)
-  set_target_properties(plimsoll_${room} PROPERTIES EXPORT_NAME ${room} POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(plimsoll_${room} PROPERTIES ${plimsoll_code_properties})
   set_property(GLOBAL APPEND PROPERTY PLIMSOLL_ROOMS plimsoll_${room})
 endfunction()
 

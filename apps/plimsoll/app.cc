@@ -11,9 +11,9 @@
 #include <sstream>
 #include <system_error>
 
+#include "core/suggest.h"
 #include "io/documents/report_json.h"
 #include "plimsoll/common.h"
-#include "plimsoll/core/suggest.h"
 #include "plimsoll/core/version.h"
 #include "plimsoll/help.h"
 #include "plimsoll/plan_commands.h"

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "check/embedding/bill_check.h"
+#include "check/embedding/move_bound_check.h"
 #include "check/embedding/plan_space.h"
 #include "embedding/balanced/balanced_record.h"
 #include "io/documents/plan_tree.h"
@@ -16,7 +17,6 @@
 #include "io/import/foreign_plan.h"
 #include "plimsoll/certificate_text.h"
 #include "plimsoll/check/balance_check.h"
-#include "plimsoll/check/move_bound_check.h"
 #include "plimsoll/check/options_check.h"
 #include "plimsoll/check/sharding_check.h"
 #include "plimsoll/check/transfer_check.h"

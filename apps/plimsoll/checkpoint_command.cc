@@ -237,7 +237,7 @@ Result<Answered> plan_model(ModuleStats stats, const Flags& flags, const RunCont
   if (!made) return tl::unexpected<Error>(with_flag(std::move(made).error()));
   const auto begin = std::chrono::steady_clock::now();
   math::MilpOptions milp_limits;
-  milp_limits.context = {context.deadline, context.cancel, {}};
+  milp_limits.context = context.inner();
   milp_limits.max_nodes = flags.question.effort >= 0 ? flags.question.effort : study::kMilpNodes;
   PLIMSOLL_ASSIGN(const study::CheckpointQuestion question, read_question(flags, *made));
   auto answer = study::plan_checkpointing(*made, question, milp_limits, context);
@@ -262,7 +262,7 @@ Result<Answered> plan_model(ModuleStats stats, const Flags& flags, const RunCont
 }
 
 Result<Answered> plan_values(CheckpointInput input, const std::string& text, const Flags& flags,
-                             const SearchOptions& limits, const RunContext& context) {
+                             const RunContext& context) {
   if (flags.is_tradeoff) {
     PLIMSOLL_ASSIGN(const checkpoint::SACStats table, io::read_sac_stats(text, flags.stats));
     const TradeoffFlags asked = tradeoff_flags(flags);
@@ -272,9 +272,8 @@ Result<Answered> plan_values(CheckpointInput input, const std::string& text, con
                               flags.question.search, flags.prints_profile,  flags.global.seed};
   const auto begin = std::chrono::steady_clock::now();
   PLIMSOLL_ASSIGN(const study::SavePolicyAnswer answer,
-                  input == CheckpointInput::kSACStats
-                      ? plan_operator_table(text, asked)
-                      : plan_aot_partition(text, asked, limits, context));
+                  input == CheckpointInput::kSACStats ? plan_operator_table(text, asked)
+                                                      : plan_aot_partition(text, asked, context));
   const SavePolicyText said = describe_save_policy(answer, asked);
   return Answered{
       io::write_save_policy(answer),
@@ -291,8 +290,6 @@ Result<Answered> plan_values(CheckpointInput input, const std::string& text, con
 }
 
 Result<Answered> plan_input(const CLI::App& command, const Flags& flags) {
-  SearchOptions limits;
-  PLIMSOLL_ASSIGN(limits.time_limit_s, parse_time_limit(flags.time_limit));
   PLIMSOLL_RETURN_IF_ERROR(check_kind(flags.stats, InputKind::kModuleStats));
   std::string text;
   CheckpointInput input = CheckpointInput::kModuleStats;
@@ -302,9 +299,9 @@ Result<Answered> plan_input(const CLI::App& command, const Flags& flags) {
   }
   PLIMSOLL_RETURN_IF_ERROR(check_input(rules_of(input), command, flags));
   PLIMSOLL_RETURN_IF_ERROR(check_questions(flags, input));
-  const RunContext context = watch_search(limits, flags.global);
+  PLIMSOLL_ASSIGN(const RunContext context, watch_search(flags.time_limit, flags.global));
   if (input != CheckpointInput::kModuleStats) {
-    return plan_values(input, text, flags, limits, context);
+    return plan_values(input, text, flags, context);
   }
   PLIMSOLL_ASSIGN(ModuleStats stats, is_file_name(flags.stats)
                                          ? io::read_module_stats(text, flags.stats)

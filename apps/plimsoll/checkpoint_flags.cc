@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "checkpoint/trace/missing_fits.h"
+#include "core/suggest.h"
 #include "plimsoll/common.h"
-#include "plimsoll/core/suggest.h"
 #include "plimsoll/core/units.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/module_stats_json.h"

@@ -9,8 +9,8 @@
 
 #include "checkpoint/trace/piecewise_fit.h"
 #include "checkpoint/trace/sac_greedy_order.h"
+#include "core/suggest.h"
 #include "plimsoll/core/digest.h"
-#include "plimsoll/core/suggest.h"
 #include "plimsoll/core/units.h"
 #include "plimsoll/core/version.h"
 #include "plimsoll/io/module_stats_json.h"

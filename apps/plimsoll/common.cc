@@ -191,8 +191,8 @@ Result<std::optional<double>> parse_time_limit(const std::string& text) {
   return *seconds;
 }
 
-Result<SearchOptions> make_search_options(const GlobalFlags& global, const std::string& time_limit,
-                                          std::int64_t effort, double tolerance) {
+Result<SearchOptions> make_search_options(const GlobalFlags& global, std::int64_t effort,
+                                          double tolerance) {
   SearchOptions options;
   options.effort = effort;
   options.tolerance = tolerance;
@@ -201,14 +201,14 @@ Result<SearchOptions> make_search_options(const GlobalFlags& global, const std::
                 fmt::format("{} does not lie between 0 and 1", tolerance));
   }
   options.seed = global.seed;
-  PLIMSOLL_ASSIGN(options.time_limit_s, parse_time_limit(time_limit));
   return options;
 }
 
 void begin_command() { command_begin = std::chrono::steady_clock::now(); }
 
-RunContext begin_search(const SearchOptions& search) {
-  RunContext context = make_run_context(search);
+Result<RunContext> begin_search(const std::string& time_limit) {
+  PLIMSOLL_ASSIGN(const std::optional<double> seconds, parse_time_limit(time_limit));
+  RunContext context = RunContext::within(seconds);
   if (context.deadline) *context.deadline -= std::chrono::steady_clock::now() - command_begin;
   if (current_host != nullptr) {
     context.cancel = current_host->cancel;

@@ -106,17 +106,17 @@ Result<Number> parse_number(std::string_view text, std::string_view place) {
 // Seconds of --time-limit; nothing where it is not given. Error kUsage.
 Result<std::optional<double>> parse_time_limit(const std::string& text);
 
-// Of --time-limit, --effort, --tolerance and --seed. Error kUsage.
-Result<SearchOptions> make_search_options(const GlobalFlags& global, const std::string& time_limit,
-                                          std::int64_t effort, double tolerance);
+// Of --effort, --tolerance and --seed. Error kUsage.
+Result<SearchOptions> make_search_options(const GlobalFlags& global, std::int64_t effort,
+                                          double tolerance);
 
 // A command begins on this thread: its time limit counts from here on, before it has read anything.
 void begin_command();
 
-// The context of the command's search. From here on SIGINT (Ctrl-C) and SIGTERM cancel it between
-// units of effort; a second signal ends the program. Under a host, its flag does, and its progress
-// is told.
-RunContext begin_search(const SearchOptions& search);
+// The context of the command's search, by --time-limit. From here on SIGINT (Ctrl-C) and SIGTERM
+// cancel it between units of effort; a second signal ends the program. Under a host, its flag does,
+// and its progress is told. Error kUsage.
+Result<RunContext> begin_search(const std::string& time_limit);
 void stop_watching_interrupts();
 
 // Is somebody at a terminal who wants to see progress?

@@ -30,7 +30,7 @@ Words to_words(std::span<const std::string> names) { return {names.begin(), name
 
 Words hardware() {
   Words words;
-  for (const topology::Node& node : topology::nodes()) words.emplace_back(node.id);
+  for (const topology::HardwareNode& node : topology::nodes()) words.emplace_back(node.id);
   for (const auto& preset : topology::planner_presets()) words.emplace_back(preset.id);
   for (const topology::Accelerator& accelerator : topology::accelerators()) {
     words.push_back("8x" + std::string(accelerator.id));

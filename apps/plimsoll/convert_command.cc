@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "core/suggest.h"
 #include "io/documents/fx_placement.h"
 #include "io/documents/plan_tree.h"
 #include "io/import/foreign_plan.h"
 #include "plimsoll/check/sharding_check.h"
 #include "plimsoll/common.h"
-#include "plimsoll/core/suggest.h"
 #include "plimsoll/help.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/partition_case.h"

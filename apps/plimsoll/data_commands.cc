@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
+#include "core/suggest.h"
 #include "io/documents/report_json.h"
 #include "plimsoll/common.h"
-#include "plimsoll/core/suggest.h"
 #include "plimsoll/help.h"
 #include "plimsoll/io/shipped.h"
 #include "plimsoll/io/topology_json.h"
@@ -97,7 +97,7 @@ int run_hardware(const DataFlags& flags) {
     return id.find(flags.name) != std::string_view::npos;
   };
   std::vector<std::string> ids;
-  for (const topology::Node& node : topology::nodes()) ids.emplace_back(node.id);
+  for (const topology::HardwareNode& node : topology::nodes()) ids.emplace_back(node.id);
   for (const topology::Accelerator& a : topology::accelerators()) ids.emplace_back(a.id);
   for (const auto& preset : topology::planner_presets()) ids.emplace_back(preset.id);
   for (const io::ShippedDocument& machine : io::shipped_machines()) ids.emplace_back(machine.id);
@@ -112,7 +112,7 @@ int run_hardware(const DataFlags& flags) {
   }
   TextTable nodes({"node", "accelerators", "DDR GB", "NICs", "GB/s out, each"},
                   {false, false, true, true, true});
-  for (const topology::Node& node : topology::nodes()) {
+  for (const topology::HardwareNode& node : topology::nodes()) {
     if (!is_wanted(node.id)) continue;
     nodes.add({std::string(node.id),
                fmt::format("{} x {}", node.num_accelerators, node.accelerator),

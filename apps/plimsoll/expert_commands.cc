@@ -163,8 +163,8 @@ Result<std::int64_t> read_limit(const std::string& text, std::int64_t all) {
 }
 
 Result<Answered> shard(const ExpertFlags& flags) {
-  PLIMSOLL_ASSIGN(const SearchOptions limits, make_search_options(flags.global, flags.time_limit,
-                                                                  flags.effort, flags.tolerance));
+  PLIMSOLL_ASSIGN(const SearchOptions limits,
+                  make_search_options(flags.global, flags.effort, flags.tolerance));
   PLIMSOLL_ASSIGN(const ExpertModel model, read_model(flags));
   const std::string search = flags.search.empty() ? "balanced" : flags.search;
   io::ExpertAnswer answer = make_answer(flags, model, search);
@@ -175,7 +175,7 @@ Result<Answered> shard(const ExpertFlags& flags) {
     answer.stated.status =
         gap && *gap <= limits.tolerance ? SolveStatus::kOptimal : SolveStatus::kFeasible;
   } else if (search == "balanced") {
-    const RunContext context = watch_search(limits, flags.global);
+    PLIMSOLL_ASSIGN(const RunContext context, watch_search(flags.time_limit, flags.global));
     PLIMSOLL_ASSIGN(Outcome<ExpertPlan> outcome, place_experts(model, limits, context));
     put_plan(model, *std::move(outcome.plan), answer);
     answer.stated.status = outcome.status;
@@ -196,8 +196,8 @@ Result<Answered> shard(const ExpertFlags& flags) {
 }
 
 Result<Answered> replan(const ExpertFlags& flags) {
-  PLIMSOLL_ASSIGN(const SearchOptions limits, make_search_options(flags.global, flags.time_limit,
-                                                                  flags.effort, flags.tolerance));
+  PLIMSOLL_ASSIGN(const SearchOptions limits,
+                  make_search_options(flags.global, flags.effort, flags.tolerance));
   if (flags.has_price) {
     return fail(ErrorCode::kUsage, "--price-of-move", "of experts replicas are counted",
                 "give --max-moved");
@@ -207,7 +207,7 @@ Result<Answered> replan(const ExpertFlags& flags) {
   PLIMSOLL_ASSIGN(io::ExpertAnswer old, io::read_expert_plan(text, flags.plan));
   PLIMSOLL_ASSIGN(const std::int64_t most,
                   read_limit(flags.max_moved, std::int64_t{model.num_slots} * model.num_layers()));
-  const RunContext context = watch_search(limits, flags.global);
+  PLIMSOLL_ASSIGN(const RunContext context, watch_search(flags.time_limit, flags.global));
   auto found = replan_experts(model, old.stated.plan, most, limits, context);
   if (!found) {
     if (found.error().place == "before") found.error().place = flags.plan;

@@ -200,7 +200,7 @@ Result<Answered> run_question(ExplainFlags flags) {
     return fail(ErrorCode::kUsage, shard.planning.model, "a dump of options is not a model",
                 "`plimsoll shard` says why a dump has no plan");
   }
-  const RunContext context = watch_search(request.limits, shard.global);
+  PLIMSOLL_ASSIGN(const RunContext context, watch_search(shard.time_limit, shard.global));
   if (!flags.plan.empty()) {
     PLIMSOLL_ASSIGN(const ReadPlan read, read_plan(flags, request));
     return explain(flags, request, read.plan, read.certificate, context);
@@ -208,7 +208,7 @@ Result<Answered> run_question(ExplainFlags flags) {
   const auto begin = std::chrono::steady_clock::now();
   auto planned = study::plan_tables(request, context);
   if (!planned) return tl::unexpected<Error>(with_flag_as_place(std::move(planned).error()));
-  ShardRun run{*std::move(planned), {}, 0};
+  ReportedRun run{*std::move(planned), {}, 0};
   const auto& outcome = run.planning().outcome;
   if (outcome.plan) return explain(flags, request, *outcome.plan, outcome.certificate, context);
   run.no_plan = explain_no_plan(shard, request, run, context);

@@ -352,7 +352,7 @@ Result<study::PlacementSearch> choose_search(const PartitionCase& made, const Fl
 Result<Answered> plan_graph(const PartitionCase& made, const Flags& flags,
                             const SearchOptions& limits) {
   PLIMSOLL_ASSIGN(const study::PlacementSearch search, choose_search(made, flags));
-  const RunContext context = watch_search(limits, flags.global);
+  PLIMSOLL_ASSIGN(const RunContext context, watch_search(flags.time_limit, flags.global));
   const auto begin = std::chrono::steady_clock::now();
   PLIMSOLL_ASSIGN(PlacementAnswer answer, search.run(made, {limits, flags.variant}, context));
   put_memory_advice(made, flags.partition,
@@ -379,8 +379,8 @@ Result<Answered> plan_input(const Flags& flags) {
     return fail(ErrorCode::kUsage, "--export", "two documents would be printed",
                 "leave out --json, or write the answer to a file with -o");
   }
-  PLIMSOLL_ASSIGN(const SearchOptions limits, make_search_options(flags.global, flags.time_limit,
-                                                                  flags.effort, flags.tolerance));
+  PLIMSOLL_ASSIGN(const SearchOptions limits,
+                  make_search_options(flags.global, flags.effort, flags.tolerance));
   PartitionFlags asked = flags.partition;
   asked.is_pipeline = flags.objective == "pipeline" || flags.search == "replicated";
   PLIMSOLL_ASSIGN(const PartitionCase made, load_partition_case(asked));
@@ -390,8 +390,8 @@ Result<Answered> plan_input(const Flags& flags) {
                 "leave it out");
   }
   return plan_pipeline_case(*made.pipeline, flags.partition,
-                            {flags.global, limits, flags.objective, flags.search, flags.form,
-                             !prints_document(flags.global, flags.output)});
+                            {flags.global, flags.time_limit, limits, flags.objective, flags.search,
+                             flags.form, !prints_document(flags.global, flags.output)});
 }
 
 int run_partition(const Flags& flags) {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/suggest.h"
 #include "plimsoll/common.h"
-#include "plimsoll/core/suggest.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/topology_json.h"
 
@@ -23,7 +23,7 @@ using partition::OperatorGraph;
 const topology::Accelerator* find_accelerator(const std::string& name) {
   const std::string node = name.substr(0, name.find(':'));
   std::string_view id = std::string_view(name).substr(name.find('x') + 1);
-  for (const topology::Node& known : topology::nodes()) {
+  for (const topology::HardwareNode& known : topology::nodes()) {
     if (known.id == node) id = known.accelerator;
   }
   for (const topology::Accelerator& known : topology::accelerators()) {

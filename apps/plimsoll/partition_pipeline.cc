@@ -225,7 +225,7 @@ Result<std::string> write_pipeline_export(const PipelineCase& made,
 Result<Answered> plan_pipeline_case(const PipelineCase& made, const PartitionFlags& flags,
                                     const PipelineRun& run) {
   PLIMSOLL_RETURN_IF_ERROR(check_names(made, run));
-  const RunContext context = watch_search(run.search, run.global);
+  PLIMSOLL_ASSIGN(const RunContext context, watch_search(run.time_limit, run.global));
   const auto begin = std::chrono::steady_clock::now();
   PLIMSOLL_ASSIGN(study::PipelineAnswer answer, search(made, flags, run, context));
   const double seconds =

@@ -27,6 +27,7 @@ Result<PipelineCase> read_pipeline_case(const io::GraphFile& file, const Partiti
 
 struct PipelineRun {
   GlobalFlags global;
+  std::string time_limit;
   SearchOptions search;
   std::string objective;  // throughput, the default, or pipeline
   std::string name;       // of the search: replicated, the default, or pipedream

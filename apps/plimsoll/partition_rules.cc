@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "plimsoll/core/suggest.h"
+#include "core/suggest.h"
 #include "plimsoll/partition_devices.h"
 
 namespace plimsoll::app {

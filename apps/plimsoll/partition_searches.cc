@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/suggest.h"
 #include "io/documents/fx_placement.h"
 #include "io/export/placement_exports.h"
 #include "io/import/dnn_partitioning_json.h"
-#include "plimsoll/core/suggest.h"
 
 namespace plimsoll::app {
 namespace {

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "core/suggest.h"
 #include "io/import/foreign_plan.h"
 #include "plimsoll/common.h"
-#include "plimsoll/core/suggest.h"
 #include "plimsoll/core/units.h"
 #include "plimsoll/embedding/easyrec.h"
 #include "plimsoll/help.h"

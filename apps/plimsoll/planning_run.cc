@@ -64,8 +64,8 @@ bool prints_document(const GlobalFlags& flags, const std::string& output) {
   return flags.json || output == "-";
 }
 
-RunContext watch_search(const SearchOptions& search, const GlobalFlags& flags) {
-  RunContext context = begin_search(search);
+Result<RunContext> watch_search(const std::string& time_limit, const GlobalFlags& flags) {
+  PLIMSOLL_ASSIGN(RunContext context, begin_search(time_limit));
   if (shows_progress(flags)) {
     context.progress = [](const Progress& progress) { print_error_text(progress_text(progress)); };
   }

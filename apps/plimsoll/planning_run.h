@@ -38,7 +38,7 @@ int run_planning(const GlobalFlags& flags, const std::string& output,
 bool prints_document(const GlobalFlags& flags, const std::string& output);
 
 // The context of the command's search (begin_search), which tells progress at a terminal.
-RunContext watch_search(const SearchOptions& search, const GlobalFlags& flags);
+Result<RunContext> watch_search(const std::string& time_limit, const GlobalFlags& flags);
 
 // What a plan records of its search's limits, where they are not the defaults.
 void put_limits(std::int64_t effort, double tolerance, Provenance& provenance);

@@ -224,10 +224,10 @@ std::string describe(const ReplanFlags& flags, const Replan& replan) {
 }
 
 Result<Answered> replan(const ReplanFlags& flags) {
-  PLIMSOLL_ASSIGN(const SearchOptions limits, make_search_options(flags.global, flags.time_limit,
-                                                                  flags.effort, flags.tolerance));
+  PLIMSOLL_ASSIGN(const SearchOptions limits,
+                  make_search_options(flags.global, flags.effort, flags.tolerance));
   PLIMSOLL_ASSIGN(const Asked asked, read_question(flags));
-  const RunContext context = watch_search(limits, flags.global);
+  PLIMSOLL_ASSIGN(const RunContext context, watch_search(flags.time_limit, flags.global));
   auto found = study::replan_tables(asked.problem, asked.before, asked.options, limits, context);
   if (!found) {
     Error error = with_flag_as_place(std::move(found).error());

@@ -76,14 +76,13 @@ Result<SavePolicyAnswer> plan_operator_table(const std::string& text,
 }
 
 Result<SavePolicyAnswer> plan_aot_partition(const std::string& text, const SavePolicyFlags& flags,
-                                            const SearchOptions& limits,
                                             const RunContext& context) {
   PLIMSOLL_ASSIGN(io::AotPartition log, io::read_aot_partition(text, flags.input));
   study::LogQuestion question{flags.search,     0,         flags.is_knee, flags.prints_profile,
                               sha256_hex(text), flags.seed};
   PLIMSOLL_ASSIGN(question.budget, budget_of(log, flags));
   auto answer = study::plan_partitioner_log(
-      {std::move(log.graph), std::move(log.saved), std::move(log.recomputed)}, question, limits,
+      {std::move(log.graph), std::move(log.saved), std::move(log.recomputed)}, question, {},
       context);
   if (!answer) return tl::unexpected<Error>(in_log(std::move(answer).error(), flags.input));
   return answer;

@@ -29,7 +29,6 @@ Result<study::SavePolicyAnswer> plan_operator_table(const std::string& text,
 // A partitioner's log, by a knapsack. Errors likewise.
 Result<study::SavePolicyAnswer> plan_aot_partition(const std::string& text,
                                                    const SavePolicyFlags& flags,
-                                                   const SearchOptions& limits,
                                                    const RunContext& context);
 
 // The answer for people, without the line that says how the search ended.

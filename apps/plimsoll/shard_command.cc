@@ -21,7 +21,7 @@ namespace {
 using embedding::PlanningResult;
 
 // TorchRec's statistics report; empty without tables.
-std::string stats_of(const ShardRequest& request, const ShardRun& run) {
+std::string stats_of(const ShardRequest& request, const ReportedRun& run) {
   if (run.planning().enumeration.options.tables.empty()) return "";
   const auto report =
       embedding::make_stats_report(request.problem, run.planning(), {true, run.seconds, 0});
@@ -31,7 +31,8 @@ std::string stats_of(const ShardRequest& request, const ShardRun& run) {
 }
 
 // Reports in TorchRec's own form that were asked for.
-std::string reports_of(const ShardFlags& flags, const ShardRequest& request, const ShardRun& run) {
+std::string reports_of(const ShardFlags& flags, const ShardRequest& request,
+                       const ReportedRun& run) {
   const PlanningResult& result = run.planning();
   std::string text;
   if (flags.prints_plan && result.outcome.plan) {
@@ -41,7 +42,7 @@ std::string reports_of(const ShardFlags& flags, const ShardRequest& request, con
   return text;
 }
 
-std::vector<std::string> remarks_of(const ShardRun& run) {
+std::vector<std::string> remarks_of(const ReportedRun& run) {
   const PlanningResult& result = run.planning();
   if (!result.failure) return {};
   // Of a reservation TorchRec's text names its classes, which the command line has not.
@@ -56,12 +57,12 @@ std::vector<std::string> remarks_of(const ShardRun& run) {
   return remarks;
 }
 
-Result<ShardRun> run_search(const ShardFlags& flags, const ShardRequest& request) {
-  const RunContext context = watch_search(request.limits, flags.global);
+Result<ReportedRun> run_search(const ShardFlags& flags, const ShardRequest& request) {
+  PLIMSOLL_ASSIGN(const RunContext context, watch_search(flags.time_limit, flags.global));
   const auto begin = std::chrono::steady_clock::now();
   auto planned = study::plan_tables(request, context);
   if (!planned) return tl::unexpected<Error>(with_flag_as_place(std::move(planned).error()));
-  ShardRun run{*std::move(planned), {}, 0};
+  ReportedRun run{*std::move(planned), {}, 0};
   run.no_plan = explain_no_plan(flags, request, run, context);
   run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return run;
@@ -74,7 +75,7 @@ Result<Answered> plan_tables(ShardFlags flags) {
                                                  flags.step_model, flags.rules, flags.replay}));
   if (!flags.stats_file.empty()) PLIMSOLL_RETURN_IF_ERROR(io::check_writable(flags.stats_file));
   PLIMSOLL_ASSIGN(const ShardRequest request, make_shard_request(flags));
-  PLIMSOLL_ASSIGN(const ShardRun run, run_search(flags, request));
+  PLIMSOLL_ASSIGN(const ReportedRun run, run_search(flags, request));
   if (!flags.stats_file.empty()) {
     PLIMSOLL_RETURN_IF_ERROR(io::write_text_file(flags.stats_file, stats_of(request, run)));
   }

@@ -5,11 +5,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "core/suggest.h"
 #include "embedding/balanced/balanced_record.h"
 #include "io/documents/placement_rules_json.h"
 #include "io/documents/step_model_json.h"
 #include "io/import/foreign_plan.h"
-#include "plimsoll/core/suggest.h"
 #include "plimsoll/embedding/easyrec.h"
 #include "plimsoll/help.h"
 #include "plimsoll/io/files.h"
@@ -221,8 +221,7 @@ Result<ShardRequest> begin_request(ShardFlags& flags,
     PLIMSOLL_ASSIGN(request.problem, make_problem(flags.planning, recorded));
   }
   PLIMSOLL_ASSIGN(request.reference, make_reference(flags, request.problem));
-  PLIMSOLL_ASSIGN(request.limits, make_search_options(flags.global, flags.time_limit, flags.effort,
-                                                      flags.tolerance));
+  PLIMSOLL_ASSIGN(request.limits, make_search_options(flags.global, flags.effort, flags.tolerance));
   return request;
 }
 

@@ -156,7 +156,7 @@ std::string found_row(const ShardingRun& run, double seconds) {
 }
 
 // What was gained, and how good it is.
-std::string gain_text(const ShardRequest& request, const ShardRun& run) {
+std::string gain_text(const ShardRequest& request, const ReportedRun& run) {
   const PlanningResult& result = run.planning();
   const bool has_tables = !result.enumeration.options.tables.empty();
   std::string text = "\n";
@@ -191,7 +191,7 @@ std::string gain_text(const ShardRequest& request, const ShardRun& run) {
 }
 
 // All figures of the search, for -v.
-std::string search_text(const ShardRequest& request, const ShardRun& run) {
+std::string search_text(const ShardRequest& request, const ReportedRun& run) {
   const PlanningResult& result = run.planning();
   const Outcome<embedding::ShardingPlan>& outcome = result.outcome;
   std::string text = fmt::format(
@@ -238,7 +238,7 @@ std::string frontier_text(const math::Frontier& frontier) {
 }
 
 // Why there is no plan, and what to type instead.
-std::string failure_text(const ShardRun& run) {
+std::string failure_text(const ReportedRun& run) {
   const Outcome<embedding::ShardingPlan>& outcome = run.planning().outcome;
   if (outcome.status != SolveStatus::kInfeasible) {
     return "No plan was found, and it is not proved that there is none.\n";
@@ -350,7 +350,7 @@ std::string title_of(const ShardFlags& flags, const ShardRequest& request) {
                      problem.machine ? ", times of " + problem.machine->name : "");
 }
 
-ShardText describe(const ShardFlags& flags, const ShardRequest& request, const ShardRun& run) {
+ShardText describe(const ShardFlags& flags, const ShardRequest& request, const ReportedRun& run) {
   const PlanningResult& result = run.planning();
   const bool is_verbose = flags.global.verbosity > 0;
   ShardText text;
@@ -378,7 +378,7 @@ ShardText describe(const ShardFlags& flags, const ShardRequest& request, const S
 }
 
 study::ShardingAnswer make_answer(const ShardFlags& flags, const ShardRequest& request,
-                                  const ShardRun& run) {
+                                  const ReportedRun& run) {
   study::TakenOptions taken;
   if (request.dump) {
     taken = [&](const embedding::PlacedProposal& plan) {

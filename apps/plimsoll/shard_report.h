@@ -10,7 +10,7 @@
 
 namespace plimsoll::app {
 
-struct ShardRun : study::ShardingRun {
+struct ReportedRun : study::ShardingRun {
   std::optional<study::NoPlan> no_plan;  // where that is proved (shard_remedies.h)
   double seconds = 0;
 };
@@ -23,9 +23,9 @@ std::string title_of(const ShardFlags& flags, const ShardRequest& request);
 struct ShardText {
   std::string head, body;
 };
-ShardText describe(const ShardFlags& flags, const ShardRequest& request, const ShardRun& run);
+ShardText describe(const ShardFlags& flags, const ShardRequest& request, const ReportedRun& run);
 
 study::ShardingAnswer make_answer(const ShardFlags& flags, const ShardRequest& request,
-                                  const ShardRun& run);
+                                  const ReportedRun& run);
 
 }  // namespace plimsoll::app

@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "plimsoll/core/suggest.h"
+#include "core/suggest.h"
 #include "plimsoll/help.h"
 #include "plimsoll/io/shipped.h"
 #include "plimsoll/machines_flags.h"
@@ -149,7 +149,7 @@ Result<MachinePlan> place_on_devices(const SizeFlags& flags, const Machine& mach
     return fail(ErrorCode::kUsage, flags.planning.model, "this graph has no times of operators",
                 "size traced models and graphs with costs");
   }
-  const RunContext silent{context.deadline, context.cancel, {}};
+  const RunContext silent = context.inner();
   PLIMSOLL_ASSIGN(const study::PlacementAnswer answer,
                   search->run(made, {limits, std::string()}, silent));
   MachinePlan plan;
@@ -246,14 +246,13 @@ Result<std::optional<double>> parse_within(const std::string& text) {
 
 Result<Answered> size_machine(const SizeFlags& flags) {
   PLIMSOLL_ASSIGN(const std::optional<double> within_ms, parse_within(flags.within));
-  PLIMSOLL_ASSIGN(
-      const SearchOptions limits,
-      make_search_options(flags.global, flags.time_limit, flags.effort, SearchOptions{}.tolerance));
+  PLIMSOLL_ASSIGN(const SearchOptions limits,
+                  make_search_options(flags.global, flags.effort, SearchOptions{}.tolerance));
   const bool is_graph = names_graph(flags.planning.model) || !flags.partition.devices.empty() ||
                         !flags.partition.memory.empty();
   PLIMSOLL_ASSIGN(const std::vector<Machine> machines,
                   is_graph ? find_devices(flags) : find_machines(flags));
-  const RunContext context = watch_search(limits, flags.global);
+  PLIMSOLL_ASSIGN(const RunContext context, watch_search(flags.time_limit, flags.global));
   Planner plan = [&](const Machine& machine) {
     return place_on_devices(flags, machine, limits, context);
   };

@@ -261,9 +261,8 @@ Result<Answered> sweep(const WhatIfFlags& flags) {
     return fail(ErrorCode::kUsage, "--csv", "two documents would be printed",
                 "leave out --json, or write the answer to a file with -o");
   }
-  PLIMSOLL_ASSIGN(
-      const SearchOptions limits,
-      make_search_options(flags.global, flags.time_limit, flags.effort, SearchOptions{}.tolerance));
+  PLIMSOLL_ASSIGN(const SearchOptions limits,
+                  make_search_options(flags.global, flags.effort, SearchOptions{}.tolerance));
   PLIMSOLL_ASSIGN(Points found, find_points(flags));
   const auto prices_of = load_prices(flags.price, found.all_kinds);
   if (!prices_of) return tl::unexpected<Error>(prices_of.error());
@@ -290,7 +289,7 @@ Result<Answered> sweep(const WhatIfFlags& flags) {
   const std::string inputs = hash_of_inputs(base, flags);
   PLIMSOLL_ASSIGN(const std::vector<WhatIfRow> known, load_known(flags.resume, inputs));
   PLIMSOLL_ASSIGN(const std::vector<WhatIfPoint> points, part_of(found.points, flags.part));
-  const RunContext context = watch_search(limits, flags.global);
+  PLIMSOLL_ASSIGN(const RunContext context, watch_search(flags.time_limit, flags.global));
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   PLIMSOLL_ASSIGN(
       const WhatIf answer,

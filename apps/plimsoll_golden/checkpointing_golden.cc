@@ -14,12 +14,12 @@
 #include "checkpoint/torch/policy_per_module.h"
 #include "checkpoint/trace/piecewise_fit.h"
 #include "checkpoint/trace/sac_greedy_order.h"
+#include "core/python_text.h"
 #include "knapsack_golden.h"
 #include "plimsoll/checkpoint/frontier_search.h"
 #include "plimsoll/checkpoint/module_stats.h"
 #include "plimsoll/checkpoint/module_tree.h"
 #include "plimsoll/checkpoint/sac_milp.h"
-#include "plimsoll/core/python_text.h"
 
 namespace plimsoll::golden {
 namespace {

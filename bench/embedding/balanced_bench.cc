@@ -93,9 +93,14 @@ double peak_mib() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
+struct Limits {
+  SearchOptions search;
+  std::optional<double> seconds;
+};
+
 // All bounds of the search, and nothing else of it, from the plan found.
 void bound_alone(const Instance& instance, const embedding::PlanningProblem& problem,
-                 const embedding::BalancedOptions& options, const SearchOptions& search,
+                 const embedding::BalancedOptions& options, const Limits& limits,
                  const embedding::BalancedResult& found) {
   const double start = processor_seconds();
   const auto bridge = embedding::make_bounded_problem(problem, options);
@@ -108,15 +113,15 @@ void bound_alone(const Instance& instance, const embedding::PlanningProblem& pro
   if (placements) alone.starts.push_back(*placements);
   const double prepared = processor_seconds();
   const balance::BalanceOutcome outcome =
-      balance::balance(bridge->problem, alone, search, make_run_context(search));
+      balance::balance(bridge->problem, alone, limits.search, RunContext::within(limits.seconds));
   std::printf("%-13s bounds alone: %.6f after %.2f s, and %.2f s to make the problem\n",
               instance.name, outcome.outcome.certificate.lower_bound.value_or(0),
               processor_seconds() - prepared, prepared - start);
   std::fflush(stdout);
 }
 
-bool run(const Instance& instance, const embedding::BalancedOptions& options,
-         const SearchOptions& search, bool bounds_alone) {
+bool run(const Instance& instance, const embedding::BalancedOptions& options, const Limits& limits,
+         bool bounds_alone) {
   embedding::Model model;
   if (std::strncmp(instance.model, "random:", 7) == 0) {
     model = random_model(std::atoi(instance.model + 7), 1);
@@ -137,7 +142,7 @@ bool run(const Instance& instance, const embedding::BalancedOptions& options,
   const auto start = std::chrono::steady_clock::now();
   const double processor_start = processor_seconds();
   Milestones milestones;
-  RunContext context = make_run_context(search);
+  RunContext context = RunContext::within(limits.seconds);
   context.progress = [&](const Progress& progress) {
     if (std::getenv("BALANCED_BENCH_TRACE") != nullptr) {
       std::fprintf(stderr, "  %8.3f s processor %8.3f s effort %lld incumbent %.6f bound %.6f\n",
@@ -154,7 +159,7 @@ bool run(const Instance& instance, const embedding::BalancedOptions& options,
     if (milestones.best == 0) milestones.first_s = milestones.last_s;
     milestones.best = *progress.incumbent;
   };
-  const auto result = embedding::plan_balanced(problem, options, search, context);
+  const auto result = embedding::plan_balanced(problem, options, limits.search, context);
   if (!result) {
     std::fprintf(stderr, "%s\n", format_error(result.error()).c_str());
     return false;
@@ -174,7 +179,7 @@ bool run(const Instance& instance, const embedding::BalancedOptions& options,
       to_string(outcome.certificate.proof).c_str(),
       outcome.explanation.lines.empty() ? "" : outcome.explanation.lines[0].c_str());
   std::fflush(stdout);
-  if (bounds_alone) bound_alone(instance, problem, options, search, *result);
+  if (bounds_alone) bound_alone(instance, problem, options, limits, *result);
   if (!outcome.plan || !result->reference) return true;
   const auto objective = options.bridge.objective;
   if (value_of(result->times, objective) <= value_of(reference, objective) * (1 + 1e-12)) {
@@ -189,18 +194,18 @@ bool run(const Instance& instance, const embedding::BalancedOptions& options,
 
 int main(int argc, char** argv) {
   plimsoll::embedding::BalancedOptions options;
-  plimsoll::SearchOptions search;
+  plimsoll::bench::Limits limits;
   std::vector<std::string> names;
   bool bounds_alone = false;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     const bool has_value = i + 1 < argc;
     if (word == "--effort" && has_value) {
-      search.effort = std::atoll(argv[++i]);
+      limits.search.effort = std::atoll(argv[++i]);
     } else if (word == "--seed" && has_value) {
-      search.seed = static_cast<std::uint64_t>(std::atoll(argv[++i]));
+      limits.search.seed = static_cast<std::uint64_t>(std::atoll(argv[++i]));
     } else if (word == "--limit" && has_value) {
-      search.time_limit_s = std::atof(argv[++i]);
+      limits.seconds = std::atof(argv[++i]);
     } else if (word == "--space" && has_value) {
       options.max_column_blocks = std::string(argv[++i]) == "s2" ? 8 : 0;
     } else if (word == "--bounds") {
@@ -221,7 +226,7 @@ int main(int argc, char** argv) {
   bool is_right = true;
   for (const auto& instance : plimsoll::bench::kInstances) {
     if (names.empty() || std::find(names.begin(), names.end(), instance.name) != names.end()) {
-      is_right &= plimsoll::bench::run(instance, options, search, bounds_alone);
+      is_right &= plimsoll::bench::run(instance, options, limits, bounds_alone);
     }
   }
   return is_right ? 0 : 1;

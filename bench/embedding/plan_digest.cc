@@ -71,7 +71,7 @@ std::string digest_of(const balance::PlacementBound& bound) {
 
 bool run(const char* name, const embedding::PlanningProblem& problem,
          const BalancedOptions& options, const SearchOptions& search) {
-  const auto result = embedding::plan_balanced(problem, options, search, make_run_context(search));
+  const auto result = embedding::plan_balanced(problem, options, search, {});
   if (!result) {
     std::fprintf(stderr, "%s: %s\n", name, format_error(result.error()).c_str());
     return false;

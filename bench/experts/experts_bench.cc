@@ -14,7 +14,7 @@
 #include <numbers>
 #include <string>
 
-#include "plimsoll/core/random.h"
+#include "core/random.h"
 #include "plimsoll/experts/eplb.h"
 #include "plimsoll/experts/expert_search.h"
 

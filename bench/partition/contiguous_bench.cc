@@ -75,8 +75,7 @@ bool solve_one(const std::string& folder, const std::string& name,
     return false;
   }
   const double read_ms = ms_since(start);
-  const auto split =
-      partition::split_contiguously(input->graph, options, make_run_context(options.search));
+  const auto split = partition::split_contiguously(input->graph, options, {});
   const double all_ms = ms_since(start);
   total_ms += all_ms;
   if (!split) {

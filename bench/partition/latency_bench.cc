@@ -57,8 +57,7 @@ bool solve_one(const std::string& folder, const std::string& name,
   }
   const partition::CostGraph& graph = input->graph;
   const auto start = Clock::now();
-  const auto placed =
-      partition::place_for_latency(graph, options, make_run_context(options.search));
+  const auto placed = partition::place_for_latency(graph, options, {});
   const double ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   if (!placed) {
     std::printf("%s\n", format_error(placed.error()).c_str());

@@ -104,10 +104,10 @@ void print_row(const std::string& name, const std::string& status, double value_
 // False where the plan is wrong or worse than `limit_s`.
 bool plan_one(const std::string& name, const PipelineModel& model,
               const partition::PipelineOptions& options, double published_s, double limit_s,
-              double published_ms) {
+              double published_ms, double time_limit_s) {
   std::optional<partition::PipelineSearch> search;
   const double ms = time_of([&] {
-    auto result = partition::plan_pipeline(model, options, make_run_context(options.search));
+    auto result = partition::plan_pipeline(model, options, RunContext::within(time_limit_s));
     if (result) search = *std::move(result);
   });
   if (!search) return false;
@@ -165,11 +165,10 @@ bool run_pipedream(const std::string& folder, const PipeDreamRow& row, double ti
       is_right = is_right && std::abs(value - published) <= 0.51e-6;
     }
     partition::PipelineOptions options;
-    options.search.time_limit_s = time_limit_s;
     if (is_straight) options.max_data_parallel = 1;
     is_right = plan_one(name + " plan", partition::make_pipeline_model(*profile, machines, 1e6),
                         options, published, std::isnan(published) ? INFINITY : published + 0.51e-6,
-                        row.wall_s * 1000) &&
+                        row.wall_s * 1000, time_limit_s) &&
                is_right;
   }
   return is_right;
@@ -190,11 +189,10 @@ bool run_piper(const std::string& folder, const PiperRow& row, double time_limit
   model.memory_cap = static_cast<Bytes>(row.memory_gib * kGiBytes);
   model.bandwidth = 25 * kGiBytes / 1000;
   partition::PipelineOptions options;
-  options.search.time_limit_s = time_limit_s;
   char name[64];
   std::snprintf(name, sizeof name, "%s %d x %g GiB", row.name, row.devices, row.memory_gib);
   return plan_one(name, model, options, row.value_s,
-                  std::isnan(row.value_s) ? INFINITY : row.value_s, row.cpu_s * 1000);
+                  std::isnan(row.value_s) ? INFINITY : row.value_s, row.cpu_s * 1000, time_limit_s);
 }
 
 int run(const std::string& folder, const std::string& part) {

@@ -68,9 +68,8 @@ bool place_one(const std::string& folder, const std::string& name, double second
   const auto start = Clock::now();
   double found_ms = 0;
   partition::GeneralPlacementOptions options;
-  options.search.time_limit_s = seconds;
   options.search.effort = std::int64_t{1} << 40;
-  RunContext context = make_run_context(options.search);
+  RunContext context = RunContext::within(seconds);
   context.progress = [&](const Progress&) { found_ms = ms_since(start); };
   const auto placed = partition::place_generally(input->graph, options, context);
   if (!placed || !placed->outcome.plan) {

@@ -398,11 +398,10 @@ nb::dict search_space(const OptionSpace& space, const RoomArray& room, const std
   options.bridge.step_model = step_model_of(space, step_model);
   SearchOptions search;
   search.effort = effort;
-  search.time_limit_s = time_limit_s;
   search.seed = seed;
   search.tolerance = tolerance;
   Callback callback(std::move(progress), cancel);
-  RunContext context = make_run_context(search);
+  RunContext context = RunContext::within(time_limit_s);
   context.cancel = &cancel.flag;
   context.progress = callback.function();
   std::optional<Result<embedding::BalancedResult>> found;

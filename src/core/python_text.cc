@@ -1,4 +1,4 @@
-#include "plimsoll/core/python_text.h"
+#include "core/python_text.h"
 
 #include <array>
 #include <bit>

@@ -6,7 +6,7 @@
 // Promises. Ties go to the earlier candidate; nothing is said where the nearest name is far away.
 // [1] L. Boytsov, "Indexing methods for approximate dictionary searching", JEA 16, 2011,
 // https://doi.org/10.1145/1963190.1963191.
-#include "plimsoll/core/suggest.h"
+#include "core/suggest.h"
 
 #include <algorithm>
 #include <numeric>

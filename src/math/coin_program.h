@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "plimsoll/math/milp.h"
+#include "math/milp.h"
 
 namespace plimsoll::math {
 

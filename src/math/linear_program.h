@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "plimsoll/math/milp.h"
+#include "math/milp.h"
 
 namespace plimsoll::math {
 

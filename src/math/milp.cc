@@ -1,4 +1,4 @@
-#include "plimsoll/math/milp.h"
+#include "math/milp.h"
 
 #include <fmt/format.h>
 

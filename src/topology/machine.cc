@@ -31,7 +31,7 @@ std::string to_lower(std::string_view text) {
 Result<std::string> name_machine(std::string_view kind, int ranks) {
   const std::string id = to_lower(kind);
   std::string name = fmt::format("{}x{}", ranks, kind);
-  if (const Node* node = find(nodes(), id)) {
+  if (const HardwareNode* node = find(nodes(), id)) {
     name = ranks % node->num_accelerators == 0
                ? fmt::format("{}:{}", id, ranks / node->num_accelerators)
                : fmt::format("{}@{}", id, ranks);
@@ -45,7 +45,7 @@ Result<std::string> name_machine(std::string_view kind, int ranks) {
 Result<std::vector<int>> machine_sizes(std::string_view kind, int most) {
   PLIMSOLL_RETURN_IF_ERROR(name_machine(kind, 1));
   const std::string id = to_lower(kind);
-  const Node* node = find(nodes(), id);
+  const HardwareNode* node = find(nodes(), id);
   const PlannerPreset* preset = find(planner_presets(), id);
   const bool is_memory = !kind.empty() && kind.front() >= '0' && kind.front() <= '9';
   int host = most;
@@ -70,8 +70,8 @@ Result<std::string> kind_of_accelerator(std::string_view accelerator) {
   PLIMSOLL_ASSIGN(const TopologySpec one, find_preset(fmt::format("1x{}", accelerator)));
   const std::string id = one.name.substr(one.name.find('x') + 1);
   const auto all = nodes();
-  const auto found = std::find_if(all.begin(), all.end(),
-                                  [&id](const Node& node) { return node.accelerator == id; });
+  const auto found = std::find_if(
+      all.begin(), all.end(), [&id](const HardwareNode& node) { return node.accelerator == id; });
   return found == all.end() ? id : std::string(found->id);
 }
 

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <vector>
 
+#include "core/suggest.h"
 #include "plimsoll/core/checked.h"
-#include "plimsoll/core/suggest.h"
 #include "plimsoll/core/units.h"
 
 namespace plimsoll::topology {
@@ -110,7 +110,7 @@ TopologySpec make_rank_spec(const Accelerator& accelerator, int ranks_per_server
   return spec;
 }
 
-Result<TopologySpec> make_node_spec(std::string_view on, const Node& node, int count,
+Result<TopologySpec> make_node_spec(std::string_view on, const HardwareNode& node, int count,
                                     const PresetOverrides& overrides) {
   const Accelerator& accelerator = *find_by_id(accelerators(), node.accelerator);
   TopologySpec spec = make_rank_spec(accelerator, node.num_accelerators);
@@ -196,7 +196,7 @@ Result<TopologySpec> find_counted(std::string_view on, std::string_view count,
 Result<TopologySpec> find_named(std::string_view on, std::string_view name,
                                 std::optional<std::string_view> count,
                                 const PresetOverrides& overrides) {
-  if (const Node* node = find_by_id(nodes(), name)) {
+  if (const HardwareNode* node = find_by_id(nodes(), name)) {
     PLIMSOLL_ASSIGN(const int num_nodes,
                     parse_count(on, count.value_or("1"), node->num_accelerators));
     return make_node_spec(on, *node, num_nodes, overrides);
@@ -220,7 +220,7 @@ Result<TopologySpec> find_named(std::string_view on, std::string_view name,
 // "dgx-h100@4": so many ranks of nodes, in whole hosts or within one.
 Result<TopologySpec> find_part(std::string_view on, std::string_view name, std::string_view count,
                                const PresetOverrides& overrides) {
-  const Node* node = find_by_id(nodes(), name);
+  const HardwareNode* node = find_by_id(nodes(), name);
   if (node == nullptr) return refuse(on, fmt::format("'{}' is not a node", name));
   PLIMSOLL_ASSIGN(const int ranks, parse_count(on, count, 1));
   const int whole = (ranks + node->num_accelerators - 1) / node->num_accelerators;

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <utility>
 
+#include "core/python_text.h"
 #include "plimsoll/core/digest.h"
-#include "plimsoll/core/python_text.h"
 
 namespace plimsoll::topology {
 namespace {

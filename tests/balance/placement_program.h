@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "math/milp.h"
 #include "plimsoll/balance/placement_problem.h"
-#include "plimsoll/math/milp.h"
 
 namespace plimsoll::balance::testing {
 

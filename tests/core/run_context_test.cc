@@ -5,13 +5,7 @@
 namespace plimsoll {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-SearchOptions make_options(double time_limit_s) {
-  SearchOptions options;
-  options.time_limit_s = time_limit_s;
-  return options;
-}
+using Clock = RunContext::Clock;
 
 TEST(RunContext, NeverStopsAnythingByDefault) {
   const RunContext context;
@@ -21,12 +15,12 @@ TEST(RunContext, NeverStopsAnythingByDefault) {
 }
 
 TEST(RunContext, HasNoDeadlineWithoutATimeLimit) {
-  EXPECT_FALSE(make_run_context({}).deadline.has_value());
+  EXPECT_FALSE(RunContext::within(std::nullopt).deadline.has_value());
 }
 
 TEST(RunContext, PutsTheDeadlineTheTimeLimitFromNow) {
   const auto before = Clock::now();
-  const RunContext context = make_run_context(make_options(100.25));
+  const RunContext context = RunContext::within(100.25);
   const auto after = Clock::now();
   ASSERT_TRUE(context.deadline.has_value());
   EXPECT_GE(*context.deadline, before + std::chrono::milliseconds(100250));
@@ -35,7 +29,7 @@ TEST(RunContext, PutsTheDeadlineTheTimeLimitFromNow) {
 }
 
 TEST(RunContext, SurvivesATimeLimitThatNoClockCanHold) {
-  const RunContext context = make_run_context(make_options(1e300));
+  const RunContext context = RunContext::within(1e300);
   ASSERT_TRUE(context.deadline.has_value());
   EXPECT_GT(*context.deadline, Clock::now() + std::chrono::hours(24 * 365));
 }

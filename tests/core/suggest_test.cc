@@ -1,4 +1,4 @@
-#include "plimsoll/core/suggest.h"
+#include "core/suggest.h"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 #include <functional>
 #include <limits>
 
+#include "core/random.h"
 #include "plimsoll/check/expert_check.h"
-#include "plimsoll/core/random.h"
 #include "plimsoll/experts/eplb.h"
 
 namespace plimsoll::experts {

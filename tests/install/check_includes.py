@@ -94,9 +94,9 @@ EXCEPTIONS = {
         "move_bound_check.h": "plimsoll/embedding/balanced_search.h",
     },
     "check/partition": {
-        "placement_claims.h": "plimsoll/partition/pipeline_model.h plimsoll/partition/pipeline_placement.h",
+        "placement_claims.h": "plimsoll/partition/pipeline_model.h plimsoll/partition/replicated_stages.h",
         "pipeline_check.h": "plimsoll/partition/pipeline_model.h plimsoll/partition/pipeline_plan.h",
-        "pipeline_placement_check.h": "plimsoll/partition/pipeline_placement.h",
+        "replicated_stages_check.h": "plimsoll/partition/replicated_stages.h",
     },
 }
 
@@ -117,7 +117,15 @@ HEADER_ONLY = {
     "study/sharding_answer": "study/embedding",
 }
 
-UMBRELLA = "include/plimsoll/plimsoll.h"  # of all rooms
+# include/plimsoll/<room>.h lists the public headers of a room, and plimsoll.h the rooms.
+UMBRELLAS = "include/plimsoll/*.h"
+GENERATED = {"plimsoll/core/version.h"}
+# Only what a public header declares can be linked from outside the library.
+VISIBLE = re.compile(
+    r"^#pragma GCC visibility push\(default\)\nnamespace plimsoll.*^}  // namespace plimsoll[\w:]*\n"
+    r"#pragma GCC visibility pop\n",
+    re.MULTILINE | re.DOTALL,
+)
 THIRD_PARTY = {"tl/expected.hpp"}
 PUBLIC = re.compile(r"plimsoll/(\w+)/(\w+)\.h$")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
@@ -144,20 +152,27 @@ def main():
             return parts.get((room, stem), room)
         return include.rpartition("/")[0]
 
+    for umbrella in root.glob(UMBRELLAS):
+        folder = umbrella.with_suffix("")
+        inside = root.glob(UMBRELLAS) if umbrella.stem == "plimsoll" else folder.glob("*.h")
+        wanted = {file.relative_to(root / "include").as_posix() for file in inside if file != umbrella}
+        listed = {own for own, _ in INCLUDE.findall(umbrella.read_text(encoding="utf-8"))} - GENERATED
+        faults += [f"{umbrella.relative_to(root)}: {name}: left out or unknown" for name in sorted(wanted ^ listed)]
+
     files = [*root.glob("include/plimsoll/**/*.h"), *root.glob("src/**/*.h"), *root.glob("src/**/*.cc")]
     if len(files) < 100:
         faults.append(f"only {len(files)} files below {root}")
     for file in files:
         name = file.relative_to(root).as_posix()
         is_public = name.startswith("include/")
-        if name == UMBRELLA:
-            inside = [own for own, _ in INCLUDE.findall(file.read_text(encoding="utf-8")) if not PUBLIC.search(own)]
-            faults += [f"{name}: {own}: not a public header of a room" for own in inside]
+        if is_public and file.parent.name == "plimsoll":
             continue
         part = part_of(name) if is_public else file.parent.relative_to(root / "src").as_posix()
         if part not in ALLOWED:
             faults.append(f"{name}: the list has no part {part}")
             continue
+        if is_public and not VISIBLE.search(file.read_text(encoding="utf-8")):
+            faults.append(f"{name}: its namespace does not stand between visibility push(default) and pop")
         excepted = EXCEPTIONS.get(part, {}).get(file.name, "").split()
         for own, other in INCLUDE.findall(file.read_text(encoding="utf-8")):
             if own and own not in excepted and part_of(own) not in (part, *ALLOWED[part].split()):

@@ -32,12 +32,12 @@ inline PiperInput random_piper_input(Random& random) {
       if (random.coin()) continue;
       partition::TensorParallelChoices entry{degree, {}};
       for (const char* name : {"vanilla", "activation recomp"}) {
-        partition::OperatorChoice choice{name,
-                                         static_cast<double>(random.below(1000)) * 1000,
-                                         random.below(1 << 30),
-                                         random.below(1 << 30),
-                                         random.below(1 << 30),
-                                         {}};
+        partition::OperatorVariant choice{name,
+                                          static_cast<double>(random.below(1000)) * 1000,
+                                          random.below(1 << 30),
+                                          random.below(1 << 30),
+                                          random.below(1 << 30),
+                                          {}};
         if (random.coin()) {
           for (std::size_t e = 0; e < touching[op].size(); ++e) {
             choice.sync.push_back(1 + static_cast<double>(random.below(100)));

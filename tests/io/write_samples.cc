@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
                                    2,
                                    {1024, 4096},
                                    {.5, 1}});
-    machine.operators = embedding::OperatorRoofline{5, random.number(), {{"bf16", 100}}};
+    machine.operators = embedding::DenseOperators{5, random.number(), {{"bf16", 100}}};
     machine.sources["kernels"] = {embedding::FigureKind::kFitted, random.name()};
     write("machine." + number, write_machine(machine));
     embedding::StepModel step_model;

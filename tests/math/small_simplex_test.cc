@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "math/milp.h"
 #include "math/random_functions.h"
-#include "plimsoll/math/milp.h"
 
 namespace plimsoll::math {
 namespace {

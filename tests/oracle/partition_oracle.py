@@ -1,7 +1,7 @@
 """Placements of small operator graphs: throughput (any placement, and a line of devices), latency, pipelines, torch.fx.
 
 Rules: docs/partition.md, docs/formats.md (cost_graph, placement), and the headers cost_graph.h, sample_latency.h and
-pipeline_placement.h. Profiles and torch.fx's critical path have files of their own.
+replicated_stages.h. Profiles and torch.fx's critical path have files of their own.
 """
 
 import itertools

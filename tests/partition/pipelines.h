@@ -55,7 +55,7 @@ inline PipelineModel random_pipeline(std::uint64_t seed, const RandomPipeline& s
       TensorParallelChoices entry{degree, {}};
       const int num_choices = 1 + random.below(2);
       for (int c = 0; c < num_choices; ++c) {
-        OperatorChoice choice;
+        OperatorVariant choice;
         choice.name = c == 0 ? "vanilla" : "recompute";
         if (!is_free) {
           choice.time_ms = random.below(10);

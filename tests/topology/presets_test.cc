@@ -58,7 +58,7 @@ TEST(PresetData, KeepsUsableMemoryWithinNominalAndGibWithinRoundingOfGb) {
 }
 
 TEST(PresetData, SharesTheNetworkCardsAmongTheAccelerators) {
-  for (const Node& node : nodes()) {
+  for (const HardwareNode& node : nodes()) {
     SCOPED_TRACE(node.id);
     EXPECT_NE(std::ranges::find(accelerators(), node.accelerator, &Accelerator::id),
               accelerators().end());
@@ -70,7 +70,7 @@ TEST(PresetData, SharesTheNetworkCardsAmongTheAccelerators) {
 }
 
 TEST(FindPreset, MakesASoundTopologyOfEveryNode) {
-  for (const Node& node : nodes()) {
+  for (const HardwareNode& node : nodes()) {
     SCOPED_TRACE(node.id);
     for (int count = 1; count <= 2; ++count) {
       const auto spec = find_preset(std::string(node.id) + ":" + std::to_string(count));

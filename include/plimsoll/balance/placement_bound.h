@@ -12,6 +12,7 @@
 #include "plimsoll/core/proof.h"
 #include "plimsoll/core/units.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::balance {
 
 enum class BoundMethod {
@@ -178,3 +179,4 @@ struct PlacementBound {
 Proof proof_of(BoundMethod method, const PlacementBound& bound);
 
 }  // namespace plimsoll::balance
+#pragma GCC visibility pop

@@ -25,6 +25,7 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/core/units.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::balance {
 
 inline constexpr int kNumTiers = 3;
@@ -110,3 +111,4 @@ Result<void> validate(const PlacementProblem& problem);
 std::string place_of(const PlacementProblem& problem, int unit);
 
 }  // namespace plimsoll::balance
+#pragma GCC visibility pop

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace plimsoll::balance {
 
 struct RelocationPrices {
@@ -17,3 +18,4 @@ struct RelocationPrices {
 };
 
 }  // namespace plimsoll::balance
+#pragma GCC visibility pop

@@ -22,6 +22,7 @@
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/embedding/balanced_search.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::check {
 
 // What a plan states, and the options that it was made with.
@@ -81,3 +82,4 @@ Result<BalanceReport> check_balance(const embedding::PlanningProblem& problem,
 void conclude(BalanceReport balance, bool is_strict, CheckReport& report);
 
 }  // namespace plimsoll::check
+#pragma GCC visibility pop

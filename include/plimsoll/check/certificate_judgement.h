@@ -15,6 +15,7 @@
 #include "plimsoll/check/certificate_status.h"
 #include "plimsoll/core/outcome.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::check {
 
 // `optimal` is meant up to this gap, and bounds are compared up to it with plans of the judge's:
@@ -59,3 +60,4 @@ struct SearchedBelow {
 void note_search(const SearchedBelow& searched, double claimed, KnownOptimum& known);
 
 }  // namespace plimsoll::check
+#pragma GCC visibility pop

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#pragma GCC visibility push(default)
 namespace plimsoll::check {
 
 enum class CertificateStatus {
@@ -33,3 +34,4 @@ struct CertificateJudgement {
 };
 
 }  // namespace plimsoll::check
+#pragma GCC visibility pop

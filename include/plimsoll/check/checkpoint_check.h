@@ -28,6 +28,7 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/math/frontier.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::check {
 
 enum class CheckpointViolationCode {
@@ -186,3 +187,4 @@ Result<CheckpointReport> check_checkpoint_claims(const checkpoint::ModuleStats& 
                                                  const CheckpointCheckOptions& options);
 
 }  // namespace plimsoll::check
+#pragma GCC visibility pop

@@ -23,6 +23,7 @@
 #include "plimsoll/partition/partitioner_config.h"
 #include "plimsoll/partition/placement.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::check {
 
 enum class PartitionViolationCode {
@@ -69,3 +70,4 @@ Result<CriticalPathReport> check_partitions(const partition::Graph& graph,
                                             const partition::Placement& placement);
 
 }  // namespace plimsoll::check
+#pragma GCC visibility pop

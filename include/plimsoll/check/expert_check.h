@@ -17,6 +17,7 @@
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/experts/expert_model.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::check {
 
 enum class ExpertViolationCode {
@@ -62,3 +63,4 @@ ExpertReport check_experts(const experts::ExpertModel& model, const StatedExpert
                            double tolerance = SearchOptions{}.tolerance);
 
 }  // namespace plimsoll::check
+#pragma GCC visibility pop

@@ -18,6 +18,7 @@
 #include "plimsoll/core/units.h"
 #include "plimsoll/math/frontier.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::check {
 
 // The whole plan of a point; of a dump's options `options` alone.
@@ -36,13 +37,14 @@ struct StatedFrontier {
 };
 
 // Of the plan beside the curve.
-struct FrontierPlan {
+struct JudgedFrontierPlan {
   Bytes hbm = 0;         // of the fullest rank
   double objective = 0;  // ms
   std::optional<double> lower_bound;
   std::size_t num_hazards = 0;
 };
 
-std::vector<Violation> check_frontier(const StatedFrontier& stated, const FrontierPlan& plan);
+std::vector<Violation> check_frontier(const StatedFrontier& stated, const JudgedFrontierPlan& plan);
 
 }  // namespace plimsoll::check
+#pragma GCC visibility pop

@@ -18,6 +18,7 @@
 #include "plimsoll/partition/cost_graph.h"
 #include "plimsoll/partition/device_assignment.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::check {
 
 struct LatencyTask {
@@ -44,3 +45,4 @@ Result<LatencyReport> check_latency(const partition::CostGraph& graph,
                                     std::optional<double> stated_latency = {});
 
 }  // namespace plimsoll::check
+#pragma GCC visibility pop

@@ -17,6 +17,7 @@
 #include "plimsoll/embedding/option_set.h"
 #include "plimsoll/topology/topology.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::check {
 
 // The option that a table is said to take, and the rank of every shard in shard order.
@@ -42,3 +43,4 @@ CheckReport check_options(const GivenSpace& space, const std::vector<StatedOptio
                           bool strict_numerics, std::optional<double> stated_rating);
 
 }  // namespace plimsoll::check
+#pragma GCC visibility pop

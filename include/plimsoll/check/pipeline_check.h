@@ -18,6 +18,7 @@
 #include "plimsoll/partition/pipeline_model.h"
 #include "plimsoll/partition/pipeline_plan.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::check {
 
 enum class PipelineViolationCode {
@@ -90,3 +91,4 @@ Result<PipelineReport> check_pipeline(const partition::PipelineModel& model,
                                       const PipelineCheckOptions& options = {});
 
 }  // namespace plimsoll::check
+#pragma GCC visibility pop

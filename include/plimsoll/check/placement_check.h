@@ -20,6 +20,7 @@
 #include "plimsoll/partition/cost_graph.h"
 #include "plimsoll/partition/device_assignment.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::check {
 
 enum class PlacementViolationCode {
@@ -37,7 +38,7 @@ enum class PlacementViolationCode {
   kWrongDevices,     // the stated classes of devices are not the graph's
   kTimeMismatch,     // a device's stated compute, transfer or load is not the one computed here
   kMemoryMismatch,   // the same of its bytes
-  // Of pipelines of replicated stages (pipeline_placement_check.h alone).
+  // Of pipelines of replicated stages (replicated_stages_check.h alone).
   kNotPlaced,           // a node in no stage, or in several
   kEmptyStage,          // a stage without nodes or without devices
   kDeviceTwice,         // a device in two stages, or twice in one
@@ -103,3 +104,4 @@ Result<PlacementReport> check_placement(const partition::CostGraph& graph,
                                         const PlacementCheckOptions& options = {});
 
 }  // namespace plimsoll::check
+#pragma GCC visibility pop

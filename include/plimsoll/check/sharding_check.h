@@ -21,6 +21,7 @@
 #include "plimsoll/embedding/reservation.h"
 #include "plimsoll/embedding/sharding_plan.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::check {
 
 enum class ViolationCode {
@@ -148,3 +149,4 @@ Result<CheckReport> check_sharding(const embedding::Model& model,
                                    const embedding::RunMode& mode, const CheckOptions& options);
 
 }  // namespace plimsoll::check
+#pragma GCC visibility pop

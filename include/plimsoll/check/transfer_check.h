@@ -14,6 +14,7 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/embedding/transfer.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::check {
 
 struct TransferCase {
@@ -35,3 +36,4 @@ Result<std::vector<Violation>> check_transfers(const TransferCase& given,
 Result<Bytes> count_moved_bytes(const TransferCase& given);
 
 }  // namespace plimsoll::check
+#pragma GCC visibility pop

@@ -10,6 +10,7 @@
 
 #include "plimsoll/core/units.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::checkpoint {
 
 enum class UnitKind {
@@ -54,3 +55,4 @@ struct CheckpointPolicy {
 };
 
 }  // namespace plimsoll::checkpoint
+#pragma GCC visibility pop

@@ -23,6 +23,7 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/math/infimal_convolution.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::checkpoint {
 
 enum class PeakModel {
@@ -146,3 +147,4 @@ CheckpointPolicy make_policy(const CheckpointProblem& problem,
                              const std::vector<UnitDecision>& decisions);
 
 }  // namespace plimsoll::checkpoint
+#pragma GCC visibility pop

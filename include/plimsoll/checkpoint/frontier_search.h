@@ -32,6 +32,7 @@
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/math/frontier.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::checkpoint {
 
 // Rules that save work and change no answer; each can be turned off.
@@ -105,3 +106,4 @@ Result<SmallestBudget> smallest_budget(const CheckpointProblem& problem);
 Explanation explain_infeasible(const SmallestBudget& smallest, Bytes budget);
 
 }  // namespace plimsoll::checkpoint
+#pragma GCC visibility pop

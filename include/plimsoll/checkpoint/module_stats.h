@@ -15,6 +15,7 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/core/units.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::checkpoint {
 
 // The operators of one module's forward, in order of execution. Parallel lists; the index lists
@@ -106,3 +107,4 @@ Result<void> validate(const ModuleStats& stats);
 Result<void> validate(const SACStats& stats);
 
 }  // namespace plimsoll::checkpoint
+#pragma GCC visibility pop

@@ -12,6 +12,7 @@
 #include "plimsoll/checkpoint/module_stats.h"
 #include "plimsoll/core/result.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::checkpoint {
 
 enum class Ancestry {
@@ -38,3 +39,4 @@ struct ModuleTree {
 Result<ModuleTree> make_module_tree(const ModuleStats& stats, Ancestry ancestry = Ancestry::kPath);
 
 }  // namespace plimsoll::checkpoint
+#pragma GCC visibility pop

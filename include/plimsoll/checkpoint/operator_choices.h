@@ -28,6 +28,7 @@
 #include "plimsoll/checkpoint/checkpoint_policy.h"
 #include "plimsoll/checkpoint/module_stats.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::checkpoint {
 
 struct OperatorOption {
@@ -72,3 +73,4 @@ void keep_operators(const SACStats& stats, const std::vector<int>& save, Checkpo
 int output_operator(const SACStats& stats);
 
 }  // namespace plimsoll::checkpoint
+#pragma GCC visibility pop

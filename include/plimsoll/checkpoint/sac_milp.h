@@ -26,6 +26,7 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/core/run_context.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::checkpoint {
 
 struct SACMilpOptions {
@@ -54,3 +55,4 @@ struct SACMilpResult {
 Result<SACMilpResult> plan_like_sac_milp(const ModuleStats& stats, const SACMilpOptions& options);
 
 }  // namespace plimsoll::checkpoint
+#pragma GCC visibility pop

@@ -11,6 +11,7 @@
 
 #include "plimsoll/core/result.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::checkpoint {
 
 struct Variant {
@@ -38,3 +39,4 @@ const Variant& default_variant();
 Result<Variant> find_variant(std::string_view name);
 
 }  // namespace plimsoll::checkpoint
+#pragma GCC visibility pop

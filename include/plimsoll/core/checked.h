@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#pragma GCC visibility push(default)
 namespace plimsoll {
 
 inline constexpr std::int64_t kSaturated = std::numeric_limits<std::int64_t>::max();
@@ -47,3 +48,4 @@ inline std::int64_t saturated_cast(double value) {
 }
 
 }  // namespace plimsoll
+#pragma GCC visibility pop

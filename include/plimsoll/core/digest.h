@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#pragma GCC visibility push(default)
 namespace plimsoll {
 
 // BLAKE2b with a 7-byte digest, read as a big-endian integer (the reference's storage_hash).
@@ -16,3 +17,4 @@ std::string blake2b_hex(std::string_view text);
 std::string sha256_hex(std::string_view text);
 
 }  // namespace plimsoll
+#pragma GCC visibility pop

@@ -12,6 +12,7 @@
 #include "plimsoll/core/proof.h"
 #include "plimsoll/core/units.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll {
 
 enum class SolveStatus {
@@ -91,3 +92,4 @@ struct Outcome {
 };
 
 }  // namespace plimsoll
+#pragma GCC visibility pop

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#pragma GCC visibility push(default)
 namespace plimsoll {
 
 enum class ProofKind {
@@ -104,3 +105,4 @@ std::string to_string(const Proof& proof);
 Proof parse_proof(std::string_view sentence);
 
 }  // namespace plimsoll
+#pragma GCC visibility pop

@@ -7,6 +7,7 @@
 #include <tl/expected.hpp>
 #include <utility>
 
+#pragma GCC visibility push(default)
 namespace plimsoll {
 
 enum class ErrorCode {
@@ -54,6 +55,7 @@ inline tl::unexpected<Error> fail(ErrorCode code, std::string place, std::string
 }
 
 }  // namespace plimsoll
+#pragma GCC visibility pop
 
 // Evaluates a Result; on error returns it from the enclosing function, else assigns the value:
 // PLIMSOLL_ASSIGN(auto x, make_x());

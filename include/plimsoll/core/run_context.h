@@ -1,5 +1,5 @@
-// What a search is allowed (SearchOptions) and what surrounds a running one (RunContext: clock,
-// cancel, progress).
+// What decides a search's answer (SearchOptions) and what surrounds a running one (RunContext:
+// clock, cancel, progress).
 //
 // Effort is counted in proposals, moves and nodes, never in seconds, so that equal input gives
 // equal plans on any machine. A clock or a cancel may cut a search short; it is looked at only
@@ -12,13 +12,13 @@
 #include <functional>
 #include <optional>
 
+#pragma GCC visibility push(default)
 namespace plimsoll {
 
 struct SearchOptions {
   std::int64_t effort = -1;  // units of the search's own effort; < 0: its default
   double tolerance = 1e-6;   // >= 0; `optimal` means gap <= tolerance
   std::uint64_t seed = 0;
-  std::optional<double> time_limit_s;  // > 0; absent: no clock
 };
 
 struct Progress {
@@ -29,15 +29,22 @@ struct Progress {
 
 // Values handed down by the caller; a default-made one never stops anything.
 struct RunContext {
-  std::optional<std::chrono::steady_clock::time_point> deadline;
+  using Clock = std::chrono::steady_clock;
+  std::optional<Clock::time_point> deadline;
   const std::atomic<bool>* cancel = nullptr;      // not owned
   std::function<void(const Progress&)> progress;  // may be empty; called on the searching thread
+  std::optional<double> time_limit_s;  // that the deadline was set for, where it is known
+
+  // A context whose deadline is so many seconds (> 0) from now; none without a limit.
+  static RunContext within(std::optional<double> time_limit_s);
+
+  // For a search within this one: it stops where this one does, tells no progress, and has no limit
+  // of its own.
+  RunContext inner() const;
 
   bool is_cancelled() const { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
-  bool is_past_deadline() const { return deadline && std::chrono::steady_clock::now() > *deadline; }
+  bool is_past_deadline() const { return deadline && Clock::now() > *deadline; }
 };
 
-// A context whose deadline is `options.time_limit_s` from now.
-RunContext make_run_context(const SearchOptions& options);
-
 }  // namespace plimsoll
+#pragma GCC visibility pop

@@ -12,6 +12,7 @@
 
 #include "plimsoll/core/result.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll {
 
 using Bytes = std::int64_t;
@@ -49,3 +50,4 @@ Result<double> parse_seconds(std::string_view text);
 std::string format_bytes(Bytes bytes);
 
 }  // namespace plimsoll
+#pragma GCC visibility pop

@@ -18,6 +18,7 @@
 #include "plimsoll/embedding/balanced_search.h"
 #include "plimsoll/math/frontier.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::embedding {
 
 struct BalancedFrontier {
@@ -45,3 +46,4 @@ Result<BalancedFrontier> plan_balanced_frontier(const PlanningProblem& problem,
                                                 const RunContext& context);
 
 }  // namespace plimsoll::embedding
+#pragma GCC visibility pop

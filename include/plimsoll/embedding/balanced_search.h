@@ -36,6 +36,7 @@
 #include "plimsoll/embedding/plan_times.h"
 #include "plimsoll/embedding/planner.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::embedding {
 
 struct BalancedOptions {
@@ -141,3 +142,4 @@ Result<PlacementBridge> make_bounded_problem(const PlanningProblem& problem,
                                              const BalancedOptions& options);
 
 }  // namespace plimsoll::embedding
+#pragma GCC visibility pop

@@ -8,6 +8,7 @@
 
 #include "plimsoll/core/result.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::embedding {
 
 struct CostModel {
@@ -84,3 +85,4 @@ const CostModel& default_cost_model();
 Result<CostModel> find_cost_model(std::string_view name);
 
 }  // namespace plimsoll::embedding
+#pragma GCC visibility pop

@@ -12,6 +12,7 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/embedding/planner.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::embedding {
 
 // Looks an environment variable up.
@@ -54,3 +55,4 @@ Result<EasyRecPlanner> make_easyrec_planner(const EasyRecSetup& setup,
                                             const EnvironmentLookup& environment);
 
 }  // namespace plimsoll::embedding
+#pragma GCC visibility pop

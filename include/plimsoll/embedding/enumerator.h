@@ -14,6 +14,7 @@
 #include "plimsoll/embedding/estimator.h"
 #include "plimsoll/embedding/option_set.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::embedding {
 
 // One option's cut: the row runs of a column block (storage and perf empty) and the number of
@@ -87,3 +88,4 @@ Result<std::int32_t> intern_option(const ShardEstimator& estimator, const TableP
                                    std::optional<double> cache_load_factor, OptionSet& options);
 
 }  // namespace plimsoll::embedding
+#pragma GCC visibility pop

@@ -19,6 +19,7 @@
 #include "plimsoll/embedding/option_set.h"
 #include "plimsoll/topology/topology.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::embedding {
 
 using topology::ComputeDevice;
@@ -196,3 +197,4 @@ Result<std::vector<Perf>> perf_func_emb_wall_time(const CostModel& cost_model,
                                                   const EmbWallTimeParameters& parameters);
 
 }  // namespace plimsoll::embedding
+#pragma GCC visibility pop

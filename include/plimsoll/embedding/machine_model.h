@@ -15,6 +15,7 @@
 #include "plimsoll/embedding/types.h"
 #include "plimsoll/topology/topology.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::embedding {
 
 enum class PassDirection { kForward, kBackward };
@@ -69,11 +70,11 @@ struct FigureSource {
 };
 
 // Dense operators: launch + max(operations / peak, bytes / bandwidth).
-struct OperatorRoofline {
+struct DenseOperators {
   double launch_us = 0;                       // >= 0
   double memory_gb_per_s = 0;                 // 0: unknown
   std::map<std::string, double> peak_tflops;  // > 0, by data type
-  bool operator==(const OperatorRoofline&) const = default;
+  bool operator==(const DenseOperators&) const = default;
 };
 
 struct MachineModel {
@@ -84,7 +85,7 @@ struct MachineModel {
   std::vector<KernelForm> kernels;
   std::vector<CollectiveTable> collectives;
   StepModel step;  // weights 1 and charges 0 where nothing was measured
-  std::optional<OperatorRoofline> operators;
+  std::optional<DenseOperators> operators;
   std::map<std::string, FigureSource> sources;  // by part: "kernels", "collectives", "step", ...
   std::string hash;                             // of the document
   bool operator==(const MachineModel&) const = default;
@@ -102,3 +103,4 @@ struct Extrapolation {
 };
 
 }  // namespace plimsoll::embedding
+#pragma GCC visibility pop

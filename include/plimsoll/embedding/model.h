@@ -19,6 +19,7 @@
 #include "plimsoll/core/units.h"
 #include "plimsoll/embedding/types.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::embedding {
 
 // How a cache behaves (docs/mathematics/torchrec-planner.md#hit-rate-of-a-cache): the miss rate as
@@ -207,3 +208,4 @@ std::vector<int> visit_order(const Model& model, bool breadth_first);
 std::vector<int> table_order(const Module& module);
 
 }  // namespace plimsoll::embedding
+#pragma GCC visibility pop

@@ -16,6 +16,7 @@
 #include "plimsoll/embedding/types.h"
 #include "plimsoll/topology/storage.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::embedding {
 
 using topology::Storage;
@@ -158,3 +159,4 @@ struct OptionSet {
 };
 
 }  // namespace plimsoll::embedding
+#pragma GCC visibility pop

@@ -14,6 +14,7 @@
 #include "plimsoll/embedding/proposer.h"
 #include "plimsoll/topology/topology.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::embedding {
 
 // Where and why a placement failed; turned into the reference's text only when somebody asks for it
@@ -88,3 +89,4 @@ Result<std::unique_ptr<Partitioner>> make_partitioner(std::string_view name,
 std::span<const std::string> partitioner_names();
 
 }  // namespace plimsoll::embedding
+#pragma GCC visibility pop

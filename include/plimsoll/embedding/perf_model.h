@@ -8,6 +8,7 @@
 #include "plimsoll/embedding/option_set.h"
 #include "plimsoll/embedding/proposer.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::embedding {
 
 enum class PerfModelKind {
@@ -60,3 +61,4 @@ void for_each_shard(const OptionSet& options, const PlacedProposal& plan, std::s
 }
 
 }  // namespace plimsoll::embedding
+#pragma GCC visibility pop

@@ -41,6 +41,7 @@
 #include "plimsoll/embedding/step_model.h"
 #include "plimsoll/topology/topology.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::embedding {
 
 enum class BalanceObjective {
@@ -122,3 +123,4 @@ std::optional<balance::UnitPlacements> find_placements(const PlacementBridge& br
                                                        const PlacedProposal& plan);
 
 }  // namespace plimsoll::embedding
+#pragma GCC visibility pop

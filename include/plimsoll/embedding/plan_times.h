@@ -4,6 +4,7 @@
 #include "plimsoll/embedding/placement_bridge.h"
 #include "plimsoll/embedding/proposer.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::embedding {
 
 struct PlanTimes {
@@ -19,3 +20,4 @@ PlanTimes plan_times(const BridgeInput& input, const StepModel& step_model,
 double value_of(const PlanTimes& times, BalanceObjective objective);
 
 }  // namespace plimsoll::embedding
+#pragma GCC visibility pop

@@ -22,6 +22,7 @@
 #include "plimsoll/embedding/reservation.h"
 #include "plimsoll/embedding/sharding_plan.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::embedding {
 
 // The inputs of every embedding search.
@@ -196,3 +197,4 @@ Result<HeterogeneousResult> plan_heterogeneous(const HeterogeneousProblem& probl
                                                const RunContext& context);
 
 }  // namespace plimsoll::embedding
+#pragma GCC visibility pop

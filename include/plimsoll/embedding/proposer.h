@@ -16,6 +16,7 @@
 #include "plimsoll/embedding/option_set.h"
 #include "plimsoll/topology/topology.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::embedding {
 
 // Indices into OptionSet::options, one per table, in the proposer's own order of tables.
@@ -122,3 +123,4 @@ Result<std::vector<Proposal>> proposers_to_proposals_list(
     std::span<const std::unique_ptr<Proposer>> proposers, const SearchSpace& space);
 
 }  // namespace plimsoll::embedding
+#pragma GCC visibility pop

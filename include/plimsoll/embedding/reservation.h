@@ -11,6 +11,7 @@
 #include "plimsoll/embedding/model.h"
 #include "plimsoll/topology/topology.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::embedding {
 
 enum class ReservationKind {
@@ -91,3 +92,4 @@ Bytes module_size(const Module& module, double multiplier);
 Bytes model_size(const Model& model, double multiplier);
 
 }  // namespace plimsoll::embedding
+#pragma GCC visibility pop

@@ -13,6 +13,7 @@
 #include "plimsoll/embedding/types.h"
 #include "plimsoll/topology/topology.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::embedding {
 
 // `count` consecutive shards on the ranks first, first + 1, ...
@@ -80,3 +81,4 @@ std::string placement_text(const ShardingPlan& plan, std::int32_t rank);
 std::string print_plan(const ShardingPlan& plan);
 
 }  // namespace plimsoll::embedding
+#pragma GCC visibility pop

@@ -11,6 +11,7 @@
 
 #include "plimsoll/embedding/planner.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::embedding {
 
 struct StatsOptions {
@@ -47,3 +48,4 @@ Imbalance imbalance(const std::vector<double>& loads);
 double exact_mean(const std::vector<double>& values);
 
 }  // namespace plimsoll::embedding
+#pragma GCC visibility pop

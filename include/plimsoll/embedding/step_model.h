@@ -2,6 +2,7 @@
 // Source: docs/mathematics/balanced-sharding.md#several-barriers-and-charges.
 #pragma once
 
+#pragma GCC visibility push(default)
 namespace plimsoll::embedding {
 
 // Weights of the slowest rank's kernels, collectives, output bytes and tables, a charge for each
@@ -18,3 +19,4 @@ struct StepModel {
 };
 
 }  // namespace plimsoll::embedding
+#pragma GCC visibility pop

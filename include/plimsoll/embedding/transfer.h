@@ -8,6 +8,7 @@
 
 #include "plimsoll/core/units.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::embedding {
 
 // Rows and columns of a table.
@@ -60,3 +61,4 @@ struct TransferSchedule {
 };
 
 }  // namespace plimsoll::embedding
+#pragma GCC visibility pop

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#pragma GCC visibility push(default)
 namespace plimsoll::embedding {
 
 enum class ShardingType {
@@ -126,3 +127,4 @@ bool is_row_cut(ShardingType type);       // row_wise, table_row_wise, grid_shar
 bool is_column_cut(ShardingType type);    // column_wise, table_column_wise, grid_shard
 
 }  // namespace plimsoll::embedding
+#pragma GCC visibility pop

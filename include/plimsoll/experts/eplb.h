@@ -14,9 +14,11 @@
 
 #include "plimsoll/experts/expert_model.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::experts {
 
 // `physical_to_logical_map`. Precondition: validate(model).
 ExpertSlots rebalance_experts(const ExpertModel& model);
 
 }  // namespace plimsoll::experts
+#pragma GCC visibility pop

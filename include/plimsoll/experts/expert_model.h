@@ -15,6 +15,7 @@
 
 #include "plimsoll/core/result.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::experts {
 
 struct ExpertModel {
@@ -78,3 +79,4 @@ std::int64_t count_moved(const ExpertPlan& before, const ExpertPlan& after);
 std::string find_fault(const ExpertModel& model, const ExpertPlan& plan);
 
 }  // namespace plimsoll::experts
+#pragma GCC visibility pop

@@ -20,6 +20,7 @@
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/experts/expert_model.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::experts {
 
 // Candidates of a layer's search where `effort` is not given.
@@ -45,3 +46,4 @@ Result<ExpertReplan> replan_experts(const ExpertModel& model, const ExpertPlan& 
                                     const RunContext& context = {});
 
 }  // namespace plimsoll::experts
+#pragma GCC visibility pop

@@ -11,6 +11,7 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/study/checkpoint_answer.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::io {
 
 using study::CheckpointAnswer;
@@ -28,3 +29,4 @@ Result<CheckpointAnswer> read_checkpoint_answer(std::string_view text, std::stri
 std::string write_checkpoint_answer(const CheckpointAnswer& answer);
 
 }  // namespace plimsoll::io
+#pragma GCC visibility pop

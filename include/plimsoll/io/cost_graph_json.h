@@ -12,6 +12,7 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/partition/cost_graph.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::io {
 
 // Besides the shape: what validate() asks; names of nodes that are distinct and not empty; nodes
@@ -22,3 +23,4 @@ Result<partition::CostGraph> read_cost_graph(std::string_view text, std::string_
 Result<std::string> write_cost_graph(const partition::CostGraph& graph);
 
 }  // namespace plimsoll::io
+#pragma GCC visibility pop

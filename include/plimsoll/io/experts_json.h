@@ -13,6 +13,7 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/experts/expert_model.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::io {
 
 // Does the text name its schema as that?
@@ -40,3 +41,4 @@ std::string write_expert_plan(const ExpertAnswer& answer);
 std::string write_expert_report(const check::ExpertReport& report);
 
 }  // namespace plimsoll::io
+#pragma GCC visibility pop

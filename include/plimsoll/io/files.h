@@ -7,6 +7,7 @@
 
 #include "plimsoll/core/result.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::io {
 
 inline constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
@@ -25,3 +26,4 @@ Result<void> write_text_file(const std::string& path, std::string_view text);
 Result<void> check_writable(const std::string& path);
 
 }  // namespace plimsoll::io
+#pragma GCC visibility pop

@@ -7,6 +7,7 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/io/imported_graph.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::io {
 
 enum class GraphFormat {
@@ -44,3 +45,4 @@ bool has_operators(GraphFormat format);
 Result<ImportedGraph> read_operators(const GraphFile& file);
 
 }  // namespace plimsoll::io
+#pragma GCC visibility pop

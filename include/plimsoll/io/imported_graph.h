@@ -6,6 +6,7 @@
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/partition/operator_graph.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::io {
 
 struct ImportedGraph {
@@ -14,3 +15,4 @@ struct ImportedGraph {
 };
 
 }  // namespace plimsoll::io
+#pragma GCC visibility pop

@@ -10,6 +10,7 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/embedding/machine_model.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::io {
 
 // Errors: those of documents; kSchema for another version of the schema; kValue at a table of
@@ -21,3 +22,4 @@ Result<embedding::MachineModel> read_machine(std::string_view text, std::string_
 std::string write_machine(const embedding::MachineModel& machine);
 
 }  // namespace plimsoll::io
+#pragma GCC visibility pop

@@ -16,6 +16,7 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/embedding/model.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::io {
 
 // Errors: kSyntax (not JSON), kSchema (wrong shape), kValue (out of range), kOverflow, kConflict
@@ -30,3 +31,4 @@ Result<embedding::ConstraintMap> read_constraints(std::string_view text, std::st
 std::string write_constraints(const embedding::ConstraintMap& constraints);
 
 }  // namespace plimsoll::io
+#pragma GCC visibility pop

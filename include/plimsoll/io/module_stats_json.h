@@ -15,6 +15,7 @@
 #include "plimsoll/checkpoint/module_stats.h"
 #include "plimsoll/core/result.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::io {
 
 // Errors: kSyntax, kSchema, kValue, kOverflow, kConflict (derived figures that contradict), and
@@ -27,3 +28,4 @@ Result<checkpoint::SACStats> read_sac_stats(std::string_view text, std::string_v
 std::string write_sac_stats(const checkpoint::SACStats& stats);
 
 }  // namespace plimsoll::io
+#pragma GCC visibility pop

@@ -11,6 +11,7 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/study/placement_answer.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::io {
 
 using study::PlacedCut;
@@ -34,3 +35,4 @@ Result<PlacementAnswer> read_placement(std::string_view text, std::string_view f
 std::string write_placement(const PlacementAnswer& answer);
 
 }  // namespace plimsoll::io
+#pragma GCC visibility pop

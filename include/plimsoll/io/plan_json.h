@@ -10,6 +10,7 @@
 #include "plimsoll/embedding/sharding_plan.h"
 #include "plimsoll/study/sharding_answer.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::io {
 
 using study::FrontierPlan;
@@ -29,3 +30,4 @@ std::string write_plan(const embedding::ShardingPlan& plan);
 std::string write_answer(const ShardingAnswer& answer);
 
 }  // namespace plimsoll::io
+#pragma GCC visibility pop

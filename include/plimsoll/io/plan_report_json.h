@@ -5,6 +5,7 @@
 
 #include "plimsoll/study/plan_report.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::io {
 
 // Written only.
@@ -17,3 +18,4 @@ std::string write_report_page(const study::PlanReport& report);
 std::string write_report_fragment(const study::PlanReport& report);
 
 }  // namespace plimsoll::io
+#pragma GCC visibility pop

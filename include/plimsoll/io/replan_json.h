@@ -9,9 +9,11 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/study/replan.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::io {
 
 std::string write_replan(const study::Replan& replan);
 Result<study::Replan> read_replan(std::string_view text, std::string_view file);
 
 }  // namespace plimsoll::io
+#pragma GCC visibility pop

@@ -10,6 +10,7 @@
 #include "plimsoll/embedding/machine_model.h"
 #include "plimsoll/embedding/model.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::io {
 
 struct ShippedDocument {
@@ -40,3 +41,4 @@ std::span<const Schema> schemas();  // by name, ascending
 Result<std::string_view> find_schema(std::string_view name);
 
 }  // namespace plimsoll::io
+#pragma GCC visibility pop

@@ -9,6 +9,7 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/topology/topology.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::io {
 
 // Besides the shape: positive bandwidths, and lists of caps with one entry a rank.
@@ -16,3 +17,4 @@ Result<topology::TopologySpec> read_topology(std::string_view text, std::string_
 std::string write_topology(const topology::TopologySpec& spec);
 
 }  // namespace plimsoll::io
+#pragma GCC visibility pop

@@ -10,6 +10,7 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/study/step_timeline.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::io {
 
 std::string write_trace(const study::StepTimeline& timeline);
@@ -29,3 +30,4 @@ Result<TraceBeside> write_trace_beside(const study::StepTimeline& timeline,
                                        std::optional<int> step);
 
 }  // namespace plimsoll::io
+#pragma GCC visibility pop

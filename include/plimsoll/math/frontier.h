@@ -12,6 +12,7 @@
 
 #include "plimsoll/math/piecewise_linear.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::math {
 
 struct FrontierPoint {
@@ -68,3 +69,4 @@ class Frontier {
 };
 
 }  // namespace plimsoll::math
+#pragma GCC visibility pop

@@ -17,6 +17,7 @@
 
 #include "plimsoll/math/piecewise_linear.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::math {
 
 struct CostPiece {
@@ -63,3 +64,4 @@ PiecewiseLinear convolve_by_copies(const PiecewiseLinear& w, const ConvexCost& c
                                    std::int64_t* made = nullptr);
 
 }  // namespace plimsoll::math
+#pragma GCC visibility pop

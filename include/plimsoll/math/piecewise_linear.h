@@ -21,6 +21,7 @@
 #include "plimsoll/core/numbers.h"
 #include "plimsoll/core/units.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::math {
 
 // Two values closer than kTie * (1 + |value|) are equal. 400 layers of seven candidates of two
@@ -63,3 +64,4 @@ PiecewiseLinear lower_envelope(std::vector<PiecewiseLinear> functions,
 PiecewiseLinear sum(const PiecewiseLinear& a, const PiecewiseLinear& b);
 
 }  // namespace plimsoll::math
+#pragma GCC visibility pop

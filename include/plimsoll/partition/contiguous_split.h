@@ -37,6 +37,7 @@
 #include "plimsoll/partition/cost_graph.h"
 #include "plimsoll/partition/device_assignment.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::partition {
 
 // Each only saves work: without it the optimum is the same.
@@ -74,3 +75,4 @@ Result<ContiguousSplit> split_contiguously(const CostGraph& graph,
                                            const RunContext& context = {});
 
 }  // namespace plimsoll::partition
+#pragma GCC visibility pop

@@ -27,6 +27,7 @@
 #include "plimsoll/core/units.h"
 #include "plimsoll/partition/device_assignment.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::partition {
 
 inline constexpr double kUnlimited = std::numeric_limits<double>::infinity();
@@ -116,3 +117,4 @@ std::vector<Bytes> device_memory(const CostGraph& graph, const DeviceAssignment&
 std::vector<std::pair<int, int>> pipeline_order(const CostGraph& graph);
 
 }  // namespace plimsoll::partition
+#pragma GCC visibility pop

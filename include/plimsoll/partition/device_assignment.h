@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace plimsoll::partition {
 
 struct DeviceAssignment {
@@ -11,3 +12,4 @@ struct DeviceAssignment {
 };
 
 }  // namespace plimsoll::partition
+#pragma GCC visibility pop

@@ -8,6 +8,7 @@
 
 #include "plimsoll/core/result.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::partition {
 
 struct Dialect {
@@ -28,3 +29,4 @@ const Dialect& default_dialect();
 Result<Dialect> find_dialect(std::string_view name);
 
 }  // namespace plimsoll::partition
+#pragma GCC visibility pop

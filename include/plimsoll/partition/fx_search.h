@@ -29,6 +29,7 @@
 #include "plimsoll/partition/partitioner.h"
 #include "plimsoll/partition/partitioner_config.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::partition {
 
 // Each can be left out: the answer may be worse or less proved, never wrong.
@@ -65,3 +66,4 @@ Result<FxPlacement> partition_for_critical_path(const Graph& graph, const Partit
                                                 const RunContext& context = {});
 
 }  // namespace plimsoll::partition
+#pragma GCC visibility pop

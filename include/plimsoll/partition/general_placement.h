@@ -28,6 +28,7 @@
 #include "plimsoll/partition/cost_graph.h"
 #include "plimsoll/partition/device_assignment.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::partition {
 
 // Each only saves work or finds better placements sooner.
@@ -61,3 +62,4 @@ Result<GeneralPlacement> place_generally(const CostGraph& graph,
                                          const RunContext& context = {});
 
 }  // namespace plimsoll::partition
+#pragma GCC visibility pop

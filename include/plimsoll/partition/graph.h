@@ -13,6 +13,7 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/core/units.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::partition {
 
 enum class OpKind {
@@ -73,3 +74,4 @@ Graph replace_targets(Graph graph, OpKind old_op, std::string_view old_target, O
 const std::string& target_of(const Node& node);
 
 }  // namespace plimsoll::partition
+#pragma GCC visibility pop

@@ -25,6 +25,7 @@
 #include "plimsoll/partition/cost_graph.h"
 #include "plimsoll/partition/device_assignment.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::partition {
 
 // Each can be left out: the answer may be worse, never wrong.
@@ -63,3 +64,4 @@ Result<LatencyPlacement> place_for_latency(const CostGraph& graph,
 std::optional<DeviceAssignment> fill_greedily(const CostGraph& graph);
 
 }  // namespace plimsoll::partition
+#pragma GCC visibility pop

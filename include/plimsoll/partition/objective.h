@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#pragma GCC visibility push(default)
 namespace plimsoll::partition {
 
 enum class Objective {
@@ -14,3 +15,4 @@ enum class Objective {
 std::string_view to_string(Objective objective);  // "throughput"
 
 }  // namespace plimsoll::partition
+#pragma GCC visibility pop

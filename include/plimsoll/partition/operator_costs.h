@@ -36,6 +36,7 @@
 #include "plimsoll/partition/cost_graph.h"
 #include "plimsoll/partition/operator_graph.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::partition {
 
 // The time of an operator as max(flops / flops_per_ms, bytes_moved / bytes_per_ms).
@@ -88,3 +89,4 @@ std::vector<int> operator_devices(const OperatorGraph& graph, const OperatorCost
                                   const DeviceAssignment& assignment);
 
 }  // namespace plimsoll::partition
+#pragma GCC visibility pop

@@ -15,6 +15,7 @@
 #include "plimsoll/core/units.h"
 #include "plimsoll/partition/graph.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::partition {
 
 struct OperatorNode {
@@ -79,3 +80,4 @@ bool is_mutating_target(std::string_view target);
 std::string hash_of(const OperatorGraph& graph);
 
 }  // namespace plimsoll::partition
+#pragma GCC visibility pop

@@ -20,6 +20,7 @@
 #include "plimsoll/partition/partitioner_config.h"
 #include "plimsoll/partition/placement.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::partition {
 
 struct ReferencePartition {
@@ -36,3 +37,4 @@ Result<ReferencePartition> partition_like_torch(const Graph& graph, const Partit
                                                 const Dialect& dialect = default_dialect());
 
 }  // namespace plimsoll::partition
+#pragma GCC visibility pop

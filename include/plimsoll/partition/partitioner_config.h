@@ -14,6 +14,7 @@
 #include "plimsoll/core/units.h"
 #include "plimsoll/partition/graph.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::partition {
 
 // Two devices equal in all three fields are one device to most of the reference's rules. Where two
@@ -54,3 +55,4 @@ struct PartitionerConfig {
 Result<void> validate(const PartitionerConfig& config, const Graph& graph);
 
 }  // namespace plimsoll::partition
+#pragma GCC visibility pop

@@ -24,10 +24,11 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/core/units.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::partition {
 
 // One way to run an operator; figures are of one of the t devices.
-struct OperatorChoice {
+struct OperatorVariant {
   std::string name;          // unique among the choices of a degree, such as "vanilla"
   double time_ms = 0;        // >= 0, of a microbatch, forward and backward
   Bytes parameters = 0;      // >= 0, what replicas agree on
@@ -36,12 +37,12 @@ struct OperatorChoice {
   // [num edges that touch the operator] >= 0, in the order of edges: bytes that t devices gather or
   // scatter where that edge is cut. Empty: none.
   std::vector<double> sync;
-  bool operator==(const OperatorChoice&) const = default;
+  bool operator==(const OperatorVariant&) const = default;
 };
 
 struct TensorParallelChoices {
-  int degree = 1;                       // >= 1
-  std::vector<OperatorChoice> choices;  // at least one
+  int degree = 1;                        // >= 1
+  std::vector<OperatorVariant> choices;  // at least one
   bool operator==(const TensorParallelChoices&) const = default;
 };
 
@@ -84,6 +85,7 @@ std::string place_of(const PipelineModel& model, int op);
 std::vector<std::vector<int>> edges_of_operators(const PipelineModel& model);
 
 // The choices of a degree; null where the operator does not know it.
-const std::vector<OperatorChoice>* find_choices(const PipelineOperator& op, int degree);
+const std::vector<OperatorVariant>* find_choices(const PipelineOperator& op, int degree);
 
 }  // namespace plimsoll::partition
+#pragma GCC visibility pop

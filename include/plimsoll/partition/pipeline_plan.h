@@ -6,6 +6,7 @@
 #include "plimsoll/core/units.h"
 #include "plimsoll/partition/pipeline_model.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::partition {
 
 struct PipelineStage {
@@ -37,3 +38,4 @@ bool is_plan_of(const PipelineModel& model, const PipelinePlan& plan);
 std::vector<StageFigures> figures_of_stages(const PipelineModel& model, const PipelinePlan& plan);
 
 }  // namespace plimsoll::partition
+#pragma GCC visibility pop

@@ -10,6 +10,7 @@
 
 #include "plimsoll/core/units.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::partition {
 
 // A partition's index is its place in Placement::partitions. Its id is the same number except where
@@ -50,3 +51,4 @@ struct SplitGraph {
 };
 
 }  // namespace plimsoll::partition
+#pragma GCC visibility pop

@@ -31,6 +31,7 @@
 #include "plimsoll/partition/pipeline_model.h"
 #include "plimsoll/partition/pipeline_plan.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::partition {
 
 enum class PipelineObjective {
@@ -77,3 +78,4 @@ Result<PipelineSearch> plan_pipeline(const PipelineModel& model,
                                      const RunContext& context = {});
 
 }  // namespace plimsoll::partition
+#pragma GCC visibility pop

@@ -24,6 +24,7 @@
 #include "plimsoll/partition/device_assignment.h"
 #include "plimsoll/partition/general_placement.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::partition {
 
 struct ThroughputOptions {
@@ -47,3 +48,4 @@ Result<ThroughputPlacement> place_for_throughput(const CostGraph& graph,
                                                  const RunContext& context = {});
 
 }  // namespace plimsoll::partition
+#pragma GCC visibility pop

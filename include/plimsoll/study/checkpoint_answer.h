@@ -12,6 +12,7 @@
 #include "plimsoll/math/frontier.h"
 #include "plimsoll/study/no_plan.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::study {
 
 struct CheckpointPrediction {
@@ -52,3 +53,4 @@ struct CheckpointAnswer {
 };
 
 }  // namespace plimsoll::study
+#pragma GCC visibility pop

@@ -17,6 +17,7 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/core/run_context.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::study {
 
 struct Machine {
@@ -67,3 +68,4 @@ Result<MachineSize> find_smallest_machine(
     const std::function<Result<MachinePlan>(const Machine&)>& plan, const RunContext& context);
 
 }  // namespace plimsoll::study
+#pragma GCC visibility pop

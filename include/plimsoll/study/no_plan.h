@@ -9,6 +9,7 @@
 
 #include "plimsoll/core/outcome.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::study {
 
 // One of the constraints that cannot hold together.
@@ -44,3 +45,4 @@ struct NoPlan : Explanation {
 };
 
 }  // namespace plimsoll::study
+#pragma GCC visibility pop

@@ -15,11 +15,12 @@
 #include "plimsoll/partition/cost_graph.h"
 #include "plimsoll/partition/device_assignment.h"
 #include "plimsoll/partition/objective.h"
-#include "plimsoll/partition/pipeline_placement.h"
 #include "plimsoll/partition/placement.h"
+#include "plimsoll/partition/replicated_stages.h"
 #include "plimsoll/study/no_plan.h"
 #include "plimsoll/study/plan_failure.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::study {
 
 // What one device runs, or several that do the same. What nobody measured is absent.
@@ -76,14 +77,14 @@ void put_assignment(const partition::CostGraph& graph, std::span<const std::stri
 
 // The same of a pipeline of replicated stages. Precondition: as figures_of_stages() says.
 void put_pipeline(const partition::CostGraph& graph, const partition::PipelineTerms& terms,
-                  std::span<const std::string> names, const partition::PipelinePlacement& placement,
+                  std::span<const std::string> names, const partition::ReplicatedStages& placement,
                   PlacementAnswer& answer);
 
 // And back; nodes without a stage are the checker's to find. Errors at `file`: kValue (no stages,
 // a name that no node has).
-Result<partition::PipelinePlacement> take_pipeline(const PlacementAnswer& answer,
-                                                   std::span<const std::string> names,
-                                                   std::string_view file);
+Result<partition::ReplicatedStages> take_pipeline(const PlacementAnswer& answer,
+                                                  std::span<const std::string> names,
+                                                  std::string_view file);
 
 // An assignment, back. Errors at `file`: kValue (no stages, a name that no node has, a node
 // without a device), kConflict (a stage with several devices, which such an assignment cannot say).
@@ -92,3 +93,4 @@ Result<partition::DeviceAssignment> take_assignment(const PlacementAnswer& answe
                                                     std::string_view file);
 
 }  // namespace plimsoll::study
+#pragma GCC visibility pop

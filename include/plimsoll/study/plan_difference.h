@@ -17,6 +17,7 @@
 #include "plimsoll/embedding/model.h"
 #include "plimsoll/study/plan_outline.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::study {
 
 enum class ChangeKind { kAdded, kRemoved, kMoved, kSplit, kOther };
@@ -91,3 +92,4 @@ Result<PlanDifference> compare_plans(const ShardingAnswer& before, const Shardin
                                      const embedding::Model* model);
 
 }  // namespace plimsoll::study
+#pragma GCC visibility pop

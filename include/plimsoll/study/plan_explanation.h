@@ -14,6 +14,7 @@
 #include "plimsoll/embedding/sharding_plan.h"
 #include "plimsoll/study/no_plan.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::study {
 
 // What a table's shards take on one rank.
@@ -67,3 +68,4 @@ Result<NoPlan> explain_no_plan(const embedding::PlanningProblem& problem,
                                const SearchOptions& search = {}, const RunContext& context = {});
 
 }  // namespace plimsoll::study
+#pragma GCC visibility pop

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#pragma GCC visibility push(default)
 namespace plimsoll::study {
 
 // Why there is no plan, in the reference's classes and texts.
@@ -14,3 +15,4 @@ struct PlanFailure {
 };
 
 }  // namespace plimsoll::study
+#pragma GCC visibility pop

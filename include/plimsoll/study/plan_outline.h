@@ -16,6 +16,7 @@
 #include "plimsoll/study/placement_answer.h"
 #include "plimsoll/study/sharding_answer.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::study {
 
 struct PipelineAnswer;  // of a profile (study/partition/pipeline_answer.h)
@@ -64,3 +65,4 @@ std::string_view total_bytes_name(const PlanOutline& outline);
 std::string ranks_text(const std::vector<embedding::RankRun>& ranks, std::int64_t world_size);
 
 }  // namespace plimsoll::study
+#pragma GCC visibility pop

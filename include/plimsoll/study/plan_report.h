@@ -12,6 +12,7 @@
 #include "plimsoll/study/plan_outline.h"
 #include "plimsoll/study/step_timeline.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::study {
 
 // Where the plan stands on its frontier.
@@ -48,3 +49,4 @@ Result<PlanReport> report_plan(const PipelineAnswer& answer);
 std::string bound_sentence(const PlanReport& report);
 
 }  // namespace plimsoll::study
+#pragma GCC visibility pop

@@ -27,6 +27,7 @@
 #include "plimsoll/embedding/transfer.h"
 #include "plimsoll/study/sharding_answer.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::study {
 
 struct ReplanOptions {
@@ -75,3 +76,4 @@ Result<embedding::TransferSchedule> schedule_transfers(const embedding::Planning
                                                        const embedding::ShardingPlan& after);
 
 }  // namespace plimsoll::study
+#pragma GCC visibility pop

@@ -15,6 +15,7 @@
 #include "plimsoll/study/no_plan.h"
 #include "plimsoll/study/plan_failure.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::study {
 
 // `count` equal shards in shard order, as in ShardSizeRun, with bytes and ms of one of them.
@@ -75,3 +76,4 @@ struct ShardingAnswer {
 };
 
 }  // namespace plimsoll::study
+#pragma GCC visibility pop

@@ -15,6 +15,7 @@
 #include "plimsoll/study/placement_answer.h"
 #include "plimsoll/study/sharding_answer.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::study {
 
 struct PipelineAnswer;  // of a profile (study/partition/pipeline_answer.h)
@@ -71,3 +72,4 @@ Result<StepTimeline> predict_step(const PlacementAnswer& answer, const partition
 Result<StepTimeline> predict_step(const PipelineAnswer& answer);
 
 }  // namespace plimsoll::study
+#pragma GCC visibility pop

@@ -17,6 +17,7 @@
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/study/machine_size.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::study {
 
 struct WhatIfPoint {
@@ -56,3 +57,4 @@ Result<WhatIf> sweep(std::span<const WhatIfPoint> points,
 void mark_pareto(std::vector<WhatIfRow>& rows);
 
 }  // namespace plimsoll::study
+#pragma GCC visibility pop

@@ -7,6 +7,7 @@
 
 #include "plimsoll/core/result.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::topology {
 
 // One that find_preset() reads (presets.h): so many ranks of a node ("dgx-h100:2", or "dgx-h100@4"
@@ -24,3 +25,4 @@ Result<std::vector<int>> machine_sizes(std::string_view kind, int most);
 Result<std::string> kind_of_accelerator(std::string_view accelerator);
 
 }  // namespace plimsoll::topology
+#pragma GCC visibility pop

@@ -29,6 +29,7 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/topology/topology.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::topology {
 
 // How far a preset's figures can be trusted.
@@ -59,7 +60,7 @@ struct Accelerator {
   std::string_view note = {};
 };
 
-struct Node {
+struct HardwareNode {
   std::string_view id = {};
   std::string_view accelerator = {};  // id of an Accelerator
   int num_accelerators = 0;           // of all hosts together
@@ -87,7 +88,7 @@ struct PlannerPreset {
 };
 
 std::span<const Accelerator> accelerators();
-std::span<const Node> nodes();
+std::span<const HardwareNode> nodes();
 std::span<const PlannerPreset> planner_presets();
 
 // What wins over a preset. Absent: the preset's own.
@@ -121,3 +122,4 @@ Result<void> apply_easyrec_overrides(
     TopologySpec& spec);
 
 }  // namespace plimsoll::topology
+#pragma GCC visibility pop

@@ -9,6 +9,7 @@
 #include "plimsoll/core/checked.h"
 #include "plimsoll/core/units.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::topology {
 
 struct Storage {
@@ -43,3 +44,4 @@ struct Storage {
 };
 
 }  // namespace plimsoll::topology
+#pragma GCC visibility pop

@@ -16,6 +16,7 @@
 #include "plimsoll/core/result.h"
 #include "plimsoll/topology/storage.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::topology {
 
 enum class ComputeDevice { kCpu, kCuda, kMtia, kTpu };
@@ -136,3 +137,4 @@ std::vector<Warning> find_topology_warnings(const Topology& topology);
 std::string topology_hash(const Topology& topology, bool has_ssd_tier);
 
 }  // namespace plimsoll::topology
+#pragma GCC visibility pop

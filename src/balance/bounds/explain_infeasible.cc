@@ -69,7 +69,7 @@ TierBytes most_bytes(const PlacementProblem& problem) {
 }
 
 std::string describe_tier(const MissingBytes& missing, int tier, const ExplainedRanks& ranks,
-                          const ExplanationWords& words) {
+                          const PlacementWords& words) {
   const Bytes bytes = missing.per_rank[tier];
   const std::string& name = words.tiers[tier];
   if (missing.unit[tier] >= 0) {
@@ -103,7 +103,7 @@ std::optional<std::int64_t> find_crowded(const Unit& unit, std::int64_t num_allo
 
 // No bytes help, or none were found to.
 void describe_rest(const MissingBytes& missing, const ExplainedRanks& ranks,
-                   const ExplanationWords& words, Explanation& explanation) {
+                   const PlacementWords& words, Explanation& explanation) {
   if (!missing.beyond_bytes || missing.beyond_bytes->unit < 0) {
     explanation.lines.emplace_back("what is missing was not found in time");
     return;
@@ -151,7 +151,7 @@ MissingBytes find_missing_bytes(const PlacementProblem& problem, const RunContex
 }
 
 Explanation describe(const MissingBytes& missing, const ExplainedRanks& ranks,
-                     const ExplanationWords& words) {
+                     const PlacementWords& words) {
   Explanation explanation;
   Int128 sum = 0;
   for (int tier = 0; tier < kNumTiers; ++tier) {
@@ -179,7 +179,7 @@ Explanation describe(const MissingBytes& missing, const ExplainedRanks& ranks,
   return explanation;
 }
 
-Explanation explain_infeasible(const PlacementProblem& problem, const ExplanationWords& words,
+Explanation explain_infeasible(const PlacementProblem& problem, const PlacementWords& words,
                                const RunContext& context) {
   const auto name_of_unit = [&problem](int unit) {
     const std::string& name = problem.units[unit].name;

@@ -22,7 +22,7 @@ namespace plimsoll::balance {
 inline constexpr int kMaxExplainingProofs = 400;
 
 // How units and tiers are called.
-struct ExplanationWords {
+struct PlacementWords {
   std::array<std::string, kNumTiers> tiers{"tier 0", "tier 1", "tier 2"};
   std::string unit = "unit";
   std::string units = "units";
@@ -47,10 +47,10 @@ MissingBytes find_missing_bytes(const PlacementProblem& problem, const RunContex
 // help. `missing`: of a tier that all units together lack, the bytes of all ranks; of one that a
 // unit lacks, those of a rank; of several tiers the sum.
 Explanation describe(const MissingBytes& missing, const ExplainedRanks& ranks,
-                     const ExplanationWords& words);
+                     const PlacementWords& words);
 
 // Precondition: nothing fits, as the cheap bound proves.
-Explanation explain_infeasible(const PlacementProblem& problem, const ExplanationWords& words,
+Explanation explain_infeasible(const PlacementProblem& problem, const PlacementWords& words,
                                const RunContext& context);
 
 }  // namespace plimsoll::balance

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "balance/contents/content_master.h"
-#include "plimsoll/core/random.h"
+#include "core/random.h"
 
 namespace plimsoll::balance {
 

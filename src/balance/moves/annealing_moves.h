@@ -7,7 +7,7 @@
 
 #include "balance/moves/annealing_energy.h"
 #include "balance/problem/placement_state.h"
-#include "plimsoll/core/random.h"
+#include "core/random.h"
 
 namespace plimsoll::balance {
 

@@ -9,7 +9,7 @@
 #include "balance/problem/placement_judge.h"
 #include "balance/problem/placement_state.h"
 #include "core/check.h"
-#include "plimsoll/core/random.h"
+#include "core/random.h"
 
 namespace plimsoll::balance {
 namespace {

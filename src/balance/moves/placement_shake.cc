@@ -10,8 +10,8 @@
 #include "balance/problem/placement_judge.h"
 #include "balance/problem/placement_state.h"
 #include "core/check.h"
+#include "core/random.h"
 #include "plimsoll/core/numbers.h"
-#include "plimsoll/core/random.h"
 
 namespace plimsoll::balance {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "balance/moves/over_placement.h"
 #include "core/check.h"
-#include "plimsoll/core/random.h"
+#include "core/random.h"
 
 namespace plimsoll::balance {
 namespace {

@@ -72,7 +72,7 @@ Bytes share_of(Bytes bytes, int world_size) {
 
 // What is resident at the loss. Where the step's peak lies inside a module, that peak is no figure
 // of the loss, and the total just before the root's backward is.
-Bytes loss_of(const CheckpointCase& given) {
+Bytes loss_of(const JudgedCheckpoint& given) {
   const Bytes step_peak = given.stats->total_step_peak.value_or(0);
   if (!given.stats->total_before_root_bw) return step_peak;
   for (const ModuleInfo& module : given.stats->mod_stats) {
@@ -99,7 +99,7 @@ Bytes discarded_before(const std::vector<PlacedUnit>& units, int position) {
 }
 
 // What units that hold the position keep beyond what autograd would.
-Bytes copies_at(const CheckpointCase& given, const std::vector<PlacedUnit>& units, int position) {
+Bytes copies_at(const JudgedCheckpoint& given, const std::vector<PlacedUnit>& units, int position) {
   Bytes bytes = 0;
   for (const PlacedUnit& unit : units) {
     if (!unit.covers(position)) continue;
@@ -122,7 +122,7 @@ Bytes discarded_before_entry(const std::vector<PlacedUnit>& units, const PlacedU
   return bytes;
 }
 
-void add_rooms(const CheckpointCase& given, const std::vector<PlacedUnit>& all,
+void add_rooms(const JudgedCheckpoint& given, const std::vector<PlacedUnit>& all,
                const std::vector<PlacedUnit>& units, std::vector<Bytes>& profile) {
   for (const PlacedUnit& unit : units) {
     if (const auto room = room_of(given, unit.nodes)) {
@@ -135,7 +135,7 @@ void add_rooms(const CheckpointCase& given, const std::vector<PlacedUnit>& all,
 }
 
 // The most that a unit's positions need, with its copies, at its last one.
-void add_copies_at_ends(const CheckpointCase& given, const std::vector<PlacedUnit>& all,
+void add_copies_at_ends(const JudgedCheckpoint& given, const std::vector<PlacedUnit>& all,
                         const std::vector<PlacedUnit>& units, std::vector<Bytes>& profile) {
   for (const PlacedUnit& unit : units) {
     Bytes most = need_of(given, given.tree->post_order[unit.first]);
@@ -151,7 +151,7 @@ void add_copies_at_ends(const CheckpointCase& given, const std::vector<PlacedUni
   }
 }
 
-double check_units(const CheckpointCase& given, const std::vector<PlacedUnit>& units,
+double check_units(const JudgedCheckpoint& given, const std::vector<PlacedUnit>& units,
                    CheckpointFindings& findings) {
   double ms = 0;
   for (const PlacedUnit& unit : units) {
@@ -161,7 +161,7 @@ double check_units(const CheckpointCase& given, const std::vector<PlacedUnit>& u
   return ms;
 }
 
-void measure_peak(const CheckpointCase& given, const std::vector<PlacedUnit>& units,
+void measure_peak(const JudgedCheckpoint& given, const std::vector<PlacedUnit>& units,
                   CheckpointReport& report) {
   for (const PlacedUnit& unit : units) report.discarded += unit.unit->discarded;
   const int num_modules = given.tree->num_modules();
@@ -221,20 +221,20 @@ void add_refutation(bool is_strict, const CertificateJudgement& certificate,
 }
 
 // The tree is the caller's, for the case points at it.
-Result<CheckpointCase> make_case(const checkpoint::ModuleStats& stats,
-                                 const CheckpointCheckOptions& options,
-                                 checkpoint::ModuleTree& tree) {
+Result<JudgedCheckpoint> make_case(const checkpoint::ModuleStats& stats,
+                                   const CheckpointCheckOptions& options,
+                                   checkpoint::ModuleTree& tree) {
   PLIMSOLL_RETURN_IF_ERROR(checkpoint::validate(stats));
   PLIMSOLL_RETURN_IF_ERROR(check_options(stats, options));
   PLIMSOLL_ASSIGN(tree, checkpoint::make_module_tree(stats));
-  CheckpointCase given{&stats, &tree, &options, {}};
+  JudgedCheckpoint given{&stats, &tree, &options, {}};
   for (int node = 0; node < tree.num_modules(); ++node) given.node_of[given.info(node).fqn] = node;
   return given;
 }
 
 }  // namespace
 
-Bytes need_of(const CheckpointCase& given, int node) {
+Bytes need_of(const JudgedCheckpoint& given, int node) {
   const CheckpointCheckOptions& options = *given.options;
   const ModuleInfo& module = given.info(node);
   const Bytes parameters = given.info(0).param_per_module;
@@ -251,7 +251,7 @@ Bytes need_of(const CheckpointCase& given, int node) {
                             share_of(parameters, options.world_size) + options.constant_bytes);
 }
 
-std::optional<Bytes> end_need_of(const CheckpointCase& given) {
+std::optional<Bytes> end_need_of(const JudgedCheckpoint& given) {
   if (given.options->peak == PeakRule::kTorch) return std::nullopt;
   const Bytes state = given.info(0).param_per_module + given.info(0).grad_total;
   return loss_of(given) - state + share_of(state, given.options->world_size) +
@@ -259,7 +259,7 @@ std::optional<Bytes> end_need_of(const CheckpointCase& given) {
 }
 
 // What was there before its backward, and what its forward added at its height.
-std::optional<Bytes> room_of(const CheckpointCase& given, const std::vector<int>& nodes) {
+std::optional<Bytes> room_of(const JudgedCheckpoint& given, const std::vector<int>& nodes) {
   const CheckpointCheckOptions& options = *given.options;
   if (!given.has_working_set() && !options.unit_own_backward) return std::nullopt;
   const ModuleInfo& tail = given.info(nodes.back());
@@ -276,24 +276,24 @@ std::optional<Bytes> room_of(const CheckpointCase& given, const std::vector<int>
   return options.unit_own_backward ? std::max(before, again) : again;
 }
 
-Bytes held_by_others(const CheckpointCase& given, Bytes discarded) {
+Bytes held_by_others(const JudgedCheckpoint& given, Bytes discarded) {
   constexpr Int128 kMost = Int128{1} << 60;
   const Int128 kept = Int128{given.info(0).act_total} - discarded;
   return static_cast<Bytes>(
       std::clamp<Int128>((given.options->in_flight - 1) * kept, -kMost, kMost));
 }
 
-Bytes peak_without_units(const CheckpointCase& given) {
+Bytes peak_without_units(const JudgedCheckpoint& given) {
   CheckpointCheckOptions alone = *given.options;
   alone.in_flight = 1;
-  CheckpointCase other = given;
+  JudgedCheckpoint other = given;
   other.options = &alone;
   CheckpointReport report;
   measure_peak(other, {}, report);
   return report.peak;
 }
 
-Bytes room_for_kept(const CheckpointCase& given, const KeptBytes& kept) {
+Bytes room_for_kept(const JudgedCheckpoint& given, const KeptBytes& kept) {
   if (!given.counts_saved()) return 0;
   if (given.has_working_set()) return kept.kept;
   return given.has_copies() ? kept.copies : 0;
@@ -303,7 +303,7 @@ Result<CheckpointReport> check_checkpointing(const checkpoint::ModuleStats& stat
                                              const checkpoint::CheckpointPolicy& policy,
                                              const CheckpointCheckOptions& options) {
   checkpoint::ModuleTree tree;
-  PLIMSOLL_ASSIGN(const CheckpointCase given, make_case(stats, options, tree));
+  PLIMSOLL_ASSIGN(const JudgedCheckpoint given, make_case(stats, options, tree));
 
   CheckpointFindings findings;
   CheckpointReport report;
@@ -328,7 +328,7 @@ Result<CheckpointReport> check_checkpointing(const checkpoint::ModuleStats& stat
 Result<CheckpointReport> check_checkpoint_claims(const checkpoint::ModuleStats& stats,
                                                  const CheckpointCheckOptions& options) {
   checkpoint::ModuleTree tree;
-  PLIMSOLL_ASSIGN(const CheckpointCase given, make_case(stats, options, tree));
+  PLIMSOLL_ASSIGN(const JudgedCheckpoint given, make_case(stats, options, tree));
   CheckpointFindings findings;
   CheckpointReport report;
   measure_peak(given, {}, report);

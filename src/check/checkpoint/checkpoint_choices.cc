@@ -81,11 +81,11 @@ std::vector<OperatorGroup> find_operator_groups(const SACStats& table, int maker
   return groups;
 }
 
-std::vector<OperatorGroup> groups_of(const CheckpointCase& given, const SACStats& table) {
+std::vector<OperatorGroup> groups_of(const JudgedCheckpoint& given, const SACStats& table) {
   return find_operator_groups(table, output_maker(table), end_of_recompute(given, table));
 }
 
-bool may_be_unit(const CheckpointCase& given, int node) {
+bool may_be_unit(const JudgedCheckpoint& given, int node) {
   const CheckpointCheckOptions& options = *given.options;
   const checkpoint::ModuleInfo& module = given.info(node);
   if (!module.requires_grad || module.act_fw_per_module <= 0 ||
@@ -100,7 +100,7 @@ bool may_be_unit(const CheckpointCase& given, int node) {
                       });
 }
 
-Bytes fitted_capacity(const CheckpointCase& given, int node) {
+Bytes fitted_capacity(const JudgedCheckpoint& given, int node) {
   const checkpoint::ModuleInfo& module = given.info(node);
   if (module.is_leaf || module.slopes.empty() || lists(given.stats->fit_failed, module.fqn)) {
     return 0;

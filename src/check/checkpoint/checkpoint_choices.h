@@ -31,14 +31,14 @@ struct KeptChoice {
 std::vector<OperatorGroup> find_operator_groups(const checkpoint::SACStats& table, int maker,
                                                 int end);
 
-std::vector<OperatorGroup> groups_of(const CheckpointCase& given,
+std::vector<OperatorGroup> groups_of(const JudgedCheckpoint& given,
                                      const checkpoint::SACStats& table);
 
 // May the module by itself be a unit, whatever that would free?
-bool may_be_unit(const CheckpointCase& given, int node);
+bool may_be_unit(const JudgedCheckpoint& given, int node);
 
 // The most bytes that the module's fit may discard; 0 without a fit.
-Bytes fitted_capacity(const CheckpointCase& given, int node);
+Bytes fitted_capacity(const JudgedCheckpoint& given, int node);
 
 // Those that no other beats; absent where they are too many.
 std::optional<std::vector<KeptChoice>> find_kept_choices(const std::vector<OperatorGroup>& groups);

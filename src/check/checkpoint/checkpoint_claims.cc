@@ -16,15 +16,15 @@ using Code = CheckpointViolationCode;
 std::string bytes_text(Bytes bytes) { return fmt::format("{} bytes", bytes); }
 
 // Upstream's formula: all of the parameters, on one rank, and nothing beside.
-Bytes upstream_baseline(const CheckpointCase& given) {
+Bytes upstream_baseline(const JudgedCheckpoint& given) {
   CheckpointCheckOptions options;
   options.peak = PeakRule::kTorch;
-  CheckpointCase upstream = given;
+  JudgedCheckpoint upstream = given;
   upstream.options = &options;
   return peak_without_units(upstream);
 }
 
-void check_profile(const CheckpointCase& given, const CheckpointReport& report,
+void check_profile(const JudgedCheckpoint& given, const CheckpointReport& report,
                    CheckpointFindings& findings) {
   const auto& profile = given.options->stated.profile;
   if (profile.empty()) return;
@@ -45,7 +45,7 @@ void check_profile(const CheckpointCase& given, const CheckpointReport& report,
 }
 
 // Does the module that is said to bind need the peak? "": the end of the step.
-bool is_binding(const CheckpointCase& given, const CheckpointReport& report,
+bool is_binding(const JudgedCheckpoint& given, const CheckpointReport& report,
                 const std::string& fqn) {
   if (fqn.empty()) {
     const auto end = end_need_of(given);
@@ -62,14 +62,14 @@ bool is_same_time(double stated, double found) {
 }
 
 // What is known of the best plan without a search of all.
-void add_simple_knowledge(const CheckpointCase& given, Bytes budget, KnownOptimum& known) {
+void add_simple_knowledge(const JudgedCheckpoint& given, Bytes budget, KnownOptimum& known) {
   known.bound = 0;
   known.proof = "no plan takes less than no time";
   const Bytes kept = peak_without_units(given) + held_by_others(given, 0);
   if (kept <= budget) known.plans.push_back({0, "the plan without units"});
 }
 
-void add_searched_knowledge(const CheckpointCase& given, Bytes budget, double claimed,
+void add_searched_knowledge(const JudgedCheckpoint& given, Bytes budget, double claimed,
                             KnownOptimum& known) {
   if (claimed <= 0) return;
   if (const double bound = price_bound(given, budget); bound > *known.bound) {
@@ -153,7 +153,7 @@ std::string fault_of_curves(const StatedCheckpointing& stated,
 
 // What is wrong with curves that are too large to be enumerated, held against prices on bytes and
 // the least peak; empty: nothing that these show.
-std::string fault_by_prices(const CheckpointCase& given) {
+std::string fault_by_prices(const JudgedCheckpoint& given) {
   const StatedCheckpointing& stated = given.options->stated;
   if (const auto least = find_least_peak(given)) {
     const auto& lower = stated.frontier_bound.empty() ? stated.frontier : stated.frontier_bound;
@@ -185,7 +185,7 @@ void check_making(const StatedCheckpointing& stated, CheckpointFindings& finding
   }
 }
 
-void check_stated(const CheckpointCase& given, const CheckpointReport& report,
+void check_stated(const JudgedCheckpoint& given, const CheckpointReport& report,
                   CheckpointFindings& findings) {
   const CheckpointCheckOptions& options = *given.options;
   const StatedCheckpointing& stated = options.stated;
@@ -215,8 +215,8 @@ void check_stated(const CheckpointCase& given, const CheckpointReport& report,
   check_profile(given, report, findings);
 }
 
-CertificateJudgement judge_plan_claims(const CheckpointCase& given, const CheckpointReport& report,
-                                       bool is_right) {
+CertificateJudgement judge_plan_claims(const JudgedCheckpoint& given,
+                                       const CheckpointReport& report, bool is_right) {
   const CheckpointCheckOptions& options = *given.options;
   const StatedCheckpointing& stated = options.stated;
   const auto& certificate = stated.claims.certificate;
@@ -240,7 +240,7 @@ CertificateJudgement judge_plan_claims(const CheckpointCase& given, const Checkp
   return judge_certificate(claims, known);
 }
 
-CertificateJudgement judge_no_plan(const CheckpointCase& given) {
+CertificateJudgement judge_no_plan(const JudgedCheckpoint& given) {
   const StatedCheckpointing& stated = given.options->stated;
   KnownOptimum known;
   if (stated.claims.status == SolveStatus::kInfeasible && !stated.budget) {
@@ -265,7 +265,7 @@ CertificateJudgement judge_no_plan(const CheckpointCase& given) {
   return judge_certificate(stated.claims, known);
 }
 
-CertificateJudgement judge_frontier(const CheckpointCase& given) {
+CertificateJudgement judge_frontier(const JudgedCheckpoint& given) {
   const StatedCheckpointing& stated = given.options->stated;
   if (stated.frontier.empty()) {
     return {CertificateStatus::kRefuted, "the answer holds neither a plan nor a frontier"};

@@ -9,17 +9,17 @@ namespace plimsoll::check {
 void check_making(const StatedCheckpointing& stated, CheckpointFindings& findings);
 
 // Peak, baseline, binding, profile and objective, and the above.
-void check_stated(const CheckpointCase& given, const CheckpointReport& report,
+void check_stated(const JudgedCheckpoint& given, const CheckpointReport& report,
                   CheckpointFindings& findings);
 
 // The certificate of a plan, which `is_right` but for it.
-CertificateJudgement judge_plan_claims(const CheckpointCase& given, const CheckpointReport& report,
-                                       bool is_right);
+CertificateJudgement judge_plan_claims(const JudgedCheckpoint& given,
+                                       const CheckpointReport& report, bool is_right);
 
 // That nothing fits the budget.
-CertificateJudgement judge_no_plan(const CheckpointCase& given);
+CertificateJudgement judge_no_plan(const JudgedCheckpoint& given);
 
 // Every budget's least time.
-CertificateJudgement judge_frontier(const CheckpointCase& given);
+CertificateJudgement judge_frontier(const JudgedCheckpoint& given);
 
 }  // namespace plimsoll::check

@@ -37,7 +37,7 @@ struct Label {
 
 class Enumeration {
  public:
-  Enumeration(const CheckpointCase& given, std::optional<Bytes> budget, bool ignores_time,
+  Enumeration(const JudgedCheckpoint& given, std::optional<Bytes> budget, bool ignores_time,
               std::int64_t max_labels)
       : given_(given),
         budget_(budget),
@@ -371,7 +371,7 @@ class Enumeration {
     plans = std::move(kept);
   }
 
-  const CheckpointCase& given_;
+  const JudgedCheckpoint& given_;
   const std::optional<Bytes> budget_;
   const bool ignores_time_;
   const std::int64_t max_labels_;
@@ -385,12 +385,12 @@ class Enumeration {
 
 }  // namespace
 
-CheckpointOptimum find_checkpoint_plans(const CheckpointCase& given, std::optional<Bytes> budget,
+CheckpointOptimum find_checkpoint_plans(const JudgedCheckpoint& given, std::optional<Bytes> budget,
                                         std::int64_t max_labels) {
   return Enumeration(given, budget, false, max_labels).run();
 }
 
-std::optional<Bytes> find_least_peak(const CheckpointCase& given, std::int64_t max_labels) {
+std::optional<Bytes> find_least_peak(const JudgedCheckpoint& given, std::int64_t max_labels) {
   const CheckpointOptimum found = Enumeration(given, std::nullopt, true, max_labels).run();
   if (found.plans.empty()) return std::nullopt;
   return found.plans.front().peak;

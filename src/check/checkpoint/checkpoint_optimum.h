@@ -32,11 +32,11 @@ struct CheckpointOptimum {
 };
 
 // Plans within the budget; absent: all. A plan's peak is what the judge would find.
-CheckpointOptimum find_checkpoint_plans(const CheckpointCase& given, std::optional<Bytes> budget,
+CheckpointOptimum find_checkpoint_plans(const JudgedCheckpoint& given, std::optional<Bytes> budget,
                                         std::int64_t max_labels = kMaxLabels);
 
 // The least peak of any plan; absent where that was not found out.
-std::optional<Bytes> find_least_peak(const CheckpointCase& given,
+std::optional<Bytes> find_least_peak(const JudgedCheckpoint& given,
                                      std::int64_t max_labels = kMaxLabels);
 
 }  // namespace plimsoll::check

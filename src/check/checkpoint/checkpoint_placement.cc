@@ -17,7 +17,7 @@ bool lists(const std::vector<std::string>& fqns, const std::string& fqn) {
 
 class Placer {
  public:
-  Placer(const CheckpointCase& given, CheckpointFindings& findings)
+  Placer(const JudgedCheckpoint& given, CheckpointFindings& findings)
       : given_(given), findings_(findings) {}
 
   std::vector<PlacedUnit> place(const std::vector<CheckpointUnit>& units, const PlacedUnit* outer) {
@@ -43,7 +43,7 @@ class Placer {
   }
 
  private:
-  const CheckpointCase& given_;
+  const JudgedCheckpoint& given_;
   CheckpointFindings& findings_;
 
   bool find_nodes(PlacedUnit& placed, std::set<int>& seen) {
@@ -163,19 +163,19 @@ class Placer {
 
 }  // namespace
 
-const checkpoint::SACStats* CheckpointCase::table_of(int node) const {
+const checkpoint::SACStats* JudgedCheckpoint::table_of(int node) const {
   const auto index = stats->sac_stats_of.find(info(node).fqn);
   return index == stats->sac_stats_of.end() ? nullptr : &stats->sac_stats[index->second];
 }
 
-bool CheckpointCase::is_below(int node, int above) const {
+bool JudgedCheckpoint::is_below(int node, int above) const {
   for (node = tree->parent[node]; node >= 0; node = tree->parent[node]) {
     if (node == above) return true;
   }
   return false;
 }
 
-std::vector<PlacedUnit> place_units(const CheckpointCase& given,
+std::vector<PlacedUnit> place_units(const JudgedCheckpoint& given,
                                     const checkpoint::CheckpointPolicy& policy,
                                     CheckpointFindings& findings) {
   return Placer(given, findings).place(policy.units, nullptr);

@@ -24,7 +24,7 @@ struct Offer {
 
 class PriceBound {
  public:
-  PriceBound(const CheckpointCase& given, Bytes budget) : given_(given), budget_(budget) {
+  PriceBound(const JudgedCheckpoint& given, Bytes budget) : given_(given), budget_(budget) {
     for (int node = 0; node < given.tree->num_modules(); ++node) add_offer(node);
   }
 
@@ -207,7 +207,7 @@ class PriceBound {
     return ms;
   }
 
-  const CheckpointCase& given_;
+  const JudgedCheckpoint& given_;
   const Bytes budget_;
   std::vector<Offer> offers_;
   mutable std::vector<int> order_;
@@ -215,17 +215,17 @@ class PriceBound {
 
 // Of more microbatches the others hold what one keeps: what it discards counts at every position,
 // which is left out here.
-bool is_in_scope(const CheckpointCase& given) {
+bool is_in_scope(const JudgedCheckpoint& given) {
   return !given.options->has_runs_or_nested && given.options->in_flight == 1;
 }
 
 }  // namespace
 
-double price_bound(const CheckpointCase& given, Bytes budget) {
+double price_bound(const JudgedCheckpoint& given, Bytes budget) {
   return is_in_scope(given) ? PriceBound(given, budget).best() : 0;
 }
 
-std::vector<PriceLine> price_lines(const CheckpointCase& given) {
+std::vector<PriceLine> price_lines(const JudgedCheckpoint& given) {
   return is_in_scope(given) ? PriceBound(given, 0).lines() : std::vector<PriceLine>();
 }
 

@@ -16,7 +16,7 @@
 
 namespace plimsoll::check {
 
-double price_bound(const CheckpointCase& given, Bytes budget);
+double price_bound(const JudgedCheckpoint& given, Bytes budget);
 
 // No plan within a budget takes less than price * (need - budget) + rest.
 struct PriceLine {
@@ -25,6 +25,6 @@ struct PriceLine {
   double rest = 0;   // ms, <= 0
   double at(Bytes budget) const { return price * (need - static_cast<double>(budget)) + rest; }
 };
-std::vector<PriceLine> price_lines(const CheckpointCase& given);
+std::vector<PriceLine> price_lines(const JudgedCheckpoint& given);
 
 }  // namespace plimsoll::check

@@ -31,7 +31,7 @@ struct CheckpointFindings {
 };
 
 // What every rule sees.
-struct CheckpointCase {
+struct JudgedCheckpoint {
   const checkpoint::ModuleStats* stats = nullptr;
   const checkpoint::ModuleTree* tree = nullptr;
   const CheckpointCheckOptions* options = nullptr;
@@ -59,32 +59,32 @@ struct PlacedUnit {
 };
 
 // placement of units: names, order, nesting, runs, permission.
-std::vector<PlacedUnit> place_units(const CheckpointCase& given,
+std::vector<PlacedUnit> place_units(const JudgedCheckpoint& given,
                                     const checkpoint::CheckpointPolicy& policy,
                                     CheckpointFindings& findings);
 
 // One unit's operators, bytes and time; the time that its rule asks for.
-double check_unit(const CheckpointCase& given, const PlacedUnit& unit,
+double check_unit(const JudgedCheckpoint& given, const PlacedUnit& unit,
                   CheckpointFindings& findings);
 
 // What a position needs before anything is discarded.
-Bytes need_of(const CheckpointCase& given, int node);
+Bytes need_of(const JudgedCheckpoint& given, int node);
 // What the other microbatches hold where one discards so much.
-Bytes held_by_others(const CheckpointCase& given, Bytes discarded);
+Bytes held_by_others(const JudgedCheckpoint& given, Bytes discarded);
 // What a step without units needs, of one microbatch alone.
-Bytes peak_without_units(const CheckpointCase& given);
+Bytes peak_without_units(const JudgedCheckpoint& given);
 // The same of the end of the step; absent where the rule has none.
-std::optional<Bytes> end_need_of(const CheckpointCase& given);
+std::optional<Bytes> end_need_of(const JudgedCheckpoint& given);
 // What running a unit's forward again needs besides what it keeps; absent where no rule asks.
-std::optional<Bytes> room_of(const CheckpointCase& given, const std::vector<int>& nodes);
+std::optional<Bytes> room_of(const JudgedCheckpoint& given, const std::vector<int>& nodes);
 // What autograd keeps inside all of the unit, and what a ratio is a share of.
-std::pair<Bytes, Bytes> unit_sizes(const CheckpointCase& given, const std::vector<int>& nodes);
+std::pair<Bytes, Bytes> unit_sizes(const JudgedCheckpoint& given, const std::vector<int>& nodes);
 // Of the fit, at a share of what the ratio is of.
-double fitted_ms(const CheckpointCase& given, int node, double ratio);
+double fitted_ms(const JudgedCheckpoint& given, int node, double ratio);
 // The operator that makes the output of a table's module, -1 without one.
 int output_maker(const checkpoint::SACStats& table);
 // Nothing from here on runs again.
-int end_of_recompute(const CheckpointCase& given, const checkpoint::SACStats& table);
+int end_of_recompute(const JudgedCheckpoint& given, const checkpoint::SACStats& table);
 
 // What a unit's saved operators keep, and how much of that autograd would not have kept. Both are 0
 // where the unit lists other operators than its modules have.
@@ -92,8 +92,8 @@ struct KeptBytes {
   Bytes kept = 0;
   Bytes copies = 0;
 };
-KeptBytes kept_bytes(const CheckpointCase& given, const PlacedUnit& unit);
+KeptBytes kept_bytes(const JudgedCheckpoint& given, const PlacedUnit& unit);
 // What of it lies beside the room that a unit needs.
-Bytes room_for_kept(const CheckpointCase& given, const KeptBytes& kept);
+Bytes room_for_kept(const JudgedCheckpoint& given, const KeptBytes& kept);
 
 }  // namespace plimsoll::check

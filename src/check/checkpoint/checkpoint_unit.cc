@@ -33,7 +33,7 @@ std::vector<bool> no_choice(const SACStats& table) {
 
 class UnitCheck {
  public:
-  UnitCheck(const CheckpointCase& given, const PlacedUnit& placed, CheckpointFindings& findings)
+  UnitCheck(const JudgedCheckpoint& given, const PlacedUnit& placed, CheckpointFindings& findings)
       : given_(given), placed_(placed), unit_(*placed.unit), findings_(findings) {}
 
   double run() {
@@ -46,7 +46,7 @@ class UnitCheck {
   }
 
  private:
-  const CheckpointCase& given_;
+  const JudgedCheckpoint& given_;
   const PlacedUnit& placed_;
   const CheckpointUnit& unit_;
   CheckpointFindings& findings_;
@@ -288,7 +288,7 @@ int output_maker(const SACStats& table) {
   return -1;
 }
 
-int end_of_recompute(const CheckpointCase& given, const SACStats& table) {
+int end_of_recompute(const JudgedCheckpoint& given, const SACStats& table) {
   const auto& saved = table.saved_autograd_ops;
   if (given.options->price != PriceRule::kEarlyStop || saved.empty()) {
     return static_cast<int>(table.func_names.size());
@@ -296,7 +296,7 @@ int end_of_recompute(const CheckpointCase& given, const SACStats& table) {
   return *std::max_element(saved.begin(), saved.end()) + 1;
 }
 
-std::pair<Bytes, Bytes> unit_sizes(const CheckpointCase& given, const std::vector<int>& nodes) {
+std::pair<Bytes, Bytes> unit_sizes(const JudgedCheckpoint& given, const std::vector<int>& nodes) {
   const checkpoint::ModuleInfo& head = given.info(nodes.front());
   const checkpoint::ModuleInfo& tail = given.info(nodes.back());
   if (nodes.size() == 1) {
@@ -307,7 +307,7 @@ std::pair<Bytes, Bytes> unit_sizes(const CheckpointCase& given, const std::vecto
   return {inside, inside};
 }
 
-double fitted_ms(const CheckpointCase& given, int node, double ratio) {
+double fitted_ms(const JudgedCheckpoint& given, int node, double ratio) {
   const checkpoint::ModuleInfo& module = given.info(node);
   double share = 0;
   for (std::size_t s = 0; s < module.slopes.size(); ++s) {
@@ -316,7 +316,7 @@ double fitted_ms(const CheckpointCase& given, int node, double ratio) {
   return module.sac_runtime * share;
 }
 
-KeptBytes kept_bytes(const CheckpointCase& given, const PlacedUnit& unit) {
+KeptBytes kept_bytes(const JudgedCheckpoint& given, const PlacedUnit& unit) {
   if (given.options->price == PriceRule::kFit) return {};  // it keeps no operator whole
   KeptBytes bytes;
   auto choice = unit.unit->ops.begin();
@@ -340,7 +340,7 @@ KeptBytes kept_bytes(const CheckpointCase& given, const PlacedUnit& unit) {
   return choice == end ? bytes : KeptBytes();
 }
 
-double check_unit(const CheckpointCase& given, const PlacedUnit& unit,
+double check_unit(const JudgedCheckpoint& given, const PlacedUnit& unit,
                   CheckpointFindings& findings) {
   return UnitCheck(given, unit, findings).run();
 }

@@ -342,7 +342,7 @@ class Judge {
 
   Result<void> judge_frontier() {
     if (stated_.frontier.is_empty() || !report_.times) return {};
-    FrontierPlan own{0, *objective(), lower_bound(), num_hazards()};
+    JudgedFrontierPlan own{0, *objective(), lower_bound(), num_hazards()};
     for (const topology::Storage& used : sharding_->used) own.hbm = std::max(own.hbm, used.hbm);
     PLIMSOLL_ASSIGN(FrontierFindings found,
                     judge_frontier_claims(space_, bridge_options(), stated_.frontier, own));

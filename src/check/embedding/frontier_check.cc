@@ -26,7 +26,7 @@ const FrontierPoint* find_at(const Points& points, Bytes bytes) {
 
 class FrontierJudge {
  public:
-  FrontierJudge(const StatedFrontier& stated, const FrontierPlan& plan)
+  FrontierJudge(const StatedFrontier& stated, const JudgedFrontierPlan& plan)
       : stated_(stated), plan_(plan) {}
 
   std::vector<Violation> judge() {
@@ -104,13 +104,14 @@ class FrontierJudge {
   }
 
   const StatedFrontier& stated_;
-  const FrontierPlan& plan_;
+  const JudgedFrontierPlan& plan_;
   std::vector<Violation> violations_;
 };
 
 }  // namespace
 
-std::vector<Violation> check_frontier(const StatedFrontier& stated, const FrontierPlan& plan) {
+std::vector<Violation> check_frontier(const StatedFrontier& stated,
+                                      const JudgedFrontierPlan& plan) {
   return FrontierJudge(stated, plan).judge();
 }
 

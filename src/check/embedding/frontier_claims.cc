@@ -18,7 +18,7 @@ constexpr double kBoundTolerance = 1e-7;  // relative, of what prices prove (ver
 class Judge {
  public:
   Judge(const PlanSpace& space, const embedding::BridgeOptions& rules, const StatedFrontier& stated,
-        const FrontierPlan& own)
+        const JudgedFrontierPlan& own)
       : space_(space), rules_(rules), stated_(stated), own_(own) {}
 
   Result<FrontierFindings> judge() {
@@ -131,7 +131,7 @@ class Judge {
   const PlanSpace& space_;
   const embedding::BridgeOptions& rules_;
   const StatedFrontier& stated_;
-  const FrontierPlan& own_;
+  const JudgedFrontierPlan& own_;
   FrontierFindings found_;
 };
 
@@ -140,7 +140,7 @@ class Judge {
 Result<FrontierFindings> judge_frontier_claims(const PlanSpace& space,
                                                const embedding::BridgeOptions& rules,
                                                const StatedFrontier& stated,
-                                               const FrontierPlan& own) {
+                                               const JudgedFrontierPlan& own) {
   return Judge(space, rules, stated, own).judge();
 }
 

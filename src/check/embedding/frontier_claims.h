@@ -24,6 +24,6 @@ struct FrontierFindings {
 Result<FrontierFindings> judge_frontier_claims(const PlanSpace& space,
                                                const embedding::BridgeOptions& rules,
                                                const StatedFrontier& stated,
-                                               const FrontierPlan& own);
+                                               const JudgedFrontierPlan& own);
 
 }  // namespace plimsoll::check

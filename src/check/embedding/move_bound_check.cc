@@ -1,4 +1,4 @@
-#include "plimsoll/check/move_bound_check.h"
+#include "check/embedding/move_bound_check.h"
 
 #include <fmt/format.h>
 

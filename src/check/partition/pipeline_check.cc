@@ -6,7 +6,7 @@
 namespace plimsoll::check {
 namespace {
 
-using partition::OperatorChoice;
+using partition::OperatorVariant;
 using partition::PipelineEdge;
 using partition::PipelineModel;
 using partition::PipelinePlan;
@@ -120,7 +120,7 @@ class Judge {
     double parameters = 0;
     Int128 memory = 0;
     for (std::size_t op = 0; op < stage_of_.size(); ++op) {
-      const OperatorChoice* choice = choice_of_[op];
+      const OperatorVariant* choice = choice_of_[op];
       if (stage_of_[op] != s || choice == nullptr) continue;
       compute += choice->time_ms;
       parameters += static_cast<double>(choice->parameters);
@@ -133,7 +133,7 @@ class Judge {
       for (const int end : {edge.source, edge.dest}) {
         const std::size_t nth = num_seen[end]++;
         if (stage_of_[end] != s || stage_of_[edge.source] == stage_of_[edge.dest]) continue;
-        const OperatorChoice* choice = choice_of_[end];
+        const OperatorVariant* choice = choice_of_[end];
         const bool has_sync = choice != nullptr && !choice->sync.empty();
         bytes += edge.bytes + (has_sync ? choice->sync[nth] : 0);
       }
@@ -205,8 +205,8 @@ class Judge {
   const PipelineModel& model_;
   const PipelinePlan& plan_;
   const PipelineCheckOptions& options_;
-  std::vector<int> stage_of_;                     // [num_operators] -1: none
-  std::vector<const OperatorChoice*> choice_of_;  // [num_operators] null: none
+  std::vector<int> stage_of_;                      // [num_operators] -1: none
+  std::vector<const OperatorVariant*> choice_of_;  // [num_operators] null: none
   PipelineReport report_;
 };
 

@@ -21,7 +21,7 @@
 #include "plimsoll/partition/graph.h"
 #include "plimsoll/partition/partitioner_config.h"
 #include "plimsoll/partition/pipeline_model.h"
-#include "plimsoll/partition/pipeline_placement.h"
+#include "plimsoll/partition/replicated_stages.h"
 
 namespace plimsoll::check {
 

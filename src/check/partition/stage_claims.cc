@@ -15,16 +15,16 @@
 #include "check/partition/placement_order.h"
 #include "core/check.h"
 #include "plimsoll/check/pipeline_check.h"
-#include "plimsoll/check/pipeline_placement_check.h"
+#include "plimsoll/check/replicated_stages_check.h"
 
 namespace plimsoll::check {
 namespace {
 
 using partition::CostGraph;
 using partition::PipelineModel;
-using partition::PipelinePlacement;
 using partition::PipelinePlan;
 using partition::PipelineTerms;
+using partition::ReplicatedStages;
 
 constexpr double kNever = partition::kUnlimited;
 
@@ -168,7 +168,7 @@ class BatchSearch {
     search.try_all_devices = [&](int num_stages) {
       std::vector<int> left;
       for (const auto& devices : graph_.classes) left.push_back(devices.count);
-      PipelinePlacement placement;
+      ReplicatedStages placement;
       placement.stages.resize(num_stages);
       place(num_stages - 1, left, 0, 0, placement);
     };
@@ -223,11 +223,11 @@ class BatchSearch {
   }
 
   void place(int stage, std::vector<int>& left, double sum, double slowest,
-             PipelinePlacement& placement) {
+             ReplicatedStages& placement) {
     search_->count_state();
     if (search_->is_over()) return;
     if (stage < 0) {
-      const auto judged = check_pipeline_placement(graph_, terms_, placement);
+      const auto judged = check_replicated_stages(graph_, terms_, placement);
       if (!judged || !judged->is_right()) return;
       if (*judged->batch_ms < limit_) {
         search_->result.found = judged->batch_ms;

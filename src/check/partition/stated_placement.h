@@ -36,7 +36,7 @@ struct StatedPlacement {
   std::vector<std::string> contradictions;  // what it says of its making and is not so
 };
 
-// `judged` is what check_placement(), or of a pipeline check_pipeline_placement(), found;
+// `judged` is what check_placement(), or of a pipeline check_replicated_stages(), found;
 // `stage_of` has the place of every node. Of pipelines the time of a cut is not looked at with pair
 // rates.
 std::vector<PlacementViolation> check_stated_placement(const partition::CostGraph& graph,

@@ -79,7 +79,7 @@ class FrontierProof {
     if (context_.progress) context_.progress({programs_, {}, {}});
     math::MilpOptions limits;
     limits.max_nodes = options_.max_nodes_of_program;
-    limits.context = {context_.deadline, context_.cancel, {}};
+    limits.context = context_.inner();
     return limits;
   }
 

@@ -15,12 +15,12 @@
 // interval between two solutions by one program is the weighted sum's in bi-objective programming.
 #pragma once
 
+#include "math/milp.h"
 #include "plimsoll/checkpoint/checkpoint_problem.h"
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/math/frontier.h"
-#include "plimsoll/math/milp.h"
 
 namespace plimsoll::checkpoint {
 

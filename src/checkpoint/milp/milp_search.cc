@@ -15,17 +15,16 @@ Result<SmallestBudget> smallest_of(const FixedUnits& fixed, int in_flight) {
 }
 
 // The best plan of these units; none where they do not fit.
-Result<std::optional<PipelinePlan>> plan_units(const FixedUnits& fixed, Bytes budget,
-                                               int in_flight) {
-  std::optional<PipelinePlan> plan;
+Result<std::optional<StagePlan>> plan_units(const FixedUnits& fixed, Bytes budget, int in_flight) {
+  std::optional<StagePlan> plan;
   if (in_flight == 1) {
     PLIMSOLL_ASSIGN(Outcome<CheckpointPlan> found, plan_for_budget(fixed.problem, budget));
-    if (found.plan) plan = PipelinePlan{*std::move(found.plan), 0, 0};
+    if (found.plan) plan = StagePlan{*std::move(found.plan), 0, 0};
     if (plan) plan->peak = plan->plan.figures.peak;
     if (plan) plan->recompute_ms = plan->plan.figures.recompute_ms;
   } else {
     PLIMSOLL_ASSIGN(
-        Outcome<PipelinePlan> found,
+        Outcome<StagePlan> found,
         plan_pipeline_stage(fixed.problem, budget, {.in_flight = in_flight, .search = {}}));
     plan = std::move(found.plan);
   }
@@ -59,7 +58,7 @@ Result<Outcome<LeastPeak>> find_least_peak(const CheckpointProblem& problem, int
 
 // The program's optimum is of bytes that need not be whole, and holds its rows within tolerances:
 // what its bound proves of a plan is the bound's to say, not the program's status.
-void take_plan(PipelinePlan plan, Outcome<PipelinePlan>& outcome) {
+void take_plan(StagePlan plan, Outcome<StagePlan>& outcome) {
   Certificate& certificate = outcome.certificate;
   certificate.objective = plan.recompute_ms;
   if (certificate.lower_bound) {
@@ -73,12 +72,11 @@ void take_plan(PipelinePlan plan, Outcome<PipelinePlan>& outcome) {
 
 // No plan was found, or one that only the solver's tolerances let fit.
 Result<void> answer_by_least_peak(const CheckpointProblem& problem, Bytes budget, int in_flight,
-                                  const math::MilpOptions& options,
-                                  Outcome<PipelinePlan>& outcome) {
+                                  const math::MilpOptions& options, Outcome<StagePlan>& outcome) {
   PLIMSOLL_ASSIGN(const Outcome<LeastPeak> least, find_least_peak(problem, in_flight, options));
   outcome.certificate.objective = std::nan("");
   if (least.plan && least.plan->smallest.bytes <= budget) {
-    PLIMSOLL_ASSIGN(std::optional<PipelinePlan> plan,
+    PLIMSOLL_ASSIGN(std::optional<StagePlan> plan,
                     plan_units(least.plan->units, budget, in_flight));
     if (plan) take_plan(*std::move(plan), outcome);
     return {};
@@ -98,7 +96,7 @@ Result<void> answer_by_least_peak(const CheckpointProblem& problem, Bytes budget
 
 // Where choices of operators were left out, the bound is that of a second program.
 Result<void> bound_thinned(const CheckpointProblem& problem, Bytes budget, int in_flight,
-                           const math::MilpOptions& options, Outcome<PipelinePlan>& outcome) {
+                           const math::MilpOptions& options, Outcome<StagePlan>& outcome) {
   if (problem.thinned.empty() || !outcome.plan) return {};
   PLIMSOLL_ASSIGN(const Outcome<UnitMilpPlan> low,
                   solve_unit_milp(make_program(lowered(problem), budget, in_flight), options));
@@ -111,22 +109,22 @@ Result<void> bound_thinned(const CheckpointProblem& problem, Bytes budget, int i
 
 }  // namespace
 
-Result<Outcome<PipelinePlan>> plan_stage_by_milp(const CheckpointProblem& problem, Bytes budget,
-                                                 int in_flight, const math::MilpOptions& options) {
+Result<Outcome<StagePlan>> plan_stage_by_milp(const CheckpointProblem& problem, Bytes budget,
+                                              int in_flight, const math::MilpOptions& options) {
   PLIMSOLL_RETURN_IF_ERROR(check_single_units(problem));
   // Refuses what in_flight makes too large.
   PLIMSOLL_RETURN_IF_ERROR(smallest_stage_budget(fix_units(problem, {}).problem,
                                                  {.in_flight = in_flight, .search = {}}));
   PLIMSOLL_ASSIGN(const Outcome<UnitMilpPlan> solved,
                   solve_unit_milp(make_program(problem, budget, in_flight), options));
-  Outcome<PipelinePlan> outcome;
+  Outcome<StagePlan> outcome;
   outcome.status = solved.status;
   outcome.stop = solved.stop;
   outcome.certificate = solved.certificate;
   if (!problem.tree.is_nested) outcome.warnings.push_back(planned_by_milp(problem));
   if (solved.status == SolveStatus::kLimit) return outcome;
   if (solved.plan) {
-    PLIMSOLL_ASSIGN(std::optional<PipelinePlan> plan,
+    PLIMSOLL_ASSIGN(std::optional<StagePlan> plan,
                     plan_units(fix_units(problem, *solved.plan), budget, in_flight));
     if (plan) take_plan(*std::move(plan), outcome);
   }
@@ -139,7 +137,7 @@ Result<Outcome<PipelinePlan>> plan_stage_by_milp(const CheckpointProblem& proble
 
 Result<Outcome<CheckpointPlan>> plan_by_milp(const CheckpointProblem& problem, Bytes budget,
                                              const math::MilpOptions& options) {
-  PLIMSOLL_ASSIGN(Outcome<PipelinePlan> stage, plan_stage_by_milp(problem, budget, 1, options));
+  PLIMSOLL_ASSIGN(Outcome<StagePlan> stage, plan_stage_by_milp(problem, budget, 1, options));
   Outcome<CheckpointPlan> outcome;
   outcome.status = stage.status;
   if (stage.plan) outcome.plan = std::move(stage.plan->plan);

@@ -2,7 +2,7 @@
 // order of return disagree, and for comparison.
 //
 // Problem. checkpoint_problem.h, but for runs of children and nested units, and for saved copies
-// where units are no runs of positions; of a pipeline stage that of pipeline_search.h.
+// where units are no runs of positions; of a pipeline stage that of stage_search.h.
 // Method. unit_milp.h chooses the modules that are units. What each of them discards is then
 // decided to the byte by the exact searches, over a problem in which a unit is a position of its
 // own, so that any order of return will do.
@@ -16,12 +16,12 @@
 // docs/mathematics/checkpointing.md#several-microbatches.
 #pragma once
 
-#include "checkpoint/frontier/pipeline_search.h"
+#include "checkpoint/frontier/stage_search.h"
+#include "math/milp.h"
 #include "plimsoll/checkpoint/checkpoint_problem.h"
 #include "plimsoll/checkpoint/frontier_search.h"
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
-#include "plimsoll/math/milp.h"
 
 namespace plimsoll::checkpoint {
 
@@ -33,9 +33,8 @@ Result<Outcome<CheckpointPlan>> plan_by_milp(const CheckpointProblem& problem, B
                                              const math::MilpOptions& options = {});
 
 // With `in_flight` microbatches. Errors likewise, and those of plan_pipeline_stage.
-Result<Outcome<PipelinePlan>> plan_stage_by_milp(const CheckpointProblem& problem, Bytes budget,
-                                                 int in_flight,
-                                                 const math::MilpOptions& options = {});
+Result<Outcome<StagePlan>> plan_stage_by_milp(const CheckpointProblem& problem, Bytes budget,
+                                              int in_flight, const math::MilpOptions& options = {});
 
 // The plan with the least memory whose recompute time is at most `ms`, and of those the fastest;
 // kInfeasible only for a negative time. The certificate is of its time; where the memory was not

@@ -192,7 +192,7 @@ class Program {
       const int bytes = milp_.add_column(0, cost.capacity, 0, true);
       milp_.add_row(0, {{d, scale_}, {bytes, -1}}, 0);
     }
-    for (const CostPiece& piece : cost.pieces) {
+    for (const SlopePiece& piece : cost.pieces) {
       milp_.add_row(0, {{t, 1}, {d, -piece.slope * scale_}, {y, -piece.intercept}}, kInfinity);
     }
     if (!cost.points.empty()) {
@@ -309,7 +309,7 @@ Result<Outcome<UnitMilpPlan>> solve(const UnitMilpProblem& problem, const Progra
 
 double DiscardCost::at(double discarded) const {
   double ms = 0;
-  for (const CostPiece& piece : pieces) {
+  for (const SlopePiece& piece : pieces) {
     ms = std::max(ms, piece.slope * discarded + piece.intercept);
   }
   return ms;

@@ -22,18 +22,18 @@
 #include <utility>
 #include <vector>
 
+#include "math/milp.h"
 #include "plimsoll/checkpoint/module_stats.h"
 #include "plimsoll/checkpoint/module_tree.h"
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
-#include "plimsoll/math/milp.h"
 
 namespace plimsoll::checkpoint {
 
-struct CostPiece {
+struct SlopePiece {
   double slope = 0;      // ms per byte
   double intercept = 0;  // ms
-  bool operator==(const CostPiece&) const = default;
+  bool operator==(const SlopePiece&) const = default;
 };
 
 // Discarding d bytes takes max(0, max over pieces of slope * d + intercept) ms; what is above 0 at
@@ -41,7 +41,7 @@ struct CostPiece {
 // A cost may be a list of points instead: then one of them is discarded, and nothing between.
 struct DiscardCost {
   double capacity = 0;  // bytes, >= 0: the most that can be discarded
-  std::vector<CostPiece> pieces;
+  std::vector<SlopePiece> pieces;
   std::vector<std::pair<double, double>> points = {};  // (bytes in [0, capacity], ms >= 0)
   // A base of its own that holds only where the node is a unit, and where it discards that point.
   double need = -kInfinity;              // bytes

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "checkpoint/milp/milp_options.h"
-#include "plimsoll/core/suggest.h"
+#include "core/suggest.h"
 
 namespace plimsoll::checkpoint {
 namespace {
@@ -82,7 +82,7 @@ Result<void> check_unit_milp_problem(const UnitMilpProblem& problem) {
     bool is_finite = std::isfinite(problem.base[i]);
     if (const auto& cost = problem.cost[i]) {
       is_finite &= std::isfinite(cost->capacity) && cost->capacity >= 0;
-      for (const CostPiece& piece : cost->pieces) {
+      for (const SlopePiece& piece : cost->pieces) {
         is_finite &= std::isfinite(piece.slope) && std::isfinite(piece.intercept);
       }
       for (const auto& [bytes, ms] : cost->points) {

@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "checkpoint/model/missing_fit.h"
-#include "plimsoll/core/suggest.h"
+#include "core/suggest.h"
 
 namespace plimsoll::checkpoint {
 namespace {

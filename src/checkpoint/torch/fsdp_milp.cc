@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "checkpoint/milp/milp_options.h"
+#include "core/suggest.h"
+#include "math/milp.h"
 #include "plimsoll/checkpoint/module_tree.h"
-#include "plimsoll/core/suggest.h"
-#include "plimsoll/math/milp.h"
 
 namespace plimsoll::checkpoint {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "checkpoint/torch/exact_knapsack.h"
-#include "plimsoll/core/python_text.h"
+#include "core/python_text.h"
 
 namespace plimsoll::checkpoint {
 namespace {

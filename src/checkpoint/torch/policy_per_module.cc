@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "plimsoll/core/python_text.h"
+#include "core/python_text.h"
 
 namespace plimsoll::checkpoint {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "checkpoint/milp/milp_options.h"
 #include "checkpoint/model/missing_fit.h"
+#include "core/python_text.h"
+#include "core/suggest.h"
+#include "math/milp.h"
 #include "plimsoll/checkpoint/module_tree.h"
-#include "plimsoll/core/python_text.h"
-#include "plimsoll/core/suggest.h"
-#include "plimsoll/math/milp.h"
 
 namespace plimsoll::checkpoint {
 namespace {

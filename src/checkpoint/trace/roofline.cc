@@ -30,7 +30,7 @@ double OperatorRoofline::backward_ms(const StepOperator& op) const {
 
 Result<OperatorRoofline> find_roofline(std::string_view hardware) {
   std::string name(hardware);
-  for (const topology::Node& node : topology::nodes()) {
+  for (const topology::HardwareNode& node : topology::nodes()) {
     if (node.id == hardware) name = node.accelerator;
   }
   // The preset's own look-up knows prefixes and suggestions; it answers "1x" and the full name.

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "core/python_set.h"
-#include "plimsoll/core/python_text.h"
+#include "core/python_text.h"
 
 namespace plimsoll::checkpoint {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "balance/balanced_placement.h"
 #include "balance/bounds/bound_placement.h"
+#include "core/clock_share.h"
 #include "core/effort_clock.h"
 #include "embedding/balanced/balanced_record.h"
 #include "plimsoll/core/checked.h"
-#include "plimsoll/core/clock_share.h"
 #include "plimsoll/embedding/perf_model.h"
 
 namespace plimsoll::embedding {

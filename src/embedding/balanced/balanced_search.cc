@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "balance/balanced_placement.h"
+#include "core/clock_share.h"
 #include "core/effort_clock.h"
 #include "embedding/balanced/balanced_record.h"
 #include "embedding/balanced/explain_no_plan.h"
@@ -15,7 +16,6 @@
 #include "embedding/problem/option_hazards.h"
 #include "embedding/problem/plan_faults.h"
 #include "plimsoll/core/checked.h"
-#include "plimsoll/core/clock_share.h"
 
 namespace plimsoll::embedding {
 namespace {

@@ -21,8 +21,8 @@ constexpr int kMaxWideBlocks = 64;
 constexpr std::int64_t kTrialEffort = 100000;  // of the search that says whether a plan fits
 constexpr std::size_t kMaxNamed = 4;
 
-const balance::ExplanationWords& words() {
-  static const balance::ExplanationWords words{
+const balance::PlacementWords& words() {
+  static const balance::PlacementWords words{
       {"hbm", "ddr", "ssd"},
       "table",
       "tables",
@@ -170,8 +170,7 @@ class Explainer {
     options.certifies = options.may_keep_hazards = false;
     SearchOptions search;
     search.effort = kTrialEffort;
-    const RunContext silent{context_.deadline, context_.cancel, {}};
-    const auto found = balance_options(input, options, {}, search, silent);
+    const auto found = balance_options(input, options, {}, search, context_.inner());
     return found && found->outcome.plan.has_value();
   }
 

@@ -12,10 +12,10 @@
 #include "balance/balanced_placement.h"
 #include "balance/bounds/bound_placement.h"
 #include "balance/verify/verify_bound.h"
+#include "core/clock_share.h"
 #include "core/effort_clock.h"
 #include "embedding/problem/option_hazards.h"
 #include "embedding/problem/plan_faults.h"
-#include "plimsoll/core/clock_share.h"
 #include "plimsoll/embedding/balanced_search.h"
 
 namespace plimsoll::embedding {
@@ -268,7 +268,7 @@ class OptionSearch {
   // objective, find at once.
   Result<void> construct_late() {
     const bool is_too_late = input_.options->options.size() > kManyOptions &&
-                             search_.time_limit_s.value_or(kLimitOfMany) < kLimitOfMany;
+                             context_.time_limit_s.value_or(kLimitOfMany) < kLimitOfMany;
     if (is_too_late || next_stop() == 0) {  // also where a replayed search did not begin this
       result_.stops.push_back(0);
       return {};

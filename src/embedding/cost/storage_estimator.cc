@@ -11,11 +11,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/python_text.h"
 #include "embedding/cost/dynamic_embedding.h"
 #include "embedding/cost/loads.h"
 #include "embedding/model/sharder.h"
 #include "plimsoll/core/checked.h"
-#include "plimsoll/core/python_text.h"
 #include "plimsoll/embedding/estimator.h"
 
 namespace plimsoll::embedding {

@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "plimsoll/core/suggest.h"
+#include "core/suggest.h"
 
 namespace plimsoll::embedding {
 namespace {

@@ -15,8 +15,8 @@
 #include <iterator>
 #include <map>
 
+#include "core/python_text.h"
 #include "core/text_columns.h"
-#include "plimsoll/core/python_text.h"
 
 namespace plimsoll::embedding {
 namespace {

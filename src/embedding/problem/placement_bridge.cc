@@ -7,10 +7,10 @@
 #include <numeric>
 #include <set>
 
+#include "core/suggest.h"
 #include "embedding/problem/option_choices.h"
 #include "embedding/problem/option_hazards.h"
 #include "embedding/problem/piece_loads.h"
-#include "plimsoll/core/suggest.h"
 
 namespace plimsoll::embedding {
 namespace {

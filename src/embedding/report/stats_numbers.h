@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "core/python_text.h"
 #include "embedding/report/stats_figures.h"
-#include "plimsoll/core/python_text.h"
 
 namespace plimsoll::embedding {
 

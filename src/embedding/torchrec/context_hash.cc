@@ -6,8 +6,8 @@
 #include <map>
 #include <string>
 
+#include "core/python_text.h"
 #include "plimsoll/core/digest.h"
-#include "plimsoll/core/python_text.h"
 #include "plimsoll/core/version.h"
 #include "plimsoll/embedding/planner.h"
 

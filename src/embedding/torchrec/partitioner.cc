@@ -5,8 +5,8 @@
 #include <array>
 #include <vector>
 
+#include "core/suggest.h"
 #include "embedding/torchrec/reference_text.h"
-#include "plimsoll/core/suggest.h"
 
 namespace plimsoll::embedding {
 namespace {

@@ -9,8 +9,8 @@
 #include <set>
 #include <utility>
 
+#include "core/python_text.h"
 #include "plimsoll/core/digest.h"
-#include "plimsoll/core/python_text.h"
 
 namespace plimsoll::embedding {
 namespace {

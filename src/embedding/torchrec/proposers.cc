@@ -12,7 +12,7 @@
 #include <set>
 #include <tuple>
 
-#include "plimsoll/core/suggest.h"
+#include "core/suggest.h"
 #include "plimsoll/embedding/proposer.h"
 
 namespace plimsoll::embedding {

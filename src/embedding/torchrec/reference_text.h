@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "plimsoll/core/python_text.h"
+#include "core/python_text.h"
 #include "plimsoll/embedding/cost_model.h"
 #include "plimsoll/embedding/option_set.h"
 

@@ -6,10 +6,10 @@
 #include <array>
 #include <cmath>
 
+#include "core/python_text.h"
 #include "embedding/model/sharder.h"
 #include "embedding/torchrec/reference_text.h"
 #include "plimsoll/core/checked.h"
-#include "plimsoll/core/python_text.h"
 
 namespace plimsoll::embedding {
 namespace {

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "core/effort_clock.h"
-#include "plimsoll/core/random.h"
+#include "core/random.h"
 #include "plimsoll/experts/eplb.h"
 
 namespace plimsoll::experts {

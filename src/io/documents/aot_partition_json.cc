@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/suggest.h"
 #include "io/json/json_reader.h"
-#include "plimsoll/core/suggest.h"
 
 namespace plimsoll::io {
 

@@ -32,18 +32,18 @@ inline constexpr Rule kRanks{.min = 1, .max = 1 << 20};
 // ---------------------------------------------------------------- statistics
 
 // Upstream's `tradeoff_curve`: written as a list of pairs, also read as an object {"0.01": 0.5}.
-struct TradeoffCurve {
+struct TradeoffDescription {
   std::vector<std::pair<double, double>> points;
   bool empty() const { return points.empty(); }
 };
-bool read(const Cursor& cursor, TradeoffCurve& out, const Rule& rule);
-JsonValue to_json(const TradeoffCurve& curve, const Rule& rule);
+bool read(const Cursor& cursor, TradeoffDescription& out, const Rule& rule);
+JsonValue to_json(const TradeoffDescription& curve, const Rule& rule);
 
 struct ModuleRecord {
   checkpoint::ModuleInfo module;         // without what follows
   std::optional<Bytes> grad_per_module;  // default: param_per_module
   std::optional<bool> requires_grad;     // default: true
-  TradeoffCurve tradeoff_curve;
+  TradeoffDescription tradeoff_curve;
   // What torch's parse_module_info writes into each record, derived.
   std::optional<std::int64_t> index;
   std::optional<std::int64_t> pos_fw_post_order;

@@ -18,7 +18,7 @@ using checkpoint::ModuleInfo;
 using checkpoint::ModuleStats;
 using checkpoint::SACStats;
 
-bool read(const Cursor& cursor, TradeoffCurve& out, const Rule& rule) {
+bool read(const Cursor& cursor, TradeoffDescription& out, const Rule& rule) {
   const auto* object = cursor.value.as<JsonValue::Object>();
   if (object == nullptr) return read(cursor, out.points, rule);
   for (const JsonMember& member : *object) {
@@ -37,7 +37,7 @@ bool read(const Cursor& cursor, TradeoffCurve& out, const Rule& rule) {
   return true;
 }
 
-JsonValue to_json(const TradeoffCurve& curve, const Rule& rule) {
+JsonValue to_json(const TradeoffDescription& curve, const Rule& rule) {
   return to_json(curve.points, rule);
 }
 

@@ -6,9 +6,9 @@
 #include <unordered_map>
 
 #include "core/check.h"
+#include "core/suggest.h"
 #include "io/documents/descriptions.h"
 #include "io/json/json_writer.h"
-#include "plimsoll/core/suggest.h"
 
 namespace plimsoll::io {
 

@@ -60,7 +60,7 @@ Json to_json(const topology::Accelerator& a) {
   return object;
 }
 
-Json to_json(const topology::Node& n) {
+Json to_json(const topology::HardwareNode& n) {
   Json object{{"id", std::string(n.id)},
               {"accelerator", std::string(n.accelerator)},
               {"num_accelerators", n.num_accelerators},

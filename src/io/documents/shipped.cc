@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/suggest.h"
 #include "io/documents/embedded_texts.h"
-#include "plimsoll/core/suggest.h"
 #include "plimsoll/io/machine_json.h"
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/module_stats_json.h"

@@ -6,7 +6,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "plimsoll/core/suggest.h"
+#include "core/suggest.h"
 
 namespace plimsoll::io {
 namespace {

@@ -6,10 +6,10 @@
 #include <charconv>
 #include <map>
 
+#include "core/suggest.h"
 #include "io/documents/descriptions.h"
 #include "io/documents/plan_tree.h"
 #include "io/json/json_writer.h"
-#include "plimsoll/core/suggest.h"
 #include "plimsoll/embedding/enumerator.h"
 
 namespace plimsoll::io {

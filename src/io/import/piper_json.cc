@@ -17,7 +17,7 @@
 
 namespace plimsoll::io {
 
-using partition::OperatorChoice;
+using partition::OperatorVariant;
 using partition::PipelineEdge;
 using partition::PipelineModel;
 using partition::PipelineOperator;
@@ -240,8 +240,8 @@ class PiperReader {
       auto& entry = op.degrees.emplace_back();
       entry.degree = static_cast<int>(*degree);
       for (std::size_t c = 0; c < choices.size(); ++c) {
-        PLIMSOLL_ASSIGN(OperatorChoice choice, make_choice(static_cast<int>(i), choices[c],
-                                                           fmt::format("{}/{}", pointer, c)));
+        PLIMSOLL_ASSIGN(OperatorVariant choice, make_choice(static_cast<int>(i), choices[c],
+                                                            fmt::format("{}/{}", pointer, c)));
         entry.choices.push_back(std::move(choice));
       }
     }
@@ -250,14 +250,14 @@ class PiperReader {
     return {};
   }
 
-  Result<OperatorChoice> make_choice(int op, const PiperChoice& entry,
-                                     const std::string& pointer) const {
-    OperatorChoice choice{entry.id,
-                          entry.time_per_sample * kMsPerSecond,
-                          entry.parameter_size.value,
-                          entry.memory_usage_a.value,
-                          entry.memory_usage_b.value,
-                          {}};
+  Result<OperatorVariant> make_choice(int op, const PiperChoice& entry,
+                                      const std::string& pointer) const {
+    OperatorVariant choice{entry.id,
+                           entry.time_per_sample * kMsPerSecond,
+                           entry.parameter_size.value,
+                           entry.memory_usage_a.value,
+                           entry.memory_usage_b.value,
+                           {}};
     std::size_t num_fw = 0;
     for (const int e : touching_[op]) {
       const PipelineEdge& edge = input_.model.edges[e];
@@ -294,7 +294,7 @@ class PiperReader {
 };
 
 PiperChoice choice_entry(const PiperInput& input, const std::vector<int>& touching, int op,
-                         const OperatorChoice& choice) {
+                         const OperatorVariant& choice) {
   PiperChoice entry{choice.name,
                     choice.time_ms / kMsPerSecond,
                     {choice.parameters},
@@ -345,7 +345,7 @@ Result<std::string> write_piper(const PiperInput& input) {
     node.id = input.ids[op];
     node.name = model.operators[op].name;
     for (const auto& degree : model.operators[op].degrees) {
-      for (const OperatorChoice& choice : degree.choices) {
+      for (const OperatorVariant& choice : degree.choices) {
         if (choice.memory < 0) return refuse(place_of(model, op), "a choice with negative memory");
         node.choices[std::to_string(degree.degree)].push_back(
             choice_entry(input, touching[op], op, choice));
@@ -399,7 +399,7 @@ Result<PipelinePlan> read_piper_plan(const JsonValue& root, std::string_view fil
                                      : "the node has no choice",
                     "give a degree and a choice of the node");
       }
-      const auto choice = std::find_if(known->begin(), known->end(), [&](const OperatorChoice& c) {
+      const auto choice = std::find_if(known->begin(), known->end(), [&](const OperatorVariant& c) {
         return c.name == name->second;
       });
       if (choice == known->end()) {

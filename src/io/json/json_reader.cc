@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "plimsoll/core/suggest.h"
+#include "core/suggest.h"
 #include "plimsoll/core/units.h"
 
 namespace plimsoll::io {

@@ -14,7 +14,7 @@ constexpr std::int64_t kMovesBetweenRefreshes = std::int64_t{1} << 20;
 
 class Annealer {
  public:
-  Annealer(const LoadModel& model, const AnnealingOptions& options, SplitMix64& random,
+  Annealer(const LoadModel& model, const AssignmentAnnealing& options, SplitMix64& random,
            const RunContext& context, std::vector<int>& best)
       : model_(model),
         options_(options),
@@ -168,7 +168,7 @@ class Annealer {
   }
 
   const LoadModel& model_;
-  const AnnealingOptions& options_;
+  const AssignmentAnnealing& options_;
   SplitMix64& random_;
   const RunContext& context_;
   std::vector<int>& best_;
@@ -194,7 +194,7 @@ bool stands_in_order(const GroupGraph& groups, const std::vector<int>& position,
 
 }  // namespace
 
-std::int64_t anneal(const LoadModel& model, const AnnealingOptions& options, SplitMix64& random,
+std::int64_t anneal(const LoadModel& model, const AssignmentAnnealing& options, SplitMix64& random,
                     const RunContext& context, std::vector<int>& device) {
   PLIMSOLL_DCHECK(stands_in_order(model.groups(), options.position, device),
                   "the start keeps the order of the positions");

@@ -16,13 +16,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/random.h"
 #include "partition/assignment/load_state.h"
-#include "plimsoll/core/random.h"
 #include "plimsoll/core/run_context.h"
 
 namespace plimsoll::partition {
 
-struct AnnealingOptions {
+struct AssignmentAnnealing {
   std::int64_t num_moves = 0;
   double hot = 0.01;  // temperatures, as parts of the largest load at the start
   double cold = 1e-5;
@@ -34,7 +34,7 @@ struct AnnealingOptions {
 
 // Changes `device` to the best assignment met: least excess of bytes first, then least largest
 // load. The number of moves tried, less where the clock or a cancel came.
-std::int64_t anneal(const LoadModel& model, const AnnealingOptions& options, SplitMix64& random,
+std::int64_t anneal(const LoadModel& model, const AssignmentAnnealing& options, SplitMix64& random,
                     const RunContext& context, std::vector<int>& device);
 
 }  // namespace plimsoll::partition

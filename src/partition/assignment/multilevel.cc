@@ -101,7 +101,7 @@ void refine(const GroupGraph& groups, const std::vector<std::vector<double>>& pa
   const LoadState start(finest, device);
   Int128 excess = start.excess();
   double load = start.largest_load();
-  AnnealingOptions annealing;
+  AssignmentAnnealing annealing;
   annealing.cold = kCold;
   annealing.swap_share = options.uses_swaps ? kSwapShare : 0;
   annealing.position = options.position;

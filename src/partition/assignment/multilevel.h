@@ -15,8 +15,8 @@
 #include <functional>
 #include <vector>
 
+#include "core/random.h"
 #include "partition/assignment/load_state.h"
-#include "plimsoll/core/random.h"
 #include "plimsoll/core/run_context.h"
 
 namespace plimsoll::partition {
@@ -26,7 +26,7 @@ struct MultilevelOptions {
   int num_idle_cycles = 12;   // in a row, after which it ends
   bool uses_clusters = true;  // else only the finest level
   bool uses_swaps = true;
-  std::vector<int> position;                               // as AnnealingOptions::position
+  std::vector<int> position;                               // as AssignmentAnnealing::position
   std::function<bool(const std::vector<int>&)> on_better;  // may be empty; true: good enough
 };
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <vector>
 
-#include "plimsoll/core/suggest.h"
+#include "core/suggest.h"
 
 namespace plimsoll::partition {
 

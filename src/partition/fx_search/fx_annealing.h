@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/random.h"
 #include "partition/fx_search/fx_problem.h"
-#include "plimsoll/core/random.h"
 #include "plimsoll/core/run_context.h"
 
 namespace plimsoll::partition {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/suggest.h"
 #include "partition/graph/operator_colours.h"
-#include "plimsoll/core/suggest.h"
 
 namespace plimsoll::partition {
 namespace {

@@ -72,7 +72,7 @@ PlacementBill make_placement_bill(const CostGraph& graph, const DeviceAssignment
     const Net& net = graph.nets[n];
     const std::vector<int> holders = holders_of(net, assignment);
     if (holders.size() == 1) continue;
-    Cut cut{static_cast<int>(n), assignment.device[net.producer], {}, 0};
+    CutValue cut{static_cast<int>(n), assignment.device[net.producer], {}, 0};
     for (const int device : holders) {
       const double ms = transfer_ms(graph, net, cut.from, holders, device);
       by_device[device].transfer_ms += ms;

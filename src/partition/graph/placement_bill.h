@@ -24,18 +24,18 @@ struct Stage {
 };
 
 // A net with nodes on more than one device.
-struct Cut {
+struct CutValue {
   int net = 0;
   int from = 0;         // the producer's device
   std::vector<int> to;  // the others, ascending
   double ms = 0;        // what it takes the device that needs longest for it
-  bool operator==(const Cut&) const = default;
+  bool operator==(const CutValue&) const = default;
 };
 
 struct PlacementBill {
   bool is_line = true;  // no value of the forward pass travels backwards, see pipeline_order()
-  std::vector<Stage> stages;  // in a line's order; without a line by device
-  std::vector<Cut> cuts;      // by net
+  std::vector<Stage> stages;   // in a line's order; without a line by device
+  std::vector<CutValue> cuts;  // by net
   bool operator==(const PlacementBill&) const = default;
 };
 

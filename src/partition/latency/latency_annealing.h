@@ -14,10 +14,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/random.h"
 #include "partition/latency/latency_groups.h"
 #include "partition/latency/latency_state.h"
 #include "partition/latency/sample_latency.h"
-#include "plimsoll/core/random.h"
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/partition/device_assignment.h"
 

@@ -16,8 +16,8 @@
 #include <optional>
 #include <vector>
 
+#include "core/random.h"
 #include "partition/graph/group_graph.h"
-#include "plimsoll/core/random.h"
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/partition/cost_graph.h"
 #include "plimsoll/partition/device_assignment.h"

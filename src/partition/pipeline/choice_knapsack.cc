@@ -13,14 +13,14 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kRounding = 1e-12;  // relative; sums of one plan in different orders
 
 struct Candidate {
-  KnapsackItem item;
+  ChoiceItem item;
   int place;           // in its group
   double reduced = 0;  // how much dearer than the group's cheapest at the best price
 };
 using Group = std::vector<Candidate>;  // bytes fall, times rise
 
 // From fastest to smallest, without items that another one beats in both.
-Group useful_items(const std::vector<KnapsackItem>& items) {
+Group useful_items(const std::vector<ChoiceItem>& items) {
   Group group;
   for (std::size_t i = 0; i < items.size(); ++i) group.push_back({items[i], static_cast<int>(i)});
   std::sort(group.begin(), group.end(), [](const Candidate& a, const Candidate& b) {
@@ -43,7 +43,7 @@ struct Step {
 
 class Solver {
  public:
-  Solver(const std::vector<std::vector<KnapsackItem>>& groups, Bytes capacity,
+  Solver(const std::vector<std::vector<ChoiceItem>>& groups, Bytes capacity,
          const KnapsackLimits& limits)
       : capacity_(capacity), limits_(limits) {
     for (const auto& items : groups) groups_.push_back(useful_items(items));
@@ -128,7 +128,7 @@ class Solver {
     return steps[last - 1].price;
   }
 
-  const KnapsackItem& item(int group, int place) const { return groups_[group][place].item; }
+  const ChoiceItem& item(int group, int place) const { return groups_[group][place].item; }
 
   void add_hull(int g, std::vector<Step>& steps) const {
     const Group& group = groups_[g];
@@ -252,12 +252,11 @@ class Solver {
 
 }  // namespace
 
-KnapsackAnswer choose_fastest(const std::vector<std::vector<KnapsackItem>>& groups, Bytes capacity,
+KnapsackAnswer choose_fastest(const std::vector<std::vector<ChoiceItem>>& groups, Bytes capacity,
                               const KnapsackLimits& limits) {
-  PLIMSOLL_DCHECK(
-      std::none_of(groups.begin(), groups.end(),
-                   [](const std::vector<KnapsackItem>& group) { return group.empty(); }),
-      "every group has an item");
+  PLIMSOLL_DCHECK(std::none_of(groups.begin(), groups.end(),
+                               [](const std::vector<ChoiceItem>& group) { return group.empty(); }),
+                  "every group has an item");
   return Solver(groups, capacity, limits).run();
 }
 

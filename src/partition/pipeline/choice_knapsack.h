@@ -18,10 +18,10 @@
 
 namespace plimsoll::partition {
 
-struct KnapsackItem {
+struct ChoiceItem {
   double time = 0;  // >= 0, finite
   Bytes bytes = 0;  // may be negative
-  bool operator==(const KnapsackItem&) const = default;
+  bool operator==(const ChoiceItem&) const = default;
 };
 
 struct KnapsackLimits {
@@ -40,7 +40,7 @@ struct KnapsackAnswer {
 };
 
 // Precondition: every group has an item.
-KnapsackAnswer choose_fastest(const std::vector<std::vector<KnapsackItem>>& groups, Bytes capacity,
+KnapsackAnswer choose_fastest(const std::vector<std::vector<ChoiceItem>>& groups, Bytes capacity,
                               const KnapsackLimits& limits);
 
 }  // namespace plimsoll::partition

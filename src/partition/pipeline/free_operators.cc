@@ -9,7 +9,7 @@ namespace {
 // Joining more pairs than that is not worth it.
 constexpr std::size_t kMaxPairs = 64;
 
-bool is_free_choice(const PipelineModel& model, const OperatorChoice& choice) {
+bool is_free_choice(const PipelineModel& model, const OperatorVariant& choice) {
   return choice.time_ms == 0 && choice.parameters == 0 &&
          std::all_of(choice.sync.begin(), choice.sync.end(), [](double s) { return s == 0; }) &&
          (!model.memory_cap || (choice.per_microbatch == 0 && choice.memory == 0));
@@ -43,7 +43,7 @@ std::vector<char> find_free_operators(const PipelineModel& model) {
   const auto touching = edges_of_operators(model);
   for (int op = 0; op < model.num_operators(); ++op) {
     for (const TensorParallelChoices& entry : model.operators[op].degrees) {
-      for (const OperatorChoice& choice : entry.choices) {
+      for (const OperatorVariant& choice : entry.choices) {
         for (std::size_t e = 0; e < choice.sync.size(); ++e) {
           const PipelineEdge& edge = model.edges[touching[op][e]];
           if (choice.sync[e] > 0) is_free[edge.source] = is_free[edge.dest] = 0;
@@ -105,7 +105,7 @@ ReducedPipeline drop_free_operators(const PipelineModel& model) {
   for (std::size_t i = 0; i < reduced.kept.size(); ++i) {
     const int op = reduced.kept[i];
     for (TensorParallelChoices& entry : reduced.model.operators[i].degrees) {
-      for (OperatorChoice& choice : entry.choices) {
+      for (OperatorVariant& choice : entry.choices) {
         if (choice.sync.empty()) continue;
         std::vector<double> sync;
         for (std::size_t e = 0; e < choice.sync.size(); ++e) {

@@ -12,7 +12,7 @@ Explanation explain_lone_operators(const PipelineModel& model) {
     Bytes least = std::numeric_limits<Bytes>::max();
     for (const TensorParallelChoices& degree : model.operators[op].degrees) {
       if (degree.degree > model.num_devices) continue;
-      for (const OperatorChoice& choice : degree.choices) {
+      for (const OperatorVariant& choice : degree.choices) {
         least = std::min(least, choice.per_microbatch + choice.memory);
       }
     }

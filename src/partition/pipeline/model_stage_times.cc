@@ -53,7 +53,7 @@ ModelStageTimes::ModelStageTimes(const PipelineModel& model, const GroupGraph& g
 
 void ModelStageTimes::add_sums(int tensor_parallel) {
   struct Entry {
-    OperatorChoice fastest;
+    OperatorVariant fastest;
     Bytes least_per_microbatch = 0, least_memory = 0;
     bool is_possible = false;
   };
@@ -67,7 +67,7 @@ void ModelStageTimes::add_sums(int tensor_parallel) {
     if (choices == nullptr) continue;
     Entry& entry = entries[g];
     entry = {choices->front(), choices->front().per_microbatch, choices->front().memory, true};
-    for (const OperatorChoice& choice : *choices) {
+    for (const OperatorVariant& choice : *choices) {
       if (choice.time_ms < entry.fastest.time_ms) entry.fastest = choice;
       entry.least_per_microbatch = std::min(entry.least_per_microbatch, choice.per_microbatch);
       entry.least_memory = std::min(entry.least_memory, choice.memory);
@@ -78,13 +78,13 @@ void ModelStageTimes::add_sums(int tensor_parallel) {
     for (std::size_t e = 0; e < touching_[op].size(); ++e) {
       const PipelineEdge& edge = model_.edges[touching_[op][e]];
       double sync = kUnlimited;
-      for (const OperatorChoice& choice : *choices) {
+      for (const OperatorVariant& choice : *choices) {
         sync = std::min(sync, choice.sync.empty() ? 0 : choice.sync[e]);
       }
       (edge.source == op ? sums.source_ms : sums.dest_ms)[touching_[op][e]] =
           2 * (edge.bytes + sync) / model_.bandwidth;
     }
-    for (const OperatorChoice& choice : *choices) {
+    for (const OperatorVariant& choice : *choices) {
       entry.fastest.parameters = std::min(entry.fastest.parameters, choice.parameters);
     }
     if (choices->size() > 1) sums.has_one_choice = false;
@@ -130,7 +130,7 @@ void ModelStageTimes::find_cut_edges() {
     for (const int op : {model_.edges[e].source, model_.edges[e].dest}) {
       for (const TensorParallelChoices& degree : model_.operators[op].degrees) {
         is_free = is_free && std::all_of(degree.choices.begin(), degree.choices.end(),
-                                         [](const OperatorChoice& c) { return c.sync.empty(); });
+                                         [](const OperatorVariant& c) { return c.sync.empty(); });
       }
     }
     if (!is_free) paid.push_back(static_cast<int>(e));
@@ -236,13 +236,13 @@ const std::vector<ModelStageTimes::PriceSums>& ModelStageTimes::price_sums(Sums&
   constexpr std::size_t kMaxPrices = 32;
   const auto [place, is_new] = sums.at_prices.try_emplace(y);
   if (!is_new) return place->second;
-  std::vector<const std::vector<OperatorChoice>*> choices;
+  std::vector<const std::vector<OperatorVariant>*> choices;
   std::vector<double> prices;
   for (const auto& nodes : groups_.nodes) {
     choices.push_back(find_choices(model_.operators[nodes[0]], sums.tensor_parallel));
     if (choices.back() == nullptr) continue;
-    for (const OperatorChoice& a : *choices.back()) {
-      for (const OperatorChoice& b : *choices.back()) {
+    for (const OperatorVariant& a : *choices.back()) {
+      for (const OperatorVariant& b : *choices.back()) {
         const Bytes saved = y * (a.per_microbatch - b.per_microbatch) + a.memory - b.memory;
         if (saved <= 0 || a.time_ms >= b.time_ms) continue;
         prices.push_back((b.time_ms - a.time_ms) / static_cast<double>(saved));
@@ -265,7 +265,7 @@ const std::vector<ModelStageTimes::PriceSums>& ModelStageTimes::price_sums(Sums&
     for (std::size_t g = 0; g < choices.size(); ++g) {
       if (choices[g] == nullptr) continue;
       double least = kUnlimited;
-      for (const OperatorChoice& choice : *choices[g]) {
+      for (const OperatorVariant& choice : *choices[g]) {
         const Bytes held = y * choice.per_microbatch + choice.memory;
         const double cost = choice.time_ms + price * static_cast<double>(held);
         if (cost > least || (cost == least && held >= bytes[g])) continue;
@@ -318,7 +318,7 @@ void ModelStageTimes::make_items(const StageQuery& query) {
   for (std::size_t i = 0; i < members_.size(); ++i) {
     const int op = members_[i];
     items_[i].clear();
-    for (const OperatorChoice& choice : *find_choices(model_.operators[op], p.tensor_parallel)) {
+    for (const OperatorVariant& choice : *find_choices(model_.operators[op], p.tensor_parallel)) {
       double bytes = 0;
       for (std::size_t e = 0; e < touching_[op].size(); ++e) {
         const PipelineEdge& edge = model_.edges[touching_[op][e]];

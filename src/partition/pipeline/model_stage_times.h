@@ -91,7 +91,7 @@ class ModelStageTimes : public StageTimes {
   std::int64_t num_unknown_ = 0;
   std::int64_t num_stages_ = 0;
   std::vector<int> members_;  // work space
-  std::vector<std::vector<KnapsackItem>> items_;
+  std::vector<std::vector<ChoiceItem>> items_;
 };
 
 }  // namespace plimsoll::partition

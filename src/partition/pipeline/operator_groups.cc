@@ -33,7 +33,7 @@ std::vector<int> backward_order(const PipelineModel& model) {
 double least_device_ms(const PipelineOperator& op) {
   double least = kUnlimited;
   for (const TensorParallelChoices& degree : op.degrees) {
-    for (const OperatorChoice& choice : degree.choices) {
+    for (const OperatorVariant& choice : degree.choices) {
       least = std::min(least, degree.degree * choice.time_ms);
     }
   }
@@ -42,7 +42,7 @@ double least_device_ms(const PipelineOperator& op) {
 
 }  // namespace
 
-GroupGraph make_pipeline_groups(const PipelineModel& model) {
+GroupGraph make_replicated_groups(const PipelineModel& model) {
   GroupGraph groups;
   const std::vector<int> order = backward_order(model);
   std::vector<int> group_of(order.size());

@@ -8,6 +8,6 @@ namespace plimsoll::partition {
 
 // The operators against the direction of data, each a group of its own; a group's time is the least
 // device time of its operator. Without nets: what edges cost depends on the stage's degree.
-GroupGraph make_pipeline_groups(const PipelineModel& model);
+GroupGraph make_replicated_groups(const PipelineModel& model);
 
 }  // namespace plimsoll::partition

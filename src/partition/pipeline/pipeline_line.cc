@@ -11,7 +11,7 @@ bool is_line(const PipelineModel& model, const PipelineOptions& options) {
     if (op.degrees.size() != 1 || op.degrees[0].degree != 1) return false;
     const auto& choices = op.degrees[0].choices;
     return std::all_of(choices.begin(), choices.end(),
-                       [](const OperatorChoice& choice) { return choice.sync.empty(); });
+                       [](const OperatorVariant& choice) { return choice.sync.empty(); });
   };
   return std::all_of(model.operators.begin(), model.operators.end(), is_plain) &&
          std::all_of(model.edges.begin(), model.edges.end(),
@@ -31,7 +31,7 @@ PipelinePlan make_line_plan(const PipelineModel& model, const GroupGraph& groups
     const auto& choices = model.operators[op].degrees[0].choices;
     const auto fastest = std::min_element(
         choices.begin(), choices.end(),
-        [](const OperatorChoice& a, const OperatorChoice& b) { return a.time_ms < b.time_ms; });
+        [](const OperatorVariant& a, const OperatorVariant& b) { return a.time_ms < b.time_ms; });
     PipelineStage& stage = plan.stages[stage_of[op]];
     stage.operators.push_back(op);
     stage.choices.push_back(static_cast<int>(fastest - choices.begin()));

@@ -13,7 +13,7 @@ namespace plimsoll::partition {
 // than devices, and the slowest of them as the objective.
 bool is_line(const PipelineModel& model, const PipelineOptions& options);
 
-// `station_of`: [num_groups] of make_pipeline_groups(model), the first one ends the pipeline.
+// `station_of`: [num_groups] of make_replicated_groups(model), the first one ends the pipeline.
 PipelinePlan make_line_plan(const PipelineModel& model, const GroupGraph& groups,
                             const std::vector<int>& station_of);
 

@@ -93,7 +93,7 @@ class Validator {
                            "leave the degree out, or give a choice");
       }
       std::set<std::string> names;
-      for (const OperatorChoice& choice : degree.choices) {
+      for (const OperatorVariant& choice : degree.choices) {
         if (!names.insert(choice.name).second) {
           return fail(ErrorCode::kConflict, place_of(model_, op),
                       "two choices '" + choice.name + "' of one degree", "give each its own name");
@@ -115,7 +115,7 @@ class Validator {
                 "with all microbatches in flight, bytes leave 63 bits", "give smaller sizes");
   }
 
-  Result<void> check_choice(int op, const OperatorChoice& choice) const {
+  Result<void> check_choice(int op, const OperatorVariant& choice) const {
     const std::string place = place_of(model_, op);
     if (!is_amount(choice.time_ms)) {
       return value_error(place, "a time that is negative or no number", "give at least 0");
@@ -171,7 +171,7 @@ std::vector<std::vector<int>> edges_of_operators(const PipelineModel& model) {
   return touching;
 }
 
-const std::vector<OperatorChoice>* find_choices(const PipelineOperator& op, int degree) {
+const std::vector<OperatorVariant>* find_choices(const PipelineOperator& op, int degree) {
   for (const TensorParallelChoices& entry : op.degrees) {
     if (entry.degree == degree) return &entry.choices;
   }

@@ -13,7 +13,7 @@ double time_of(const PipelineModel& model, const std::vector<std::vector<int>>& 
   double parameters = 0;
   for (std::size_t i = 0; i < stage.operators.size(); ++i) {
     const int op = stage.operators[i];
-    const OperatorChoice& choice =
+    const OperatorVariant& choice =
         (*find_choices(model.operators[op], stage.tensor_parallel))[stage.choices[i]];
     compute += choice.time_ms;
     parameters += static_cast<double>(choice.parameters);
@@ -62,8 +62,8 @@ std::vector<StageFigures> figures_of_stages(const PipelineModel& model, const Pi
     figures[s].time_ms = time_of(model, touching, stage_of, stage);
     figures[s].in_flight = (count + stage.data_parallel - 1) / stage.data_parallel;
     for (std::size_t i = 0; i < stage.operators.size(); ++i) {
-      const OperatorChoice& choice = (*find_choices(model.operators[stage.operators[i]],
-                                                    stage.tensor_parallel))[stage.choices[i]];
+      const OperatorVariant& choice = (*find_choices(model.operators[stage.operators[i]],
+                                                     stage.tensor_parallel))[stage.choices[i]];
       figures[s].memory += figures[s].in_flight * choice.per_microbatch + choice.memory;
     }
   }

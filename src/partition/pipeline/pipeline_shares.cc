@@ -80,7 +80,7 @@ BatchItems share_items(const PipelineModel& model, const GroupGraph& groups,
         if (n % d != 0) continue;
         const int devices = d * degree.degree;
         const int kind = kinds.number({0, devices, devices * cap});
-        for (const OperatorChoice& choice : degree.choices) {
+        for (const OperatorVariant& choice : degree.choices) {
           const auto parameters = static_cast<double>(choice.parameters);
           items.options.push_back(
               {kind, static_cast<double>(devices),
@@ -101,7 +101,7 @@ double least_stage_ms(const PipelineModel& model, int op, int max_data_parallel)
     for (int d = 1; d <= most; ++d) {
       if (model.num_microbatches && *model.num_microbatches % d != 0) continue;
       const double n = model.num_microbatches.value_or(d);
-      for (const OperatorChoice& choice : degree.choices) {
+      for (const OperatorVariant& choice : degree.choices) {
         const auto parameters = static_cast<double>(choice.parameters);
         least = std::min(least,
                          choice.time_ms / d + 4.0 * (d - 1) * parameters / d / n / model.bandwidth);

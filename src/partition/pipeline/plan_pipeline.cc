@@ -8,6 +8,7 @@
 #include <queue>
 #include <utility>
 
+#include "core/random.h"
 #include "partition/graph/downsets.h"
 #include "partition/pipeline/batch_bound.h"
 #include "partition/pipeline/composition_bound.h"
@@ -22,7 +23,6 @@
 #include "partition/stages/batch_search.h"
 #include "partition/stages/line_balancing.h"
 #include "partition/stages/stage_orders.h"
-#include "plimsoll/core/random.h"
 
 namespace plimsoll::partition {
 namespace {
@@ -40,7 +40,7 @@ class Planner {
       : model_(model),
         options_(options),
         context_(context),
-        groups_(make_pipeline_groups(model)),
+        groups_(make_replicated_groups(model)),
         pairs_left_(options.search.effort < 0 ? kDefaultPairs : options.search.effort),
         pairs_at_start_(pairs_left_) {}
 

@@ -5,7 +5,7 @@
 
 #include "core/check.h"
 #include "partition/graph/shared_work.h"
-#include "plimsoll/partition/pipeline_placement.h"
+#include "plimsoll/partition/replicated_stages.h"
 
 namespace plimsoll::partition {
 namespace {

@@ -1,6 +1,6 @@
 // The best chain of replicated stages of a cost graph whose ends are given downsets.
 //
-// Problem. As in pipeline_placement.h: cut the groups into a line of stages, give each devices of
+// Problem. As in replicated_stages.h: cut the groups into a line of stages, give each devices of
 // one kind, keep every stage within `limit`, and make the sum of stage times small.
 // Method. Built from the last stage forwards, for what a stage holds depends on the replicas behind
 // it: the groups are reversed, and a downset of them is what the last stages do. Every device is a

@@ -119,7 +119,8 @@ PipelineModel make_pipeline_model(const PipeDreamProfile& profile, int num_devic
     operator_of[i] = model.num_operators();
     const Bytes held =
         std::accumulate(node.activations.begin(), node.activations.end(), node.parameters);
-    OperatorChoice choice{"", node.forward_ms + node.backward_ms, node.parameters, held, -held, {}};
+    OperatorVariant choice{"", node.forward_ms + node.backward_ms, node.parameters, held, -held,
+                           {}};
     model.operators.push_back({node.id, {{1, {std::move(choice)}}}});
   }
   for (const auto& [from, to] : profile.edges) {

@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/random.h"
 #include "partition/graph/downsets.h"
 #include "partition/graph/group_graph.h"
 #include "partition/stages/split_state.h"
 #include "partition/stages/stage_chain.h"
-#include "plimsoll/core/random.h"
 #include "plimsoll/partition/contiguous_split.h"
 
 namespace plimsoll::partition {

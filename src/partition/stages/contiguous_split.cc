@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/clock_share.h"
 #include "partition/assignment/placement_tree.h"
 #include "partition/graph/assignment_figures.h"
 #include "partition/graph/downsets.h"
@@ -16,7 +17,6 @@
 #include "partition/stages/path_bound.h"
 #include "partition/stages/split_state.h"
 #include "partition/stages/stage_chain.h"
-#include "plimsoll/core/clock_share.h"
 
 namespace plimsoll::partition {
 namespace {
@@ -74,7 +74,8 @@ void find_first_plan(const CostGraph& graph, const GroupGraph& groups,
                      SplitKnowledge& known, SplitBudget& budget) {
   const int least = context.deadline ? kFirstRuns : options.max_groups;
   if (groups.num_groups() <= least || known.plan) return;
-  const RunContext untimed{std::nullopt, context.cancel, context.progress};
+  RunContext untimed = context;
+  untimed.deadline.reset();
   const GroupGraph runs = cut_into_runs(groups, kFirstRuns);
   if (num_states(runs) > kMaxStates) return;
   ChainSplitter(graph, runs, true, options, untimed, known, budget).start_from_orders();

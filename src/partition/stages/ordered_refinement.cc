@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/random.h"
 #include "partition/assignment/multilevel.h"
 #include "partition/graph/assignment_figures.h"
-#include "plimsoll/core/random.h"
 
 namespace plimsoll::partition {
 namespace {

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/random.h"
 #include "partition/graph/downsets.h"
-#include "plimsoll/core/random.h"
 
 namespace plimsoll::partition {
 

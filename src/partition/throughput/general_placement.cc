@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/clock_share.h"
+#include "core/random.h"
 #include "partition/assignment/multilevel.h"
 #include "partition/assignment/placement_tree.h"
 #include "partition/graph/assignment_figures.h"
@@ -15,8 +17,6 @@
 #include "partition/graph/shared_work.h"
 #include "partition/throughput/placement_bounds.h"
 #include "partition/throughput/share_bound.h"
-#include "plimsoll/core/clock_share.h"
-#include "plimsoll/core/random.h"
 #include "plimsoll/partition/contiguous_split.h"
 
 namespace plimsoll::partition {
@@ -208,8 +208,7 @@ class Placer {
     tree.max_steps = std::min(max_steps, moves_left_ - moves_left_ / kRefinementShare);
     std::vector<int> best;
     double value = value_;
-    const RunContext quiet{context_.deadline, context_.cancel, {}};
-    search_placement_tree(groups_, graph_.pair_rates, tree, best, value, quiet);
+    search_placement_tree(groups_, graph_.pair_rates, tree, best, value, context_.inner());
     moves_left_ -= tree.num_steps;
     if (!best.empty()) take(plan_of(best));
     if (!tree.is_complete) return;
@@ -288,7 +287,7 @@ Result<GeneralPlacement> place_generally(const CostGraph& graph,
   PlacementBoundOptions bound_options;
   bound_options.rules.uses_shares = !(options.known_bound > 0);  // else the caller has asked
   bound_options.max_share_steps = share_steps(options.search);
-  PLIMSOLL_ASSIGN(const PlacementBound bound,
+  PLIMSOLL_ASSIGN(const ThroughputBound bound,
                   bound_placement(graph, bound_options, share_clock(context, kBoundShare)));
   if (bound.is_infeasible) {
     GeneralPlacement result;

@@ -41,7 +41,7 @@ class Bounder {
   Bounder(const CostGraph& graph, const PlacementBoundOptions& options, const RunContext& context)
       : graph_(graph), options_(options), context_(context), groups_(make_colour_groups(graph)) {}
 
-  PlacementBound run() {
+  ThroughputBound run() {
     if (find_no_device() || find_no_room()) return std::move(bound_);
     std::vector<int> merged_of;
     if (graph_.pair_rates.empty()) groups_ = absorb_unordered_groups(groups_, merged_of);
@@ -187,14 +187,15 @@ class Bounder {
   const PlacementBoundOptions& options_;
   const RunContext& context_;
   GroupGraph groups_;
-  PlacementBound bound_;
+  ThroughputBound bound_;
   Clock::time_point start_;
 };
 
 }  // namespace
 
-Result<PlacementBound> bound_placement(const CostGraph& graph, const PlacementBoundOptions& options,
-                                       const RunContext& context) {
+Result<ThroughputBound> bound_placement(const CostGraph& graph,
+                                        const PlacementBoundOptions& options,
+                                        const RunContext& context) {
   PLIMSOLL_RETURN_IF_ERROR(validate(graph));
   if (!(options.goal > 0) || !(options.tolerance >= 0) || options.max_cuts < 1 ||
       options.max_share_steps < 0 ||

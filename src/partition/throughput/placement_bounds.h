@@ -65,7 +65,7 @@ struct PlacementBoundOptions {
   PlacementBoundRules rules;
 };
 
-struct PlacementBound {
+struct ThroughputBound {
   double lower_bound = 0;
   ProofKind proof = ProofKind::kNone;  // which of the bounds above
   bool is_infeasible = false;          // proved; then nothing above counts but the explanation
@@ -74,8 +74,8 @@ struct PlacementBound {
 };
 
 // Errors: as validate() says; kUsage for options outside their ranges.
-Result<PlacementBound> bound_placement(const CostGraph& graph,
-                                       const PlacementBoundOptions& options = {},
-                                       const RunContext& context = {});
+Result<ThroughputBound> bound_placement(const CostGraph& graph,
+                                        const PlacementBoundOptions& options = {},
+                                        const RunContext& context = {});
 
 }  // namespace plimsoll::partition

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "plimsoll/math/milp.h"
+#include "math/milp.h"
 
 namespace plimsoll::partition {
 namespace {

@@ -4,9 +4,9 @@
 #include <limits>
 #include <utility>
 
+#include "core/clock_share.h"
 #include "partition/throughput/placement_bounds.h"
 #include "partition/throughput/share_bound.h"
-#include "plimsoll/core/clock_share.h"
 
 namespace plimsoll::partition {
 namespace {
@@ -16,7 +16,7 @@ constexpr double kBoundShare = 0.3;  // of all
 constexpr double kStartShare = 0.3;  // of what the bound leaves
 
 // A bound of all placements bounds the contiguous ones too.
-void raise_bound(const PlacementBound& bound, double tolerance,
+void raise_bound(const ThroughputBound& bound, double tolerance,
                  Outcome<DeviceAssignment>& outcome) {
   Certificate& certificate = outcome.certificate;
   if (bound.lower_bound <= certificate.lower_bound.value_or(0)) return;
@@ -44,7 +44,7 @@ Result<ThroughputPlacement> place_for_throughput(const CostGraph& graph,
     return fail(ErrorCode::kUsage, "throughput options", "a program time limit that is not above 0",
                 "give more than 0, or leave it out");
   }
-  PLIMSOLL_ASSIGN(const PlacementBound bound,
+  PLIMSOLL_ASSIGN(const ThroughputBound bound,
                   bound_placement(graph, cheap, share_clock(context, kBoundShare)));
   ThroughputPlacement result;
   if (bound.is_infeasible) {
@@ -82,11 +82,12 @@ Result<ThroughputPlacement> place_for_throughput(const CostGraph& graph,
   if (outcome.status == SolveStatus::kInfeasible) return result;
   raise_bound(bound, options.search.tolerance, outcome);
   if (!options.program_time_limit_s || outcome.status == SolveStatus::kOptimal) return result;
-  const RunContext untimed{std::nullopt, context.cancel, {}};
+  RunContext untimed = context.inner();
+  untimed.deadline.reset();
   if (outcome.plan && outcome.certificate.objective > 0) {
     bound_options.goal = outcome.certificate.objective;
   }
-  PLIMSOLL_ASSIGN(PlacementBound proved, bound_placement(graph, bound_options, untimed));
+  PLIMSOLL_ASSIGN(ThroughputBound proved, bound_placement(graph, bound_options, untimed));
   if (proved.plan && !options.is_contiguous) {
     const std::vector<double> loads = device_loads(graph, *proved.plan);
     outcome.plan = std::move(proved.plan);

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "checkpoint/frontier/pipeline_search.h"
+#include "checkpoint/frontier/stage_search.h"
 #include "checkpoint/milp/milp_frontier.h"
 #include "checkpoint/milp/milp_search.h"
 #include "checkpoint/model/baseline.h"
@@ -203,9 +203,9 @@ bool is_for_milp(const CheckpointCase& made, const CheckpointQuestion& question)
 Result<CheckpointAnswer> plan_pipeline(const CheckpointCase& made, Bytes budget,
                                        const CheckpointQuestion& question,
                                        const MilpOptions& limits, const RunContext& context) {
-  checkpoint::PipelineOptions options;
+  checkpoint::StageOptions options;
   options.in_flight = question.in_flight;
-  PLIMSOLL_ASSIGN(const Outcome<checkpoint::PipelinePlan> outcome,
+  PLIMSOLL_ASSIGN(const Outcome<checkpoint::StagePlan> outcome,
                   is_for_milp(made, question)
                       ? plan_stage_by_milp(made.problem, budget, options.in_flight, limits)
                       : plan_pipeline_stage(made.problem, budget, options, context));

@@ -7,11 +7,11 @@
 #include <string>
 #include <string_view>
 
+#include "math/milp.h"
 #include "plimsoll/checkpoint/checkpoint_problem.h"
 #include "plimsoll/checkpoint/variant.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/core/run_context.h"
-#include "plimsoll/math/milp.h"
 #include "plimsoll/study/checkpoint_answer.h"
 
 namespace plimsoll::study {

@@ -79,7 +79,7 @@ class Adviser {
         answer_(answer),
         words_(words),
         limits_(limits),
-        silent_{context.deadline, context.cancel, {}},
+        silent_(context.inner()),
         demands_(demands_of(made.problem.model, question)) {}
 
   NoPlan advise() {

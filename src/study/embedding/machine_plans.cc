@@ -15,11 +15,9 @@ Result<TablePlanOnMachine> plan_on_machine(const embedding::PlanningProblem& pro
   if (problem.machine) options.bridge.step_model = problem.machine->step;
   options.uses_reference = options.certifies = options.explains = false;
   SearchOptions search = limits;
-  search.time_limit_s.reset();
   if (search.effort < 0) search.effort = kMachineEffort;
-  const RunContext silent{context.deadline, context.cancel, {}};
   PLIMSOLL_ASSIGN(const embedding::BalancedResult found,
-                  embedding::plan_balanced(problem, options, search, silent));
+                  embedding::plan_balanced(problem, options, search, context.inner()));
   const embedding::PlanningResult& planning = found.planning;
   TablePlanOnMachine made;
   made.plan.status = planning.outcome.status;

@@ -15,7 +15,6 @@ bool is_stopped(const RunContext& context) {
 
 SearchOptions limits_of(const ShardingQuestion& question) {
   SearchOptions limits = question.limits;
-  limits.time_limit_s.reset();
   limits.effort = question.is_balanced ? kEffort : kProposals;
   return limits;
 }
@@ -42,7 +41,7 @@ Result<embedding::BalancedResult> search_balanced(const ShardingQuestion& questi
 Trial try_question(const ShardingQuestion& question, const RunContext& context) {
   Trial trial{SolveStatus::kLimit, std::numeric_limits<double>::quiet_NaN()};
   if (is_stopped(context)) return trial;
-  const RunContext silent{context.deadline, context.cancel, {}};
+  const RunContext silent = context.inner();
   const SearchOptions limits = limits_of(question);
   if (question.is_balanced) {
     const auto found = search_balanced(question, options_of(question), limits, silent);
@@ -69,7 +68,7 @@ SolveStatus find_whether_possible(const ShardingQuestion& question, const RunCon
   options.bridge.objective = embedding::BalanceObjective::kRating;
   SearchOptions limits = limits_of(question);
   limits.effort = kEffort;
-  const RunContext silent{context.deadline, context.cancel, {}};
+  const RunContext silent = context.inner();
   const auto found = search_balanced(question, options, limits, silent);
   return found ? found->planning.outcome.status : SolveStatus::kLimit;
 }

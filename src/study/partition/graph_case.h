@@ -8,7 +8,7 @@
 #include "plimsoll/partition/cost_graph.h"
 #include "plimsoll/partition/graph.h"
 #include "plimsoll/partition/partitioner_config.h"
-#include "plimsoll/partition/pipeline_placement.h"
+#include "plimsoll/partition/replicated_stages.h"
 
 namespace plimsoll::study {
 

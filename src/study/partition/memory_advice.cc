@@ -60,10 +60,7 @@ class Adviser {
  public:
   Adviser(const GraphCase& made, const PlacementSearch& search,
           const PlacementSearchOptions& options, const RunContext& context)
-      : made_(made),
-        search_(search),
-        options_(options),
-        silent_{context.deadline, context.cancel, {}} {}
+      : made_(made), search_(search), options_(options), silent_(context.inner()) {}
 
   // torch.fx's devices have no classes: the smaller ones are raised to one size.
   MemoryAdvice advise_fx() {
@@ -372,7 +369,7 @@ std::optional<MemoryNeed> find_memory_need(const partition::PipelineModel& model
   for (partition::PipelineOperator& op : asked.operators) {
     Bytes largest = 0;
     for (partition::TensorParallelChoices& degree : op.degrees) {
-      for (partition::OperatorChoice& choice : degree.choices) {
+      for (partition::OperatorVariant& choice : degree.choices) {
         choice.time_ms = 0;
         choice.parameters = 0;
         choice.sync.clear();
@@ -385,7 +382,7 @@ std::optional<MemoryNeed> find_memory_need(const partition::PipelineModel& model
   for (partition::PipelineEdge& edge : asked.edges) edge.bytes = 0;
   partition::PipelineOptions small = options;
   small.search.effort = kPipelineEffort;
-  const RunContext silent{context.deadline, context.cancel, {}};
+  const RunContext silent = context.inner();
   const auto limit = static_cast<Bytes>(std::min<Int128>(most, INT64_MAX / 4));
   return find_memory_need(*model.memory_cap, limit, 1, [&](Bytes cap) {
     if (is_stopped(silent)) return SolveStatus::kLimit;

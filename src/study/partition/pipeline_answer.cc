@@ -6,7 +6,7 @@
 
 namespace plimsoll::study {
 
-using partition::OperatorChoice;
+using partition::OperatorVariant;
 using partition::PipelineModel;
 using partition::PipelinePlan;
 using partition::PipelineStage;
@@ -59,7 +59,7 @@ Result<PipelinePlan> make_pipeline_plan(const PipelineModel& model, const Pipeli
       }
       const auto choice =
           std::find_if(choices->begin(), choices->end(),
-                       [&](const OperatorChoice& c) { return c.name == entry.choices[i]; });
+                       [&](const OperatorVariant& c) { return c.name == entry.choices[i]; });
       if (choice == choices->end()) {
         return fail(ErrorCode::kValue, place,
                     place_of(model, op) + " has no choice '" + entry.choices[i] + "'",

@@ -12,7 +12,7 @@
 namespace plimsoll::study {
 
 using partition::CostGraph;
-using partition::Cut;
+using partition::CutValue;
 using partition::DeviceAssignment;
 using partition::DeviceClass;
 using partition::Stage;
@@ -81,14 +81,14 @@ void put_assignment(const CostGraph& graph, std::span<const std::string> names,
     for (const int node : stage.nodes) placed.nodes.push_back(names[node]);
   }
   answer.cuts.clear();
-  for (const Cut& cut : bill.cuts) {
+  for (const CutValue& cut : bill.cuts) {
     const partition::Net& net = graph.nets[cut.net];
     answer.cuts.push_back({names[net.producer], cut.from, cut.to, net.amount, cut.ms});
   }
 }
 
 void put_pipeline(const CostGraph& graph, const partition::PipelineTerms& terms,
-                  std::span<const std::string> names, const partition::PipelinePlacement& placement,
+                  std::span<const std::string> names, const partition::ReplicatedStages& placement,
                   PlacementAnswer& answer) {
   PLIMSOLL_CHECK(names.size() == graph.nodes.size(), "every node has a name");
   const auto figures = figures_of_stages(graph, terms, placement);
@@ -157,12 +157,12 @@ Result<DeviceAssignment> take_assignment(const PlacementAnswer& answer,
   return assignment;
 }
 
-Result<partition::PipelinePlacement> take_pipeline(const PlacementAnswer& answer,
-                                                   std::span<const std::string> names,
-                                                   std::string_view file) {
+Result<partition::ReplicatedStages> take_pipeline(const PlacementAnswer& answer,
+                                                  std::span<const std::string> names,
+                                                  std::string_view file) {
   PLIMSOLL_RETURN_IF_ERROR(need_stages(answer, file));
   const NodeIndex index(names);
-  partition::PipelinePlacement placement;
+  partition::ReplicatedStages placement;
   for (std::size_t s = 0; s < answer.stages->size(); ++s) {
     const PlacedStage& stage = (*answer.stages)[s];
     partition::ReplicatedStage& taken = placement.stages.emplace_back();

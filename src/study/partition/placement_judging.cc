@@ -8,7 +8,7 @@
 #include "check/partition/placement_claims.h"
 #include "check/partition/stated_placement.h"
 #include "plimsoll/check/latency_check.h"
-#include "plimsoll/check/pipeline_placement_check.h"
+#include "plimsoll/check/replicated_stages_check.h"
 #include "study/partition/judged_claims.h"
 
 namespace plimsoll::study {
@@ -134,16 +134,16 @@ std::string missing_in(const PlacementAnswer& answer) {
 
 Result<check::PlacementReport> judge_pipeline(const GraphCase& made, const PlacementAnswer& answer,
                                               const PlanMaking& making, const std::string& file) {
-  PLIMSOLL_ASSIGN(const partition::PipelinePlacement placement,
+  PLIMSOLL_ASSIGN(const partition::ReplicatedStages placement,
                   take_pipeline(answer, made.names, file));
-  check::PipelinePlacementCheckOptions options;
+  check::ReplicatedStagesCheckOptions options;
   options.stated_batch_ms = stated_objective(answer);
   options.stated_classes = answer.classes;
   for (const PlacedStage& stage : *answer.stages) {
     options.stated.push_back({stated_by(stage), stage.sync_ms, stage.in_flight});
   }
   PLIMSOLL_ASSIGN(check::PlacementReport judged,
-                  check::check_pipeline_placement(*made.costs, *made.terms, placement, options));
+                  check::check_replicated_stages(*made.costs, *made.terms, placement, options));
   add_stated(made, answer, making, stages_of(answer, made.names), judged);
   const check::CertificateClaims claims = claims_of(answer, making, judged.is_right());
   put_certificate(making.has_claims() ? judge_batch_claims(*made.costs, *made.terms, claims,

@@ -10,7 +10,7 @@
 #include "plimsoll/partition/fx_search.h"
 #include "plimsoll/partition/latency_search.h"
 #include "plimsoll/partition/partitioner.h"
-#include "plimsoll/partition/pipeline_search.h"
+#include "plimsoll/partition/replicated_search.h"
 #include "plimsoll/partition/throughput.h"
 
 namespace plimsoll::study {
@@ -76,10 +76,10 @@ Result<PlacementAnswer> run_latency(const GraphCase& made, const PlacementSearch
 
 Result<PlacementAnswer> run_replicated(const GraphCase& made, const PlacementSearchOptions& options,
                                        const RunContext& context) {
-  partition::PipelineSearchOptions pipeline;
+  partition::ReplicatedSearchOptions pipeline;
   pipeline.search = options.search;
-  PLIMSOLL_ASSIGN(const partition::PipelinePlacementSearch placement,
-                  partition::place_for_pipeline(*made.costs, *made.terms, pipeline, context));
+  PLIMSOLL_ASSIGN(const partition::ReplicatedSearch placement,
+                  partition::search_replicated_stages(*made.costs, *made.terms, pipeline, context));
   PlacementAnswer answer = start_answer(Objective::kPipeline, placement.outcome);
   note_stop(placement.num_pairs, answer);
   if (placement.outcome.plan) {

@@ -12,7 +12,7 @@
 
 #include "balance/prices/target_filter.h"
 #include "balance/random_placements.h"
-#include "plimsoll/math/milp.h"
+#include "math/milp.h"
 
 namespace plimsoll::balance {
 namespace {

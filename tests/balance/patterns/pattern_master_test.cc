@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "balance/random_placements.h"
-#include "plimsoll/math/milp.h"
+#include "math/milp.h"
 
 namespace plimsoll::balance {
 namespace {

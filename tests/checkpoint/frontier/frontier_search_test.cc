@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "checkpoint/brute_force.h"
-#include "checkpoint/frontier/pipeline_search.h"
+#include "checkpoint/frontier/stage_search.h"
 #include "checkpoint/random_trees.h"
 #include "checkpoint/vectors.h"
 
@@ -335,7 +335,7 @@ TEST(FrontierSearch, PlansAPipelineStageAsTryingEverything) {
     shape.has_end = seed % 4 == 0;
     CheckpointProblem problem = small_tree(seed, shape);
     problem.total_activations = 60;
-    PipelineOptions options;
+    StageOptions options;
     options.in_flight = static_cast<int>(1 + seed % 4);
     const auto plans = all_plans(problem, [&](const std::vector<UnitDecision>& decisions) {
       Bytes gone = 0;
@@ -396,7 +396,7 @@ TEST(FrontierSearch, SaysWhatAPipelineStageLacksAndWhere) {
   unit.kept_inside = unit.sac_memory = 40;
   unit.price = {0, {{40, .5}}};
   problem.units.push_back(unit);
-  PipelineOptions options;
+  StageOptions options;
   options.in_flight = 3;
   const auto smallest = smallest_stage_budget(problem, options);
   ASSERT_TRUE(smallest);

@@ -324,7 +324,7 @@ TEST(MilpSearch, PlansStagesAsTheExactSearchDoes) {
   for (int seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     const CheckpointProblem problem = mixed_problem(seed);
-    const PipelineOptions options{.in_flight = 3, .search = {}};
+    const StageOptions options{.in_flight = 3, .search = {}};
     const Bytes smallest = smallest_stage_budget(problem, options)->bytes;
     for (const Bytes budget : {smallest - 1, smallest, smallest + 11, smallest + 50}) {
       SCOPED_TRACE(budget);

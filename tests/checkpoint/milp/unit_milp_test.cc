@@ -274,7 +274,8 @@ TEST(UnitMilp, ScalesAndNeverLosesByABiggerBudget) {
     for (auto& cost : scaled.cost) {
       if (!cost) continue;
       cost->capacity *= 0x1p30;
-      for (CostPiece& piece : cost->pieces) piece = {piece.slope * 3 / 0x1p30, piece.intercept * 3};
+      for (SlopePiece& piece : cost->pieces)
+        piece = {piece.slope * 3 / 0x1p30, piece.intercept * 3};
     }
     const auto other = solve(scaled);
     ASSERT_EQ(other.status, outcome.status);

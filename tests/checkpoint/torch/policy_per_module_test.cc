@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "checkpoint/random.h"
-#include "plimsoll/math/milp.h"
+#include "math/milp.h"
 
 namespace plimsoll::checkpoint {
 namespace {

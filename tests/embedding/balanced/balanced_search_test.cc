@@ -357,9 +357,9 @@ TEST(BalancedSearch, BeginsNoConstructionOfVeryManyOptionsWhereTheLimitIsShort) 
     SCOPED_TRACE(limit);
     BalancedOptions options;
     options.max_column_blocks = 8;
-    SearchOptions search;
-    search.time_limit_s = limit;
-    const auto late = plan_balanced(problem, options, search, out_of_time());
+    RunContext context = out_of_time();
+    context.time_limit_s = limit;
+    const auto late = plan_balanced(problem, options, {}, context);
     ASSERT_TRUE(late);
     const bool has_begun = std::any_of(late->stops.begin(), late->stops.end(),
                                        [](std::int64_t stop) { return stop != 0; });

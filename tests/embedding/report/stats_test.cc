@@ -7,8 +7,8 @@
 #include <limits>
 #include <random>
 
+#include "core/python_text.h"
 #include "embedding/report_records.h"
-#include "plimsoll/core/python_text.h"
 
 namespace plimsoll::embedding {
 namespace {

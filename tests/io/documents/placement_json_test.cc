@@ -45,7 +45,7 @@ TEST(PlacementJson, WritesStagesInTheLinesOrder) {
 }
 
 TEST(PlacementJson, TakesBackStagesOfReplicas) {
-  const partition::PipelinePlacement placement{{{{0}, {2}}, {{1, 2}, {0, 1}}}};
+  const partition::ReplicatedStages placement{{{{0}, {2}}, {{1, 2}, {0, 1}}}};
   PlacementAnswer answer;
   answer.objective = partition::Objective::kPipeline;
   put_pipeline(chain(), {4, 2, {}}, kNames, placement, answer);

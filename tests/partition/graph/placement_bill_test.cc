@@ -29,7 +29,7 @@ TEST(PlacementBill, ListsStagesInTheLinesOrder) {
   EXPECT_TRUE(bill.is_line);
   EXPECT_THAT(bill.stages,
               ElementsAre(Stage{1, {0, 1}, 3, 4.5, 7.5, 11}, Stage{0, {2}, 3, 4.5, 7.5, 7}));
-  EXPECT_THAT(bill.cuts, ElementsAre(Cut{0, 1, {0}, 0.5}, Cut{1, 1, {0}, 4}));
+  EXPECT_THAT(bill.cuts, ElementsAre(CutValue{0, 1, {0}, 0.5}, CutValue{1, 1, {0}, 4}));
 }
 
 TEST(PlacementBill, ListsStagesByDeviceWhereTheyWaitForEachOther) {
@@ -41,7 +41,7 @@ TEST(PlacementBill, ListsStagesByDeviceWhereTheyWaitForEachOther) {
 
 TEST(PlacementBill, SaysWhatACutTakesTheDeviceThatNeedsLongest) {
   const PlacementBill bill = make_placement_bill(chain(), {{0, 2, 1}});  // moving is free on 2
-  EXPECT_THAT(bill.cuts, ElementsAre(Cut{0, 0, {1, 2}, 0.5}, Cut{1, 2, {1}, 4}));
+  EXPECT_THAT(bill.cuts, ElementsAre(CutValue{0, 0, {1, 2}, 0.5}, CutValue{1, 2, {1}, 4}));
 }
 
 TEST(PlacementBill, TakesTheDeviceWithTheFirstNodeWhereOrderIsFree) {

@@ -101,7 +101,7 @@ TEST(CompositionBound, NeverExceedsTheBestPipeline) {
       slowest = std::min(slowest, report->slowest_ms);
       sums.emplace_back(report->slowest_ms, report->sum_ms);
     });
-    const GroupGraph groups = make_pipeline_groups(model);
+    const GroupGraph groups = make_replicated_groups(model);
     const BatchItems items = share_items(model, groups, kMaxPipelineDevices);
     const BatchBound bound(items);
     const double weight = *model.num_microbatches - 1;

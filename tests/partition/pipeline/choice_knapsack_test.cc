@@ -10,7 +10,7 @@ namespace plimsoll::partition {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-using Groups = std::vector<std::vector<KnapsackItem>>;
+using Groups = std::vector<std::vector<ChoiceItem>>;
 
 Groups random_groups(PipelineRandom& random, int num_groups) {
   Groups groups(num_groups);
@@ -30,7 +30,7 @@ Groups random_groups(PipelineRandom& random, int num_groups) {
 double least_by_force(const Groups& groups, Bytes capacity, std::size_t g = 0) {
   if (g == groups.size()) return capacity >= 0 ? 0 : kInfinite;
   double best = kInfinite;
-  for (const KnapsackItem& item : groups[g]) {
+  for (const ChoiceItem& item : groups[g]) {
     best = std::min(best, item.time + least_by_force(groups, capacity - item.bytes, g + 1));
   }
   return best;

@@ -15,12 +15,12 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-OperatorChoice make_choice(double time_ms, Bytes parameters = 0, Bytes per_microbatch = 0,
-                           Bytes memory = 0) {
+OperatorVariant make_choice(double time_ms, Bytes parameters = 0, Bytes per_microbatch = 0,
+                            Bytes memory = 0) {
   return {"vanilla", time_ms, parameters, per_microbatch, memory, {}};
 }
 
-PipelineModel make_chain(const std::vector<OperatorChoice>& choices, int num_devices) {
+PipelineModel make_chain(const std::vector<OperatorVariant>& choices, int num_devices) {
   PipelineModel model;
   model.num_devices = num_devices;
   for (std::size_t i = 0; i < choices.size(); ++i) {
@@ -180,7 +180,7 @@ PipelineModel random_line(std::uint64_t seed, int max_operators, int max_devices
   PipelineModel model = random_pipeline(seed, {max_operators, max_devices, false, false});
   for (PipelineEdge& edge : model.edges) edge.bytes = 0;
   for (PipelineOperator& op : model.operators) {
-    for (OperatorChoice& choice : op.degrees[0].choices) choice.sync.clear();
+    for (OperatorVariant& choice : op.degrees[0].choices) choice.sync.clear();
   }
   return model;
 }
@@ -365,7 +365,7 @@ TEST(PipelineModel, RefusesWhatMakesNoSense) {
     EXPECT_EQ(valid.error().place, place);
   };
   EXPECT_TRUE(validate(good).has_value());
-  const auto choice = [](PipelineModel& m) -> OperatorChoice& {
+  const auto choice = [](PipelineModel& m) -> OperatorVariant& {
     return m.operators[1].degrees[0].choices[0];
   };
   expect_refused(ErrorCode::kValue, "num_devices", [](auto& m) { m.num_devices = 0; });

@@ -9,7 +9,7 @@
 namespace plimsoll::partition {
 namespace {
 
-PlacementBound bound(const CostGraph& graph, const PlacementBoundOptions& options = {}) {
+ThroughputBound bound(const CostGraph& graph, const PlacementBoundOptions& options = {}) {
   const auto result = bound_placement(graph, options);
   EXPECT_TRUE(result.has_value()) << format_error(result.error());
   return *result;
@@ -108,7 +108,7 @@ TEST(PlacementBounds, NeverExceedTheOptimum) {
     sum += expected;
     for (int rule = 0; rule < 6; ++rule) {
       SCOPED_TRACE(rule);
-      const PlacementBound answer =
+      const ThroughputBound answer =
           bound(graph, only(rule % 5 == 0, rule == 1, rule == 2, rule == 3, rule == 4, rule == 5));
       EXPECT_FALSE(answer.is_infeasible);
       EXPECT_LE(answer.lower_bound, expected * (1 + 1e-6) + 1e-9);
@@ -131,7 +131,7 @@ TEST(PlacementBounds, ProveOnlyWhatIsInfeasible) {
     std::mt19937_64 random(seed);
     const CostGraph graph = random_cost_graph(random, {.max_nodes = 5, .has_weights = true});
     const bool is_infeasible = std::isinf(BruteForce(graph, false).best());
-    const PlacementBound answer = bound(graph);
+    const ThroughputBound answer = bound(graph);
     num_infeasible += is_infeasible ? 1 : 0;
     num_proved += answer.is_infeasible ? 1 : 0;
     if (answer.is_infeasible) {
@@ -152,11 +152,11 @@ TEST(PlacementBounds, EndAtTheGoal) {
     PlacementBoundOptions options;
     options.program_time_limit_s = 20;
     options.goal = expected;
-    const PlacementBound met = bound(graph, options);
+    const ThroughputBound met = bound(graph, options);
     EXPECT_GE(met.lower_bound, expected * (1 - 1.001e-6));
     EXPECT_LE(met.lower_bound, expected * (1 + 1e-9));
     options.goal = expected * 1.2 + 0.1;  // a plan that is not the best
-    const PlacementBound better = bound(graph, options);
+    const ThroughputBound better = bound(graph, options);
     EXPECT_LE(better.lower_bound, expected * (1 + 1e-9));
     if (better.plan) {
       const auto loads = device_loads(graph, *better.plan);

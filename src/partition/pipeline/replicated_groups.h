@@ -6,7 +6,7 @@
 
 #include "partition/graph/group_graph.h"
 #include "partition/pipeline/replica_chain.h"
-#include "plimsoll/partition/pipeline_placement.h"
+#include "plimsoll/partition/replicated_stages.h"
 
 namespace plimsoll::partition {
 

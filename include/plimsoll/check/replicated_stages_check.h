@@ -4,7 +4,7 @@
 // Every node stands in one stage, colours in the same one, values of the forward pass lead to later
 // stages only; a stage has devices of one class that may run all its nodes, no device has two
 // stages; replicas divide the microbatches. Times, bytes and microbatches in flight by the formulas
-// of pipeline_placement.h, computed anew. Source:
+// of replicated_stages.h, computed anew. Source:
 // docs/partition.md#a-batch-through-replicated-stages.
 #pragma once
 
@@ -13,8 +13,9 @@
 
 #include "plimsoll/check/placement_check.h"
 #include "plimsoll/core/result.h"
-#include "plimsoll/partition/pipeline_placement.h"
+#include "plimsoll/partition/replicated_stages.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::check {
 
 // What a plan says of one of its stages.
@@ -25,7 +26,7 @@ struct StatedStage {
   bool operator==(const StatedStage&) const = default;
 };
 
-struct PipelinePlacementCheckOptions {
+struct ReplicatedStagesCheckOptions {
   std::optional<double> stated_batch_ms;  // compared at 1e-9 relative, as other times
   std::vector<StatedStage> stated = {};   // [num_stages], or empty
   std::vector<partition::DeviceClass> stated_classes = {};  // empty: not stated
@@ -33,9 +34,10 @@ struct PipelinePlacementCheckOptions {
 
 // Figures of a stage stand at each of its devices; what does not exist is left out. Errors are bad
 // arguments only: graph or terms that are not valid, another number of stated stages.
-Result<PlacementReport> check_pipeline_placement(const partition::CostGraph& graph,
-                                                 const partition::PipelineTerms& terms,
-                                                 const partition::PipelinePlacement& placement,
-                                                 const PipelinePlacementCheckOptions& options = {});
+Result<PlacementReport> check_replicated_stages(const partition::CostGraph& graph,
+                                                const partition::PipelineTerms& terms,
+                                                const partition::ReplicatedStages& placement,
+                                                const ReplicatedStagesCheckOptions& options = {});
 
 }  // namespace plimsoll::check
+#pragma GCC visibility pop

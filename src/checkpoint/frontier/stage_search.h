@@ -21,13 +21,13 @@
 
 namespace plimsoll::checkpoint {
 
-struct PipelineOptions {
+struct StageOptions {
   int in_flight = 1;  // >= 1 microbatches whose activations the stage holds
   int max_nodes = 10'000;
   FrontierOptions search;
 };
 
-struct PipelinePlan {
+struct StagePlan {
   CheckpointPlan plan;      // its figures are of one microbatch alone
   Bytes peak = 0;           // with all that are in flight
   double recompute_ms = 0;  // of one microbatch
@@ -35,13 +35,13 @@ struct PipelinePlan {
 
 // kInfeasible with the smallest feasible budget in the explanation. Errors as frontier_search.h,
 // kValue where nothing is in flight, and kOverflow where what is adds up to more than 2^50 bytes.
-Result<Outcome<PipelinePlan>> plan_pipeline_stage(const CheckpointProblem& problem, Bytes budget,
-                                                  const PipelineOptions& options = {},
-                                                  const RunContext& context = {});
+Result<Outcome<StagePlan>> plan_pipeline_stage(const CheckpointProblem& problem, Bytes budget,
+                                               const StageOptions& options = {},
+                                               const RunContext& context = {});
 
 // The smallest budget that any plan of the stage fits, and the module that binds there ("" at the
 // end point). Errors likewise.
 Result<SmallestBudget> smallest_stage_budget(const CheckpointProblem& problem,
-                                             const PipelineOptions& options = {});
+                                             const StageOptions& options = {});
 
 }  // namespace plimsoll::checkpoint

@@ -1,4 +1,4 @@
-#include "plimsoll/partition/pipeline_placement.h"
+#include "plimsoll/partition/replicated_stages.h"
 
 #include <algorithm>
 #include <string>
@@ -24,7 +24,7 @@ double rate_between(const CostGraph& graph, const ReplicatedStage& stage,
   return rate;
 }
 
-bool is_placement_of(const CostGraph& graph, const PipelinePlacement& placement) {
+bool is_placement_of(const CostGraph& graph, const ReplicatedStages& placement) {
   std::vector<bool> is_placed(graph.nodes.size());
   std::size_t num_placed = 0;
   for (const ReplicatedStage& stage : placement.stages) {
@@ -91,7 +91,7 @@ int microbatches_in_flight(bool is_training, int num_microbatches, int replicas,
   return std::min((count + replicas - 1) / replicas, of_batch);
 }
 
-double transfer_ms(const CostGraph& graph, const Net& net, const PipelinePlacement& placement,
+double transfer_ms(const CostGraph& graph, const Net& net, const ReplicatedStages& placement,
                    int source, std::span<const int> holders, int stage) {
   const ReplicatedStage& own = placement.stages[stage];
   double rate = graph.classes[graph.class_of(own.devices.front())].link_rate;
@@ -104,7 +104,7 @@ double transfer_ms(const CostGraph& graph, const Net& net, const PipelinePlaceme
 
 std::vector<ReplicatedStageFigures> figures_of_stages(const CostGraph& graph,
                                                       const PipelineTerms& terms,
-                                                      const PipelinePlacement& placement) {
+                                                      const ReplicatedStages& placement) {
   PLIMSOLL_DCHECK(validate(graph, terms).has_value(), "graph and terms are valid");
   PLIMSOLL_DCHECK(is_placement_of(graph, placement),
                   "every node is in one stage, on devices that exist");

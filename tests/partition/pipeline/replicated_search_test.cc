@@ -1,4 +1,4 @@
-#include "plimsoll/partition/pipeline_search.h"
+#include "plimsoll/partition/replicated_search.h"
 
 #include <gtest/gtest.h>
 
@@ -11,30 +11,30 @@
 
 #include "partition/cost_graphs.h"
 #include "partition/judged.h"
-#include "plimsoll/check/pipeline_placement_check.h"
+#include "plimsoll/check/replicated_stages_check.h"
 
 namespace plimsoll::partition {
 namespace {
 
 // Judged by the checker too.
-PipelinePlacementSearch place(const CostGraph& graph, const PipelineTerms& terms,
-                              const PipelineSearchOptions& options = {},
-                              const RunContext& context = {}) {
-  const auto result = place_for_pipeline(graph, terms, options, context);
+ReplicatedSearch place(const CostGraph& graph, const PipelineTerms& terms,
+                       const ReplicatedSearchOptions& options = {},
+                       const RunContext& context = {}) {
+  const auto result = search_replicated_stages(graph, terms, options, context);
   EXPECT_TRUE(result.has_value()) << format_error(result.error());
   const auto& outcome = result->outcome;
   expect_consistent(outcome);
   if (outcome.plan) {
     const auto figures = figures_of_stages(graph, terms, *outcome.plan);
     EXPECT_EQ(batch_ms(figures, terms.num_microbatches), outcome.certificate.objective);
-    check::PipelinePlacementCheckOptions stated;
+    check::ReplicatedStagesCheckOptions stated;
     stated.stated_batch_ms = outcome.certificate.objective;
     for (const ReplicatedStageFigures& stage : figures) {
       stated.stated.push_back({{stage.compute_ms, stage.transfer_ms, stage.time_ms(), stage.memory},
                                stage.sync_ms,
                                stage.in_flight});
     }
-    const auto report = check::check_pipeline_placement(graph, terms, *outcome.plan, stated);
+    const auto report = check::check_replicated_stages(graph, terms, *outcome.plan, stated);
     EXPECT_TRUE(report.has_value());
     for (const auto& violation : report->violations) {
       ADD_FAILURE() << to_string(violation.code) << ": " << violation.message;
@@ -44,7 +44,7 @@ PipelinePlacementSearch place(const CostGraph& graph, const PipelineTerms& terms
 }
 
 double optimum(const CostGraph& graph, const PipelineTerms& terms,
-               const PipelineSearchOptions& options = {}) {
+               const ReplicatedSearchOptions& options = {}) {
   return proved_optimum(place(graph, terms, options).outcome);
 }
 
@@ -216,8 +216,7 @@ CostGraph line(int num_devices) {
 }
 
 TEST(PipelineSearch, ReplicatesTheWholeWhereThatIsFastest) {
-  const PipelinePlacementSearch result =
-      place(line(3), {.num_microbatches = 4, .per_microbatch = {}});
+  const ReplicatedSearch result = place(line(3), {.num_microbatches = 4, .per_microbatch = {}});
   EXPECT_EQ(result.outcome.status, SolveStatus::kOptimal);
   EXPECT_EQ(result.outcome.certificate.objective, 12);
   ASSERT_EQ(result.outcome.plan->stages.size(), 1U);
@@ -226,7 +225,7 @@ TEST(PipelineSearch, ReplicatesTheWholeWhereThatIsFastest) {
 
 TEST(PipelineSearch, CutsWhereNothingMayBeReplicated) {
   // {a} {b c}: 3 + 5 + 3 * 5 = 23, {a} {b} {c}: 22, all on one device 24.
-  const PipelinePlacementSearch result =
+  const ReplicatedSearch result =
       place(line(3), {.num_microbatches = 4, .max_replicas = 1, .per_microbatch = {}});
   EXPECT_EQ(result.outcome.certificate.objective, 22);
   EXPECT_EQ(result.outcome.plan->stages.size(), 3U);
@@ -269,14 +268,14 @@ TEST(PipelineSearch, ProvesThatNoDeviceMayRunWhatTheLineUnites) {
 
 TEST(PipelineSearch, CountsTheMicrobatchesInFlight) {
   const PipelineTerms terms{.num_microbatches = 8, .per_microbatch = {3, 3, 0, 0}};
-  const PipelinePlacementSearch two = place(both_passes(7), terms);
+  const ReplicatedSearch two = place(both_passes(7), terms);
   EXPECT_EQ(two.outcome.certificate.objective, 5 + 5 + 7 * 5);
   const auto figures = figures_of_stages(both_passes(7), terms, *two.outcome.plan);
   EXPECT_EQ(figures[0].in_flight, 2);
   EXPECT_EQ(figures[0].memory, 7);
   EXPECT_EQ(figures[1].in_flight, 1);
   EXPECT_EQ(figures[1].memory, 4);
-  const PipelinePlacementSearch none = place(both_passes(6), terms);
+  const ReplicatedSearch none = place(both_passes(6), terms);
   EXPECT_EQ(none.outcome.status, SolveStatus::kInfeasible);
   EXPECT_EQ(none.outcome.explanation.binding, "memory");
   EXPECT_EQ(place(both_passes(8), {.num_microbatches = 1, .per_microbatch = {3, 3, 0, 0}})
@@ -321,7 +320,7 @@ TEST(PipelineSearch, IsAsGoodAsTryingAll) {
         random_cost_graph(random, {.max_nodes = 5, .has_weights = seed % 2 == 0});
     const PipelineTerms terms = random_terms(random, graph);
     const double expected = AllPipelines(graph, terms).best();
-    const PipelinePlacementSearch result = place(graph, terms);
+    const ReplicatedSearch result = place(graph, terms);
     num_infeasible += std::isinf(expected) ? 1 : 0;
     if (std::isinf(expected)) {
       EXPECT_EQ(result.outcome.status, SolveStatus::kInfeasible);
@@ -346,7 +345,7 @@ TEST(PipelineSearch, BoundsPipelinesOverUnequalLinks) {
         random_cost_graph(random, {.max_nodes = 5, .has_weights = true, .has_pair_rates = true});
     const PipelineTerms terms = random_terms(random, graph);
     const double expected = AllPipelines(graph, terms).best();
-    const PipelinePlacementSearch result = place(graph, terms);
+    const ReplicatedSearch result = place(graph, terms);
     if (std::isinf(expected)) {
       EXPECT_EQ(result.outcome.status, SolveStatus::kInfeasible);
       continue;
@@ -368,14 +367,14 @@ TEST(PipelineSearch, FindsTheSameWithoutAnyOfItsRules) {
     const PipelineTerms terms = random_terms(random, graph);
     const double expected = optimum(graph, terms);
     for (int rule = 0; rule < 6; ++rule) {
-      PipelineSearchOptions options;
+      ReplicatedSearchOptions options;
       (rule == 0   ? options.rules.absorbs_groups
        : rule == 1 ? options.rules.starts_from_orders
        : rule == 2 ? options.rules.starts_coarsely
        : rule == 3 ? options.rules.uses_windows
        : rule == 4 ? options.rules.prices_devices
                    : options.rules.bounds_by_paths) = false;
-      const PipelinePlacementSearch result = place(graph, terms, options);
+      const ReplicatedSearch result = place(graph, terms, options);
       const bool has_plan = result.outcome.plan.has_value();
       expect_near(has_plan ? result.outcome.certificate.objective : kUnlimited, expected);
       if (rule == 3) without += result.num_pairs;
@@ -393,8 +392,8 @@ TEST(PipelineSearch, ForgetsNamesAndNumbers) {
     SCOPED_TRACE(seed);
     const CostGraph graph = random_cost_graph(random, {.max_nodes = 8, .has_weights = true});
     PipelineTerms terms = random_terms(random, graph);
-    const PipelinePlacementSearch first = place(graph, terms);
-    const PipelinePlacementSearch again = place(graph, terms);
+    const ReplicatedSearch first = place(graph, terms);
+    const ReplicatedSearch again = place(graph, terms);
     EXPECT_EQ(first.outcome.plan, again.outcome.plan);
     EXPECT_EQ(first.num_pairs, again.num_pairs);
     const std::vector<int> order = random_permutation(random, graph.num_nodes());
@@ -415,9 +414,9 @@ TEST(PipelineSearch, StopsWithTheBestSoFarAndABound) {
     const PipelineTerms terms = random_terms(random, graph);
     const double expected = optimum(graph, terms);
     for (const std::int64_t effort : {0, 5, 40}) {
-      PipelineSearchOptions options;
+      ReplicatedSearchOptions options;
       options.search.effort = effort;
-      const PipelinePlacementSearch result = place(graph, terms, options);
+      const ReplicatedSearch result = place(graph, terms, options);
       if (result.outcome.plan) {
         EXPECT_GE(result.outcome.certificate.objective, expected * (1 - 1e-9));
       }
@@ -443,9 +442,9 @@ TEST(PipelineSearch, CoarsensWhatIsLargeWithoutLosingTheBound) {
         random_cost_graph(random, {.max_nodes = 12, .has_limits = false, .has_weights = true});
     const PipelineTerms terms = random_terms(random, graph);
     const double expected = optimum(graph, terms);
-    PipelineSearchOptions options;
+    ReplicatedSearchOptions options;
     options.max_groups = 2;
-    const PipelinePlacementSearch result = place(graph, terms, options);
+    const ReplicatedSearch result = place(graph, terms, options);
     ASSERT_TRUE(result.outcome.plan.has_value());
     EXPECT_GE(result.outcome.certificate.objective, expected * (1 - 1e-9));
     EXPECT_LE(result.outcome.certificate.lower_bound.value(), expected * (1 + 1e-9));
@@ -470,7 +469,7 @@ TEST(PipelineSearch, BoundsStraightPipelinesByWhatTheyMove) {
   }
   const PipelineTerms terms{.num_microbatches = 100, .max_replicas = 1, .per_microbatch = {}};
   expect_near(optimum(graph, terms), 43 + 99 * 11);
-  PipelineSearchOptions options;
+  ReplicatedSearchOptions options;
   options.max_groups = 2;
   const double full = place(graph, terms, options).outcome.certificate.lower_bound.value();
   EXPECT_LE(full, 43 + 99 * 11);
@@ -482,7 +481,7 @@ TEST(PipelineSearch, BoundsStraightPipelinesByWhatTheyMove) {
 TEST(PipelineSearch, RefusesTermsThatMakeNoSense) {
   const CostGraph graph = line(2);
   const auto code = [&](const PipelineTerms& terms) {
-    const auto result = place_for_pipeline(graph, terms);
+    const auto result = search_replicated_stages(graph, terms);
     return result ? ErrorCode::kInternal : result.error().code;
   };
   EXPECT_EQ(code({.num_microbatches = 0, .per_microbatch = {}}), ErrorCode::kValue);
@@ -491,9 +490,9 @@ TEST(PipelineSearch, RefusesTermsThatMakeNoSense) {
   EXPECT_EQ(code({.per_microbatch = {0, -1, 0}}), ErrorCode::kValue);
   EXPECT_EQ(code({.num_microbatches = 4, .per_microbatch = {0, INT64_MAX / 2, 1}}),
             ErrorCode::kOverflow);
-  PipelineSearchOptions options;
+  ReplicatedSearchOptions options;
   options.max_downsets = 0;
-  EXPECT_EQ(place_for_pipeline(graph, {}, options).error().code, ErrorCode::kUsage);
+  EXPECT_EQ(search_replicated_stages(graph, {}, options).error().code, ErrorCode::kUsage);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Pipelines of replicated stages for any cost graph: the batch that takes the least time.
 //
-// Problem. As in pipeline_placement.h. Method. Groups that must share a stage, or may share one at
+// Problem. As in replicated_stages.h. Method. Groups that must share a stage, or may share one at
 // no cost, become one. What the last stages do is a downset of the reversed groups; the best chain
 // of downsets whose stages keep a limit is found by dynamic programming (replica_chain.h), and the
 // limit is branched on: in a < slowest < b nothing beats the least sum under b plus (n - 1) a.
@@ -22,12 +22,13 @@
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/core/run_context.h"
-#include "plimsoll/partition/pipeline_placement.h"
+#include "plimsoll/partition/replicated_stages.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::partition {
 
 // Each only saves work: without it the optimum is the same.
-struct PipelineSearchRules {
+struct ReplicatedSearchRules {
   bool absorbs_groups = true;      // merges that never cost anything
   bool starts_from_orders = true;  // upper bounds from topological orders
   bool starts_coarsely = true;     // and from the downsets of merged groups
@@ -36,7 +37,7 @@ struct PipelineSearchRules {
   bool uses_windows = true;        // stages and states that a limit excludes
 };
 
-struct PipelineSearchOptions {
+struct ReplicatedSearchOptions {
   // Effort: pairs of downsets looked at, by default 200,000,000; one counts as several where there
   // are many ways to use devices. Seed: of the random orders.
   // Tolerance: the gap at which a plan counts as optimal.
@@ -44,20 +45,21 @@ struct PipelineSearchOptions {
   std::int64_t max_downsets = std::int64_t{1} << 16;  // >= 1; more are not enumerated
   int max_groups = 4096;  // >= 1; of more all downsets are not asked for
   int num_orders = 4;     // >= 1; the start's topological orders
-  PipelineSearchRules rules;
+  ReplicatedSearchRules rules;
 };
 
-struct PipelinePlacementSearch {
-  Outcome<PipelinePlacement> outcome;  // objective: the batch, ms
-  int num_groups = 0;                  // after merging
-  std::int64_t num_downsets = 0;       // of the last search over all of them
-  std::int64_t num_pairs = 0;          // looked at in all
+struct ReplicatedSearch {
+  Outcome<ReplicatedStages> outcome;  // objective: the batch, ms
+  int num_groups = 0;                 // after merging
+  std::int64_t num_downsets = 0;      // of the last search over all of them
+  std::int64_t num_pairs = 0;         // looked at in all
 };
 
 // Errors: as validate() says of graph and terms; kUsage for options outside their ranges.
-Result<PipelinePlacementSearch> place_for_pipeline(const CostGraph& graph,
-                                                   const PipelineTerms& terms,
-                                                   const PipelineSearchOptions& options = {},
-                                                   const RunContext& context = {});
+Result<ReplicatedSearch> search_replicated_stages(const CostGraph& graph,
+                                                  const PipelineTerms& terms,
+                                                  const ReplicatedSearchOptions& options = {},
+                                                  const RunContext& context = {});
 
 }  // namespace plimsoll::partition
+#pragma GCC visibility pop

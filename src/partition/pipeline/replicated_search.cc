@@ -1,4 +1,4 @@
-#include "plimsoll/partition/pipeline_search.h"
+#include "plimsoll/partition/replicated_search.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,20 +6,20 @@
 #include <span>
 #include <utility>
 
+#include "core/clock_share.h"
 #include "partition/graph/downsets.h"
 #include "partition/graph/shared_work.h"
 #include "partition/pipeline/batch_bound.h"
 #include "partition/pipeline/composition_bound.h"
-#include "partition/pipeline/pipeline_groups.h"
 #include "partition/pipeline/pipeline_outcome.h"
 #include "partition/pipeline/pipeline_shares.h"
 #include "partition/pipeline/replica_chain.h"
+#include "partition/pipeline/replicated_groups.h"
 #include "partition/stages/acyclic_coarsening.h"
 #include "partition/stages/batch_search.h"
 #include "partition/stages/path_bound.h"
 #include "partition/stages/stage_orders.h"
 #include "partition/throughput/placement_bounds.h"
-#include "plimsoll/core/clock_share.h"
 
 namespace plimsoll::partition {
 namespace {
@@ -41,8 +41,8 @@ constexpr double kLargestGoal = 2;                     // of that bound, over th
 
 class Planner {
  public:
-  Planner(const CostGraph& graph, const PipelineTerms& terms, const PipelineSearchOptions& options,
-          const RunContext& context)
+  Planner(const CostGraph& graph, const PipelineTerms& terms,
+          const ReplicatedSearchOptions& options, const RunContext& context)
       : graph_(graph),
         terms_(terms),
         options_(options),
@@ -52,11 +52,11 @@ class Planner {
         pairs_left_(options.search.effort < 0 ? kDefaultPairs : options.search.effort),
         pairs_at_start_(pairs_left_) {}
 
-  Result<PipelinePlacementSearch> run() {
+  Result<ReplicatedSearch> run() {
     PlacementBoundOptions
         bounds;  // of largest loads: with replicas nothing but what cannot fit counts
     bounds.rules.uses_shares = max_replicas_ == 1;
-    PLIMSOLL_ASSIGN(const PlacementBound bound,
+    PLIMSOLL_ASSIGN(const ThroughputBound bound,
                     bound_placement(groups_of_.with_microbatches(1), bounds,
                                     share_clock(context_, kBoundShare)));
     if (bound.is_infeasible) {
@@ -281,7 +281,7 @@ class Planner {
     }
     if (!answer.chain) return {Guess::kNone};
     priced_ = std::min(priced_, answer.chain->sum + weight() * answer.chain->slowest);
-    PipelinePlacement placement = make_placement(reversed, cuts, *answer.chain);
+    ReplicatedStages placement = make_placement(reversed, cuts, *answer.chain);
     const auto figures = figures_of_stages(graph_, terms_, placement);
     double slowest = 0;
     for (const ReplicatedStageFigures& stage : figures) {
@@ -298,9 +298,9 @@ class Planner {
   }
 
   // Devices of a kind are handed out in the direction of data, the first one first.
-  PipelinePlacement make_placement(const GroupGraph& reversed, const Downsets& cuts,
-                                   const ReplicaChain& chain) const {
-    PipelinePlacement placement;
+  ReplicatedStages make_placement(const GroupGraph& reversed, const Downsets& cuts,
+                                  const ReplicaChain& chain) const {
+    ReplicatedStages placement;
     std::vector<std::size_t> num_used(reversed.kinds.size());
     std::vector<int> members;
     for (const ReplicaStage& stage : chain.stages) {
@@ -328,7 +328,7 @@ class Planner {
     }
   }
 
-  PipelinePlacementSearch finish() {
+  ReplicatedSearch finish() {
     known_.lower_bound = proved();
     if (!known_.is_infeasible) known_.proof = ProofKind::kSpreadOverStages;
     result_.num_pairs = pairs_at_start_ - pairs_left_;
@@ -341,25 +341,25 @@ class Planner {
 
   const CostGraph& graph_;
   const PipelineTerms& terms_;
-  const PipelineSearchOptions& options_;
+  const ReplicatedSearchOptions& options_;
   const RunContext& context_;
   const PipelineGroups groups_of_;
   const int max_replicas_;
   std::int64_t pairs_left_;
   const std::int64_t pairs_at_start_;
   double slowest_bound_ = 0, sum_bound_ = 0, batch_bound_ = 0;
-  double slowest_ = kUnlimited;                 // stage, of the plans found the fastest one
-  double priced_ = kUnlimited;                  // at the fastest rates; the same without pair rates
-  PipelineKnowledge<PipelinePlacement> known_;  // true values
-  PipelinePlacementSearch result_;
+  double slowest_ = kUnlimited;                // stage, of the plans found the fastest one
+  double priced_ = kUnlimited;                 // at the fastest rates; the same without pair rates
+  PipelineKnowledge<ReplicatedStages> known_;  // true values
+  ReplicatedSearch result_;
 };
 
 }  // namespace
 
-Result<PipelinePlacementSearch> place_for_pipeline(const CostGraph& graph,
-                                                   const PipelineTerms& terms,
-                                                   const PipelineSearchOptions& options,
-                                                   const RunContext& context) {
+Result<ReplicatedSearch> search_replicated_stages(const CostGraph& graph,
+                                                  const PipelineTerms& terms,
+                                                  const ReplicatedSearchOptions& options,
+                                                  const RunContext& context) {
   PLIMSOLL_RETURN_IF_ERROR(validate(graph));
   PLIMSOLL_RETURN_IF_ERROR(validate(graph, terms));
   if (options.max_downsets < 1 || options.num_orders < 1 || options.max_groups < 1) {

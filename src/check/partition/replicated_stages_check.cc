@@ -1,4 +1,4 @@
-#include "plimsoll/check/pipeline_placement_check.h"
+#include "plimsoll/check/replicated_stages_check.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,16 +13,16 @@ namespace {
 using partition::CostGraph;
 using partition::CostNode;
 using partition::Net;
-using partition::PipelinePlacement;
 using partition::PipelineTerms;
 using partition::ReplicatedStage;
+using partition::ReplicatedStages;
 using partition::Weight;
 using Code = PlacementViolationCode;
 
 class Judge {
  public:
-  Judge(const CostGraph& graph, const PipelineTerms& terms, const PipelinePlacement& placement,
-        const PipelinePlacementCheckOptions& options)
+  Judge(const CostGraph& graph, const PipelineTerms& terms, const ReplicatedStages& placement,
+        const ReplicatedStagesCheckOptions& options)
       : graph_(graph), terms_(terms), options_(options) {
     for (std::size_t c = 0; c < graph.classes.size(); ++c) {
       for (int i = 0; i < graph.classes[c].count; ++i) class_of_.push_back(c);
@@ -284,7 +284,7 @@ class Judge {
 
   const CostGraph& graph_;
   const PipelineTerms& terms_;
-  const PipelinePlacementCheckOptions& options_;
+  const ReplicatedStagesCheckOptions& options_;
   std::vector<std::size_t> class_of_;  // [num_devices]
   bool trains_ = false;
   std::vector<Stage> stages_;
@@ -294,9 +294,9 @@ class Judge {
 
 }  // namespace
 
-Result<PlacementReport> check_pipeline_placement(const CostGraph& graph, const PipelineTerms& terms,
-                                                 const PipelinePlacement& placement,
-                                                 const PipelinePlacementCheckOptions& options) {
+Result<PlacementReport> check_replicated_stages(const CostGraph& graph, const PipelineTerms& terms,
+                                                const ReplicatedStages& placement,
+                                                const ReplicatedStagesCheckOptions& options) {
   PLIMSOLL_RETURN_IF_ERROR(partition::validate(graph));
   PLIMSOLL_RETURN_IF_ERROR(partition::validate(graph, terms));
   if (!options.stated.empty() && options.stated.size() != placement.stages.size()) {

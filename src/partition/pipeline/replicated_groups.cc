@@ -1,4 +1,4 @@
-#include "partition/pipeline/pipeline_groups.h"
+#include "partition/pipeline/replicated_groups.h"
 
 #include <algorithm>
 

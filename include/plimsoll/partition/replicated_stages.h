@@ -26,6 +26,7 @@
 #include "plimsoll/core/units.h"
 #include "plimsoll/partition/cost_graph.h"
 
+#pragma GCC visibility push(default)
 namespace plimsoll::partition {
 
 struct PipelineTerms {
@@ -41,9 +42,9 @@ struct ReplicatedStage {
   bool operator==(const ReplicatedStage&) const = default;
 };
 
-struct PipelinePlacement {
+struct ReplicatedStages {
   std::vector<ReplicatedStage> stages;  // in the direction of the forward pass
-  bool operator==(const PipelinePlacement&) const = default;
+  bool operator==(const ReplicatedStages&) const = default;
 };
 
 struct ReplicatedStageFigures {
@@ -70,15 +71,16 @@ int microbatches_in_flight(bool is_training, int num_microbatches, int replicas,
 
 // What a moved net, produced in stage `source`, takes one of its holders, stages too, before
 // replicas share it.
-double transfer_ms(const CostGraph& graph, const Net& net, const PipelinePlacement& placement,
+double transfer_ms(const CostGraph& graph, const Net& net, const ReplicatedStages& placement,
                    int source, std::span<const int> holders, int stage);
 
 // [num_stages]. Precondition: validated, every node in one stage, devices that exist.
 std::vector<ReplicatedStageFigures> figures_of_stages(const CostGraph& graph,
                                                       const PipelineTerms& terms,
-                                                      const PipelinePlacement& placement);
+                                                      const ReplicatedStages& placement);
 
 // Sum of stage times + (num_microbatches - 1) * the slowest.
 double batch_ms(const std::vector<ReplicatedStageFigures>& figures, int num_microbatches);
 
 }  // namespace plimsoll::partition
+#pragma GCC visibility pop

@@ -1,4 +1,4 @@
-#include "checkpoint/frontier/pipeline_search.h"
+#include "checkpoint/frontier/stage_search.h"
 
 #include <algorithm>
 #include <cmath>
@@ -55,7 +55,7 @@ Bytes most_discarded(const CheckpointProblem& problem) {
 
 class StageSearch {
  public:
-  StageSearch(const CheckpointProblem& problem, Bytes budget, const PipelineOptions& options,
+  StageSearch(const CheckpointProblem& problem, Bytes budget, const StageOptions& options,
               const RunContext& context)
       : problem_(problem),
         relaxed_(problem),
@@ -63,7 +63,7 @@ class StageSearch {
         options_(options),
         context_(context) {}
 
-  Result<Outcome<PipelinePlan>> run() {
+  Result<Outcome<StagePlan>> run() {
     PLIMSOLL_RETURN_IF_ERROR(open(0, most_discarded(problem_)));
     while (!queue_.empty() && !is_stopped_ && nodes_ < options_.max_nodes) {
       const Node node = queue_.top();
@@ -130,8 +130,8 @@ class StageSearch {
     return {};
   }
 
-  Outcome<PipelinePlan> outcome() {
-    Outcome<PipelinePlan> out;
+  Outcome<StagePlan> outcome() {
+    Outcome<StagePlan> out;
     if (is_stopped_) {
       out.stop = context_.is_cancelled() ? StopReason::kCancelled : StopReason::kDeadline;
     }
@@ -161,26 +161,24 @@ class StageSearch {
   const CheckpointProblem& problem_;
   CheckpointProblem relaxed_;
   const Bytes budget_;
-  const PipelineOptions& options_;
+  const StageOptions& options_;
   const RunContext& context_;
   std::priority_queue<Node, std::vector<Node>, ByBound> queue_;
-  std::optional<PipelinePlan> best_;
+  std::optional<StagePlan> best_;
   std::optional<double> closed_;  // least bound of the intervals that are done
   int nodes_ = 0;
   bool is_stopped_ = false;
 };
 
 // Where choices of operators were left out, the bound is that of a second search.
-Result<Outcome<PipelinePlan>> plan_feasible_stage(const CheckpointProblem& problem, Bytes budget,
-                                                  const PipelineOptions& options,
-                                                  const RunContext& context) {
-  PLIMSOLL_ASSIGN(Outcome<PipelinePlan> outcome,
-                  StageSearch(problem, budget, options, context).run());
+Result<Outcome<StagePlan>> plan_feasible_stage(const CheckpointProblem& problem, Bytes budget,
+                                               const StageOptions& options,
+                                               const RunContext& context) {
+  PLIMSOLL_ASSIGN(Outcome<StagePlan> outcome, StageSearch(problem, budget, options, context).run());
   if (problem.thinned.empty() || !outcome.plan) return outcome;
   outcome.certificate.lower_bound.reset();
   const CheckpointProblem low = lowered(problem);
-  PLIMSOLL_ASSIGN(const Outcome<PipelinePlan> bound,
-                  StageSearch(low, budget, options, context).run());
+  PLIMSOLL_ASSIGN(const Outcome<StagePlan> bound, StageSearch(low, budget, options, context).run());
   if (bound.certificate.lower_bound) {
     note_thinned(problem, std::min(*bound.certificate.lower_bound, outcome.plan->recompute_ms),
                  outcome);
@@ -192,7 +190,7 @@ Result<Outcome<PipelinePlan>> plan_feasible_stage(const CheckpointProblem& probl
   return outcome;
 }
 
-Result<void> check_options(const CheckpointProblem& problem, const PipelineOptions& options) {
+Result<void> check_options(const CheckpointProblem& problem, const StageOptions& options) {
   PLIMSOLL_RETURN_IF_ERROR(check_nested(problem));
   if (options.in_flight < 1) {
     return fail(ErrorCode::kValue, "in_flight", "a stage at work holds a microbatch",
@@ -212,7 +210,7 @@ Result<void> check_options(const CheckpointProblem& problem, const PipelineOptio
 }  // namespace
 
 Result<SmallestBudget> smallest_stage_budget(const CheckpointProblem& problem,
-                                             const PipelineOptions& options) {
+                                             const StageOptions& options) {
   PLIMSOLL_RETURN_IF_ERROR(check_options(problem, options));
   const RunContext context;
   SearchWork work;
@@ -221,13 +219,13 @@ Result<SmallestBudget> smallest_stage_budget(const CheckpointProblem& problem,
   return program.smallest_stage(options.in_flight - 1);
 }
 
-Result<Outcome<PipelinePlan>> plan_pipeline_stage(const CheckpointProblem& problem, Bytes budget,
-                                                  const PipelineOptions& options,
-                                                  const RunContext& context) {
+Result<Outcome<StagePlan>> plan_pipeline_stage(const CheckpointProblem& problem, Bytes budget,
+                                               const StageOptions& options,
+                                               const RunContext& context) {
   PLIMSOLL_RETURN_IF_ERROR(check_options(problem, options));
   PLIMSOLL_ASSIGN(const SmallestBudget smallest, smallest_stage_budget(problem, options));
   if (budget >= smallest.bytes) return plan_feasible_stage(problem, budget, options, context);
-  Outcome<PipelinePlan> outcome;
+  Outcome<StagePlan> outcome;
   outcome.status = SolveStatus::kInfeasible;
   outcome.certificate.objective = std::nan("");
   outcome.certificate.proof = ProofKind::kLeastNeed;

@@ -1,0 +1,20 @@
+// Documents read and written.
+#pragma once
+
+#include "plimsoll/io/checkpoint_policy_json.h"
+#include "plimsoll/io/cost_graph_json.h"
+#include "plimsoll/io/experts_json.h"
+#include "plimsoll/io/files.h"
+#include "plimsoll/io/graph_formats.h"
+#include "plimsoll/io/imported_graph.h"
+#include "plimsoll/io/machine_json.h"
+#include "plimsoll/io/model_json.h"
+#include "plimsoll/io/module_stats_json.h"
+#include "plimsoll/io/placement_json.h"
+#include "plimsoll/io/plan_difference_json.h"
+#include "plimsoll/io/plan_json.h"
+#include "plimsoll/io/plan_report_json.h"
+#include "plimsoll/io/replan_json.h"
+#include "plimsoll/io/shipped.h"
+#include "plimsoll/io/topology_json.h"
+#include "plimsoll/io/trace_json.h"

@@ -1,0 +1,23 @@
+// Operator graphs: costs, placements, stages, pipelines.
+#pragma once
+
+#include "plimsoll/partition/contiguous_split.h"
+#include "plimsoll/partition/cost_graph.h"
+#include "plimsoll/partition/device_assignment.h"
+#include "plimsoll/partition/dialect.h"
+#include "plimsoll/partition/fx_search.h"
+#include "plimsoll/partition/general_placement.h"
+#include "plimsoll/partition/graph.h"
+#include "plimsoll/partition/latency_search.h"
+#include "plimsoll/partition/objective.h"
+#include "plimsoll/partition/operator_costs.h"
+#include "plimsoll/partition/operator_graph.h"
+#include "plimsoll/partition/partitioner.h"
+#include "plimsoll/partition/partitioner_config.h"
+#include "plimsoll/partition/pipeline_model.h"
+#include "plimsoll/partition/pipeline_plan.h"
+#include "plimsoll/partition/placement.h"
+#include "plimsoll/partition/plan_pipeline.h"
+#include "plimsoll/partition/replicated_search.h"
+#include "plimsoll/partition/replicated_stages.h"
+#include "plimsoll/partition/throughput.h"
