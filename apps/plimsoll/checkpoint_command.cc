@@ -275,18 +275,18 @@ Result<Answered> plan_values(CheckpointInput input, const std::string& text, con
                   input == CheckpointInput::kSACStats ? plan_operator_table(text, asked)
                                                       : plan_aot_partition(text, asked, context));
   const SavePolicyText said = describe_save_policy(answer, asked);
+  const SolveStatus status = *answer.status;
+  const Proof& proof = answer.certificate->proof;
   return Answered{
       io::write_save_policy(answer),
       shown(said.head) +
-          (answer.certificate.proof.is_given() ? fmt::format("{}: {}\n", to_string(answer.status),
-                                                             to_string(answer.certificate.proof))
-                                               : "") +
-          found_line(answer.status, answer.stop, seconds_since(begin)),
+          (proof.is_given() ? fmt::format("{}: {}\n", to_string(status), to_string(proof)) : "") +
+          found_line(status, *answer.stop, seconds_since(begin)),
       said.body,
-      answer.status,
-      answer.stop,
+      status,
+      *answer.stop,
       answer.warnings,
-      explanation_remarks(answer.explanation.value_or(Explanation{}), answer.status)};
+      explanation_remarks(answer.explanation.value_or(Explanation{}), status)};
 }
 
 Result<Answered> plan_input(const CLI::App& command, const Flags& flags) {

@@ -203,13 +203,13 @@ CheckpointText describe_checkpoint(const CheckpointAnswer& answer, const Checkpo
         fmt::format("\n{}: {}\n", to_string(*answer.status), to_string(answer.certificate->proof));
     if (answer.predicted) text.body += plan_details(answer, subject);
   }
-  if (answer.policy) {
+  if (answer.plan) {
     text.body += "\n";
-    if (answer.policy->units.empty()) {
+    if (answer.plan->units.empty()) {
       text.body += "No module is checkpointed.\n";
     } else {
       text.body +=
-          print.is_verbose ? units_text(answer.policy->units) : folded_units(answer.policy->units);
+          print.is_verbose ? units_text(answer.plan->units) : folded_units(answer.plan->units);
     }
   }
   if (!answer.frontier.empty()) text.body += "\n" + frontier_text(answer, subject.compute_ms);
@@ -217,7 +217,7 @@ CheckpointText describe_checkpoint(const CheckpointAnswer& answer, const Checkpo
   if (!answer.profile.empty() && prints_profile) {
     text.body += "\n" + profile_text(answer.profile, print.has_profile);
   }
-  if (answer.policy && !prints_profile) {
+  if (answer.plan && !prints_profile) {
     text.body += hint(
         "Use -v for every module and the memory that its backward needs, -o policy.json to save "
         "the "

@@ -126,7 +126,7 @@ Result<std::string> convert_placement(const ConvertFlags& flags, const io::PlanF
                                           without_claims(), false));
   PLIMSOLL_RETURN_IF_ERROR(check_right(flags, plan, report));
   // Another program's split has no figures yet.
-  if (!placement.answer.stages) {
+  if (!placement.answer.plan) {
     put_assignment(*made.costs, made.names, placement.assignment, placement.answer);
   }
   return write_placement_export(flags.to, made, placement.answer);

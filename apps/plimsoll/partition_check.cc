@@ -141,7 +141,7 @@ int run_placement_check(PlacementCheckRun run, const io::PlanFile& plan) {
                       : text_of(*judged, *made->fx, global));
   } else {
     const auto judge = [&]() -> Result<check::PlacementReport> {
-      if (!answer->stages && answer->status == SolveStatus::kInfeasible && made->costs) {
+      if (!answer->plan && answer->status == SolveStatus::kInfeasible && made->costs) {
         return study::judge_no_placement(*made, *answer, making);
       }
       if (made->terms) return study::judge_pipeline(*made, *answer, making, plan.name);

@@ -94,7 +94,7 @@ std::pair<std::string_view, std::string> objective_row(const PlacementAnswer& an
   const std::string value = fmt::format("{:<13}", ms_text(answer.certificate->objective));
   switch (answer.objective) {
     case partition::Objective::kThroughput: {
-      const auto& stages = *answer.stages;
+      const auto& stages = *answer.plan;
       const auto largest = std::max_element(stages.begin(), stages.end(),
                                             [](const PlacedStage& a, const PlacedStage& b) {
                                               return a.load_ms.value_or(0) < b.load_ms.value_or(0);
@@ -197,7 +197,7 @@ std::string stages_text(const PartitionCase& made, const PlacementAnswer& answer
   head("of", true);
   head("layers", false);
   TextTable table(heads, is_number);
-  const auto& stages = *answer.stages;
+  const auto& stages = *answer.plan;
   constexpr std::size_t kMaxRows = 64;
   const std::size_t rows = is_verbose ? stages.size() : std::min(stages.size(), kMaxRows);
   for (std::size_t s = 0; s < rows; ++s) {
@@ -282,7 +282,7 @@ PartitionText describe(const PartitionCase& made, const PlacementAnswer& answer,
   PartitionText text;
   text.head =
       paint(wrapped(shown(title(made)), text_columns(), 2), Tone::kHeading, flags.global) + "\n";
-  if (!answer.stages) {
+  if (!answer.plan) {
     text.head += answer.status == SolveStatus::kInfeasible
                      ? "Does not fit (proved infeasible).\n"
                      : "No placement was found, and it is not proved that there is none.\n";
@@ -364,7 +364,7 @@ Result<Answered> plan_graph(const PartitionCase& made, const Flags& flags,
   Answered answered{
       io::write_placement(answer), "", "", *answer.status, *answer.stop, answer.warnings,
       remarks_of(answer)};
-  if (!flags.form.empty() && answer.stages) {
+  if (!flags.form.empty() && answer.plan) {
     answered.text = write_placement_export(flags.form, made, answer);
   } else if (!prints_document(flags.global, flags.output)) {
     PartitionText text = describe(made, answer, seconds, flags);

@@ -97,8 +97,8 @@ std::string stages_text(const study::PipelineAnswer& answer, const PipelineModel
   TextTable table(
       {"stage", "operators", "data", "tensor", "devices", "ms", "in flight", "memory", "of"},
       {true, true, true, true, true, true, true, true, true});
-  for (std::size_t s = 0; s < answer.stages->size(); ++s) {
-    const study::PipelineStageEntry& stage = (*answer.stages)[s];
+  for (std::size_t s = 0; s < answer.plan->size(); ++s) {
+    const study::PipelineStageEntry& stage = (*answer.plan)[s];
     table.add({fmt::format("{}", s), fmt::format("{}", stage.operators.size()),
                fmt::format("{}", stage.data_parallel), fmt::format("{}", stage.tensor_parallel),
                fmt::format("{}", stage.data_parallel * stage.tensor_parallel),
@@ -124,7 +124,7 @@ PipelineText describe(const PipelineCase& made, const study::PipelineAnswer& ans
       made.model.memory_cap ? fmt::format(" ({} each)", size_text(*made.model.memory_cap)) : "");
   text.head =
       paint(wrapped(shown(text.head), text_columns(), 2), Tone::kHeading, run.global) + "\n";
-  if (!answer.stages) {
+  if (!answer.plan) {
     text.head += answer.status == SolveStatus::kInfeasible
                      ? "Does not fit (proved infeasible).\n"
                      : "No plan was found, and it is not proved that there is none.\n";
@@ -246,7 +246,7 @@ Result<Answered> plan_pipeline_case(const PipelineCase& made, const PartitionFla
       *answer.stop,
       answer.warnings,
       explanation_remarks(answer.explanation.value_or(Explanation{}), *answer.status)};
-  if (!run.form.empty() && answer.stages) {
+  if (!run.form.empty() && answer.plan) {
     answered.text = write_pipeline_export(made, answer, run.form, "--export");
   } else if (run.wants_text) {
     PipelineText text = describe(made, answer, seconds, run);

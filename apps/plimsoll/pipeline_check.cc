@@ -123,7 +123,7 @@ Result<ReadPipelinePlan> read_pipeline_plan(PartitionFlags flags, const io::Plan
     if (!read.made.pipedream) return refuse_other_form(flags.graph, "PipeDream's");
     PLIMSOLL_ASSIGN(plan, take_stages(*read.made.pipedream, staged, file.name));
   }
-  read.answer.stages = study::make_stage_entries(read.made.model, plan);
+  read.answer.plan = study::make_stage_entries(read.made.model, plan);
   return read;
 }
 

@@ -94,35 +94,36 @@ SavePolicyText describe_save_policy(const SavePolicyAnswer& answer, const SavePo
   text.head = flags.input + "\n";
   if (answer.predicted) {
     const study::SavePolicyPrediction& predicted = *answer.predicted;
-    const auto saved = std::count_if(answer.values.begin(), answer.values.end(),
+    const std::vector<study::SavedValue>& values = *answer.plan;
+    const auto saved = std::count_if(values.begin(), values.end(),
                                      [](const study::SavedValue& value) { return value.save; });
     text.head = fmt::format("{}: {} values, memory {:.10g}, runtime {:.6g}\n", flags.input,
-                            answer.values.size(), predicted.total_memory, predicted.total_runtime);
-    text.body = fmt::format(
-        "budget {:.6g}: {} of {} kept, memory {:.10g}{}\nrecompute {:.6g}{}", *answer.memory_budget,
-        saved, answer.values.size(), predicted.saved_memory,
-        share_of(predicted.saved_memory, predicted.total_memory), predicted.recompute_runtime,
-        share_of(predicted.recompute_runtime, predicted.total_runtime));
+                            values.size(), predicted.total_memory, predicted.total_runtime);
+    text.body = fmt::format("budget {:.6g}: {} of {} kept, memory {:.10g}{}\nrecompute {:.6g}{}",
+                            *answer.memory_budget, saved, values.size(), predicted.saved_memory,
+                            share_of(predicted.saved_memory, predicted.total_memory),
+                            predicted.recompute_runtime,
+                            share_of(predicted.recompute_runtime, predicted.total_runtime));
     if (predicted.backward_peak_memory) {
       text.body +=
           fmt::format("; at most {:.10g} within the backward", *predicted.backward_peak_memory);
     }
     text.body += "\n\n";
-    const bool is_log = !answer.values.empty() && answer.values.front().was_saved;
+    const bool is_log = !values.empty() && values.front().was_saved;
     TextTable table({"value", "memory", "runtime", "is", is_log ? "was" : ""}, {false, true, true});
     const auto fate = [](bool is_saved) { return is_saved ? "kept" : "recomputed"; };
     const std::size_t rows =
-        flags.prints_profile ? answer.values.size() : std::min(answer.values.size(), kMaxRows);
+        flags.prints_profile ? values.size() : std::min(values.size(), kMaxRows);
     for (std::size_t i = 0; i < rows; ++i) {
-      const study::SavedValue& value = answer.values[i];
+      const study::SavedValue& value = values[i];
       table.add({value.name, fmt::format("{:.10g}", value.memory),
                  fmt::format("{:.6g}", value.runtime), fate(value.save),
                  value.was_saved ? fate(*value.was_saved) : ""});
     }
     text.body += table.text();
-    if (rows < answer.values.size()) {
-      text.body += fmt::format("... {} more (all of them with --profile or --json)\n",
-                               answer.values.size() - rows);
+    if (rows < values.size()) {
+      text.body +=
+          fmt::format("... {} more (all of them with --profile or --json)\n", values.size() - rows);
     }
   }
   if (!answer.frontier.empty()) {

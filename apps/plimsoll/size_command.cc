@@ -154,7 +154,7 @@ Result<MachinePlan> place_on_devices(const SizeFlags& flags, const Machine& mach
                   search->run(made, {limits, std::string()}, silent));
   MachinePlan plan;
   plan.status = answer.status.value_or(SolveStatus::kLimit);
-  if (answer.stages && answer.certificate) plan.ms = answer.certificate->objective;
+  if (answer.plan && answer.certificate) plan.ms = answer.certificate->objective;
   if (answer.certificate) plan.lower_bound = answer.certificate->lower_bound;
   return plan;
 }

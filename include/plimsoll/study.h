@@ -1,6 +1,7 @@
 // What surrounds a plan: answers, explanations, comparisons, other machines, moves.
 #pragma once
 
+#include "plimsoll/study/answer.h"
 #include "plimsoll/study/checkpoint_answer.h"
 #include "plimsoll/study/machine_size.h"
 #include "plimsoll/study/no_plan.h"

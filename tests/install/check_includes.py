@@ -111,6 +111,7 @@ HEADER_ONLY = {
     "partition/device_assignment": "partition/graph",
     "partition/placement": "partition/fx",
     "study/checkpoint_answer": "study/checkpoint",
+    "study/answer": "core",
     "study/no_plan": "core",
     "study/plan_explanation": "study/embedding",
     "study/plan_failure": "core",

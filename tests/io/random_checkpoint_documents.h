@@ -136,8 +136,8 @@ inline std::vector<checkpoint::CheckpointUnit> random_units(Random& random, int 
 inline CheckpointAnswer random_checkpoint_answer(Random& random) {
   CheckpointAnswer answer;
   if (random.coin()) answer.status = random.value_of<SolveStatus>(4);
-  if (random.coin() || !answer.status) answer.policy.emplace();
-  if (answer.policy && random.coin()) answer.policy->units = random_units(random, 2, "R.");
+  if (random.coin() || !answer.status) answer.plan.emplace();
+  if (answer.plan && random.coin()) answer.plan->units = random_units(random, 2, "R.");
   answer.input_hash = random.coin() ? "9f86d081884c7d65" : "";
   answer.torch = random.coin() ? "2.13.0" : "";
   answer.budget_bytes = random.maybe([&] { return random_bytes(random); });

@@ -459,9 +459,9 @@ inline PlacementAnswer random_placement(Random& random) {
                                   random.coin() ? partition::kUnlimited : 1 + random.number()};
   });
   if (!answer.status || random.coin()) {
-    answer.stages.emplace();
+    answer.plan.emplace();
     for (std::int64_t s = random.below(4); s > 0; --s) {
-      PlacedStage& stage = answer.stages->emplace_back();
+      PlacedStage& stage = answer.plan->emplace_back();
       stage.id = random.maybe(device);
       for (int d = device(); d < 9; d += 1 + device()) stage.devices.push_back(d);
       if (!stage.devices.empty() && random.coin()) {  // torch.fx may name a device twice

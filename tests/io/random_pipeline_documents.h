@@ -79,7 +79,7 @@ inline PipelineAnswer random_pipeline_answer(Random& random) {
   if (random.coin()) answer.status = random.value_of<SolveStatus>(4);
   if (random.coin()) answer.stop = random.value_of<StopReason>(4);
   if (random.coin() || !answer.status) {
-    answer.stages = random.list(3, [&] {
+    answer.plan = random.list(3, [&] {
       PipelineStageEntry stage;
       for (std::int64_t n = random.below(3); n >= 0; --n) {
         stage.operators.push_back(static_cast<int>(random.below(1000)));

@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "plimsoll/checkpoint/checkpoint_policy.h"
-#include "plimsoll/core/outcome.h"
 #include "plimsoll/core/units.h"
 #include "plimsoll/math/frontier.h"
-#include "plimsoll/study/no_plan.h"
+#include "plimsoll/study/answer.h"
 
 #pragma GCC visibility push(default)
 namespace plimsoll::study {
@@ -31,10 +30,8 @@ struct ProfileEntry {
   bool operator==(const ProfileEntry&) const = default;
 };
 
-// A policy, what it was made for, and what is known of it. A policy alone is an answer whose other
-// fields are empty.
-struct CheckpointAnswer {
-  std::optional<checkpoint::CheckpointPolicy> policy;  // absent: there is no plan
+// A policy, what it was made for, and what is known of it.
+struct CheckpointAnswer : Answer<checkpoint::CheckpointPolicy> {
   std::string input_hash;             // of the statistics, hexadecimal; may be empty
   std::string torch;                  // release that made them; may be empty
   std::optional<Bytes> budget_bytes;  // that was asked for
@@ -43,12 +40,6 @@ struct CheckpointAnswer {
   std::vector<ProfileEntry> profile;                // by position in forward post-order
   std::vector<math::FrontierPoint> frontier;        // by bytes
   std::vector<math::FrontierPoint> frontier_bound;  // likewise, what is proved; empty: the same
-  std::optional<SolveStatus> status;
-  std::optional<StopReason> stop;
-  std::optional<Certificate> certificate;
-  std::optional<Provenance> provenance;
-  std::vector<Warning> warnings;
-  std::optional<NoPlan> explanation;
   bool operator==(const CheckpointAnswer&) const = default;
 };
 

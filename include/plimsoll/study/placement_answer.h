@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/core/units.h"
 #include "plimsoll/partition/cost_graph.h"
@@ -17,8 +16,7 @@
 #include "plimsoll/partition/objective.h"
 #include "plimsoll/partition/placement.h"
 #include "plimsoll/partition/replicated_stages.h"
-#include "plimsoll/study/no_plan.h"
-#include "plimsoll/study/plan_failure.h"
+#include "plimsoll/study/answer.h"
 
 #pragma GCC visibility push(default)
 namespace plimsoll::study {
@@ -49,21 +47,13 @@ struct PlacedCut {
   bool operator==(const PlacedCut&) const = default;
 };
 
-struct PlacementAnswer {
-  std::optional<SolveStatus> status;
-  std::optional<StopReason> stop;
+struct PlacementAnswer : Answer<std::vector<PlacedStage>> {
   partition::Objective objective = partition::Objective::kThroughput;
   std::optional<bool> is_contiguous;  // the stages stand in a line
   std::vector<partition::DeviceClass> classes;
-  std::optional<std::vector<PlacedStage>> stages;  // absent: there is no plan
   std::vector<PlacedCut> cuts;
   std::map<std::string, int> node_to_partition;  // torch.fx: what the graph is split by
   std::vector<partition::DagNode> calls;         // torch.fx: the calls that are left
-  std::optional<Certificate> certificate;        // in ms
-  std::optional<Provenance> provenance;
-  std::vector<Warning> warnings;
-  std::optional<NoPlan> explanation;
-  std::optional<PlanFailure> failure;  // in torch's classes and words
   bool operator==(const PlacementAnswer&) const = default;
 };
 

@@ -7,13 +7,11 @@
 #include <vector>
 
 #include "plimsoll/balance/placement_bound.h"
-#include "plimsoll/core/outcome.h"
 #include "plimsoll/embedding/machine_model.h"
 #include "plimsoll/embedding/plan_times.h"
 #include "plimsoll/embedding/sharding_plan.h"
 #include "plimsoll/math/frontier.h"
-#include "plimsoll/study/no_plan.h"
-#include "plimsoll/study/plan_failure.h"
+#include "plimsoll/study/answer.h"
 
 #pragma GCC visibility push(default)
 namespace plimsoll::study {
@@ -51,28 +49,19 @@ struct FrontierProof {
   bool operator==(const FrontierProof&) const = default;
 };
 
-// What a planning run answers. A bare plan reads as an answer without status.
-struct ShardingAnswer {
-  std::optional<SolveStatus> status;
-  std::optional<StopReason> stop;
+struct ShardingAnswer : Answer<embedding::ShardingPlan> {
   std::optional<double> rating;
   std::optional<embedding::BalanceObjective> objective;  // of the balanced search
   std::optional<embedding::PlanTimes> times, reference;  // the plan's; the reference plan's
-  std::optional<embedding::ShardingPlan> plan;
-  std::vector<TakenOption> options;  // where the options came from a dump
+  std::vector<TakenOption> options;                      // where the options came from a dump
   Bill bill;
   // What the times of a machine model rest on that was not measured.
   std::vector<embedding::Extrapolation> extrapolated;
-  std::optional<Certificate> certificate;
   std::optional<balance::PlacementBound> bound;  // in the certificate: what proves it
   std::vector<math::FrontierPoint> frontier;     // by bytes of HBM a rank
   std::vector<math::FrontierPoint> frontier_bound;
   std::vector<FrontierPlan> frontier_plans;    // [frontier] or empty
   std::vector<FrontierProof> frontier_proofs;  // [frontier_bound] or empty
-  std::optional<Provenance> provenance;
-  std::vector<Warning> warnings;
-  std::optional<NoPlan> explanation;
-  std::optional<PlanFailure> failure;
 };
 
 }  // namespace plimsoll::study

@@ -231,10 +231,7 @@ void describe(Fields& fields, T& document) {
   fields.optional("profile", answer.profile);
   fields.optional("frontier", answer.frontier);
   fields.optional("frontier_bound", answer.frontier_bound);
-  fields.optional("certificate", document.certificate);
-  fields.optional("provenance", answer.provenance);
-  fields.optional("warnings", answer.warnings);
-  fields.optional("explanation", answer.explanation);
+  describe_claims(fields, document);
 }
 
 // ---------------------------------------------------------------- policies of single values
@@ -286,7 +283,7 @@ void describe(Fields& fields, T& document) {
   fields.required("input_hash", answer.input_hash);
   fields.optional("memory_budget", answer.memory_budget);
   fields.optional("predicted", answer.predicted);
-  fields.optional("values", answer.values);
+  fields.optional("values", answer.plan);
   fields.optional("frontier", answer.frontier);
   fields.optional("trace", answer.trace);
   fields.required("certificate", document.certificate);

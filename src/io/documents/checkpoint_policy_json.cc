@@ -145,9 +145,9 @@ Result<CheckpointAnswer> read_checkpoint_tree(const JsonValue& root, std::string
                 "list the units of the plan; without any, []");
   }
   if (document.units) {
-    PLIMSOLL_ASSIGN(answer.policy.emplace().units,
+    PLIMSOLL_ASSIGN(answer.plan.emplace().units,
                     UnitBuilder(file).build(*std::move(document.units), "/units"));
-    if (discarded_in(answer.policy->units) > Int128{1} << 60) {
+    if (discarded_in(answer.plan->units) > Int128{1} << 60) {
       return fail(ErrorCode::kOverflow, document_place(file, "/units"),
                   "the units discard more than 2^60 bytes", "give the figures of one rank");
     }
@@ -163,9 +163,9 @@ Result<CheckpointAnswer> read_checkpoint_tree(const JsonValue& root, std::string
 std::string write_checkpoint_answer(const CheckpointAnswer& answer) {
   PolicyDocument document;
   document.answer = answer;
-  if (answer.policy) {
+  if (answer.plan) {
     document.units.emplace();
-    for (const CheckpointUnit& unit : answer.policy->units) {
+    for (const CheckpointUnit& unit : answer.plan->units) {
       document.units->push_back(entry_of(unit));
     }
   }

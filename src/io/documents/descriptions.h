@@ -426,6 +426,16 @@ void describe(Fields& fields, T& extrapolation) {
   fields.optional("most", extrapolation.most, kNonNegative);
 }
 
+// What the answers of all planners end with.
+template <class Fields, class Document>
+void describe_claims(Fields& fields, Document& document) {
+  auto& answer = document.answer;
+  fields.optional("certificate", document.certificate);
+  fields.optional("provenance", answer.provenance);
+  fields.optional("warnings", answer.warnings);
+  fields.optional("explanation", answer.explanation);
+}
+
 template <class Fields, SameAs<AnswerDocument> T>
 void describe(Fields& fields, T& document) {
   auto& answer = document.answer;

@@ -88,7 +88,7 @@ Result<PlacementAnswer> read_fx_partition(std::string_view text, std::string_vie
 Result<PlacementAnswer> read_fx_partition_tree(const JsonValue& root, std::string_view file) {
   PlacementAnswer answer;
   answer.objective = partition::Objective::kFx;
-  answer.stages.emplace();
+  answer.plan.emplace();
   std::size_t index = 0;
   std::optional<Error> error;
   PLIMSOLL_RETURN_IF_ERROR(read_list(
@@ -96,7 +96,7 @@ Result<PlacementAnswer> read_fx_partition_tree(const JsonValue& root, std::strin
         auto stage =
             read_partition(entry, document_place(file, fmt::format("/partitions/{}", index++)));
         if (stage) {
-          answer.stages->push_back(*std::move(stage));
+          answer.plan->push_back(*std::move(stage));
         } else if (!error) {
           error = std::move(stage).error();
         }
@@ -134,7 +134,7 @@ Result<PlacementAnswer> read_fx_partition_tree(const JsonValue& root, std::strin
 Result<partition::Placement> take_fx_placement(const PlacementAnswer& answer,
                                                const partition::Graph& graph,
                                                std::string_view file) {
-  if (!answer.stages) {
+  if (!answer.plan) {
     return fail(ErrorCode::kValue, std::string(file), "the answer holds no placement",
                 "plan again");
   }
@@ -155,8 +155,8 @@ Result<partition::Placement> take_fx_placement(const PlacementAnswer& answer,
   };
   partition::Placement placement;
   placement.node_to_partition.resize(graph.nodes.size());
-  for (std::size_t s = 0; s < answer.stages->size(); ++s) {
-    const PlacedStage& stage = (*answer.stages)[s];
+  for (std::size_t s = 0; s < answer.plan->size(); ++s) {
+    const PlacedStage& stage = (*answer.plan)[s];
     partition::Partition& partition = placement.partitions.emplace_back();
     partition.id = stage.id.value_or(static_cast<int>(s));
     partition.used_mem_bytes = stage.memory;

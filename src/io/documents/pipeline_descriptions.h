@@ -46,11 +46,8 @@ void describe(Fields& fields, T& document) {
   fields.optional("objective", answer.objective);
   fields.optional("num_devices", answer.num_devices, kPipelineDevices);
   fields.optional("slowest_ms", answer.slowest_ms, kNonNegative);
-  fields.optional("stages", answer.stages);
-  fields.optional("certificate", document.certificate);
-  fields.optional("provenance", answer.provenance);
-  fields.optional("warnings", answer.warnings);
-  fields.optional("explanation", answer.explanation);
+  fields.optional("stages", answer.plan);
+  describe_claims(fields, document);
 }
 
 }  // namespace plimsoll::io

@@ -18,13 +18,13 @@ Result<PipelineAnswer> read_pipeline_tree(const JsonValue& root, std::string_vie
   PLIMSOLL_ASSIGN(PipelinePlanDocument document,
                   read_tree<PipelinePlanDocument>(root, file, kPipelinePlanSchema));
   PipelineAnswer answer = std::move(document.answer);
-  if (!answer.stages && !answer.status) {
+  if (!answer.plan && !answer.status) {
     return fail(ErrorCode::kSchema, document_place(file, ""), "the key 'stages' is missing",
                 "list the stages of the plan");
   }
-  if (answer.stages) {
-    for (std::size_t s = 0; s < answer.stages->size(); ++s) {
-      const PipelineStageEntry& stage = (*answer.stages)[s];
+  if (answer.plan) {
+    for (std::size_t s = 0; s < answer.plan->size(); ++s) {
+      const PipelineStageEntry& stage = (*answer.plan)[s];
       if (stage.operators.size() == stage.choices.size() && !stage.operators.empty()) continue;
       return fail(ErrorCode::kConflict, document_place(file, "/stages/" + std::to_string(s)),
                   stage.operators.empty() ? "a stage without operators"

@@ -87,14 +87,11 @@ void describe(Fields& fields, T& document) {
   fields.required("objective", answer.objective);
   fields.optional("is_contiguous", answer.is_contiguous);
   fields.optional("classes", document.classes);
-  fields.optional("stages", answer.stages);
+  fields.optional("stages", answer.plan);
   fields.optional("cuts", answer.cuts);
   fields.optional("node_to_partition", answer.node_to_partition);
   fields.optional("calls", answer.calls);
-  fields.optional("certificate", document.certificate);
-  fields.optional("provenance", answer.provenance);
-  fields.optional("warnings", answer.warnings);
-  fields.optional("explanation", answer.explanation);
+  describe_claims(fields, document);
   fields.optional("failure", answer.failure);
 }
 

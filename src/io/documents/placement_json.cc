@@ -23,8 +23,8 @@ std::vector<int> distinct_devices(const std::vector<int>& ids) {
 
 Result<void> check_stages(const PlacementAnswer& answer, std::string_view file) {
   std::set<std::string_view> seen;
-  for (std::size_t s = 0; s < answer.stages->size(); ++s) {
-    const PlacedStage& stage = (*answer.stages)[s];
+  for (std::size_t s = 0; s < answer.plan->size(); ++s) {
+    const PlacedStage& stage = (*answer.plan)[s];
     const auto place = [&](std::string_view key, std::size_t i) {
       return document_place(file, fmt::format("/stages/{}/{}/{}", s, key, i));
     };
@@ -79,11 +79,11 @@ Result<PlacementAnswer> read_placement_tree(const JsonValue& root, std::string_v
     entry.devices.link_rate = entry.link_rate.value_or(partition::kUnlimited);
     answer.classes.push_back(std::move(entry.devices));
   }
-  if (!answer.stages && !answer.status) {
+  if (!answer.plan && !answer.status) {
     return fail(ErrorCode::kSchema, document_place(file, ""), "the key 'stages' is missing",
                 "list the stages of the placement; without any, []");
   }
-  if (answer.stages) PLIMSOLL_RETURN_IF_ERROR(check_stages(answer, file));
+  if (answer.plan) PLIMSOLL_RETURN_IF_ERROR(check_stages(answer, file));
   if (document.certificate) {
     PLIMSOLL_ASSIGN(answer.certificate, take_certificate(*document.certificate, file));
   }

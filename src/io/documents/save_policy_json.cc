@@ -8,7 +8,7 @@ namespace plimsoll::io {
 std::string write_save_policy(const SavePolicyAnswer& answer) {
   SavePolicyDocument document;
   document.answer = answer;
-  document.certificate = make_certificate_entry(answer.certificate);
+  document.certificate = make_certificate_entry(*answer.certificate);
   return write_document(document);
 }
 

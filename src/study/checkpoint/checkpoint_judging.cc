@@ -73,14 +73,14 @@ std::string missing_in(const CheckpointAnswer& answer) {
   if (!answer.certificate) return "certificate";
   if (answer.input_hash.empty() || answer.provenance->inputs.empty()) return "input hashes";
   if (!answer.provenance->options.contains("search")) return "search";
-  if (answer.policy && !answer.predicted) return "predicted figures";
-  if (answer.policy && answer.profile.empty()) return "profile";
+  if (answer.plan && !answer.predicted) return "predicted figures";
+  if (answer.plan && answer.profile.empty()) return "profile";
   return "";
 }
 
 check::StatedCheckpointing stated_by(const CheckpointAnswer& answer, bool is_of_upstream) {
   check::StatedCheckpointing stated;
-  stated.claims = {answer.policy.has_value(), true, answer.status, answer.certificate,
+  stated.claims = {answer.plan.has_value(), true, answer.status, answer.certificate,
                    missing_in(answer)};
   stated.budget = answer.budget_bytes;
   stated.is_of_upstream = stated.is_upstream_baseline = is_of_upstream;
@@ -131,7 +131,7 @@ Result<check::CheckpointReport> judge_checkpointing(const JudgedCheckpointing& j
                                                     const CheckpointAnswer& answer) {
   const bool is_judged_without_plan =
       answer.status == SolveStatus::kInfeasible || !answer.frontier.empty();
-  if (!answer.policy && !is_judged_without_plan) {
+  if (!answer.plan && !is_judged_without_plan) {
     return fail(ErrorCode::kValue, "plan", "the answer holds no plan", "plan again");
   }
   Options recorded;
@@ -158,8 +158,8 @@ Result<check::CheckpointReport> judge_checkpointing(const JudgedCheckpointing& j
     options.predicted_peak = answer.predicted->peak_bytes;
     options.recompute_ms = answer.predicted->recompute_ms;
   }
-  return answer.policy ? check::check_checkpointing(judged.stats, *answer.policy, options)
-                       : check::check_checkpoint_claims(judged.stats, options);
+  return answer.plan ? check::check_checkpointing(judged.stats, *answer.plan, options)
+                     : check::check_checkpoint_claims(judged.stats, options);
 }
 
 }  // namespace plimsoll::study

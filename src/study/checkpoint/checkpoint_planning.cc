@@ -45,15 +45,6 @@ CheckpointAnswer start_answer(const CheckpointCase& made, const CheckpointQuesti
   return answer;
 }
 
-template <class Plan>
-void take_outcome(const Outcome<Plan>& outcome, CheckpointAnswer& answer) {
-  answer.status = outcome.status;
-  answer.stop = outcome.stop;
-  answer.certificate = outcome.certificate;
-  answer.warnings = outcome.warnings;
-  if (!(outcome.explanation == Explanation{})) answer.explanation = outcome.explanation;
-}
-
 // `bytes` by position in forward post-order.
 void take_profile(const CheckpointCase& made, const std::vector<Bytes>& bytes,
                   CheckpointAnswer& answer) {
@@ -65,7 +56,7 @@ void take_profile(const CheckpointCase& made, const std::vector<Bytes>& bytes,
 }
 
 void take_plan(const CheckpointCase& made, const CheckpointPlan& plan, CheckpointAnswer& answer) {
-  answer.policy = plan.policy;
+  answer.plan = plan.policy;
   const checkpoint::PlanFigures& figures = plan.figures;
   answer.predicted =
       CheckpointPrediction{figures.peak, figures.recompute_ms, made.baseline,
@@ -169,7 +160,7 @@ Result<CheckpointAnswer> plan_like_torch(const CheckpointCase& made, Bytes budge
                   checkpoint::plan_like_sac_milp(made.stats, options));
   CheckpointAnswer answer = start_answer(made, question);
   answer.budget_bytes = budget;
-  take_outcome(result.outcome, answer);
+  take_end(result.outcome, answer);
   raise_bound(bound, ProofKind::kSlackProgram, *answer.certificate);
   // CBC calls optimal what is within its gap of 5 %.
   if (const auto gap = answer.certificate->gap();
@@ -177,12 +168,12 @@ Result<CheckpointAnswer> plan_like_torch(const CheckpointCase& made, Bytes budge
     answer.status = SolveStatus::kFeasible;
   }
   if (result.outcome.plan) {
-    answer.policy = std::move(result.outcome.plan);
-    PLIMSOLL_RETURN_IF_ERROR(choose_operators(made.stats, *answer.policy));
+    answer.plan = std::move(result.outcome.plan);
+    PLIMSOLL_RETURN_IF_ERROR(choose_operators(made.stats, *answer.plan));
     // Unrounded, so that a judge finds the same; upstream's answer has two digits. Discards are
     // whole bytes in a plan, so that its peak may be a byte above that of upstream's fractions.
     PLIMSOLL_ASSIGN(const check::CheckpointReport judged,
-                    check::check_checkpointing(made.stats, *answer.policy,
+                    check::check_checkpointing(made.stats, *answer.plan,
                                                make_check_options(made.problem, true, 1)));
     answer.predicted = CheckpointPrediction{std::max(result.peak_bytes, judged.peak),
                                             answer.certificate->objective,
@@ -211,7 +202,7 @@ Result<CheckpointAnswer> plan_pipeline(const CheckpointCase& made, Bytes budget,
                       : plan_pipeline_stage(made.problem, budget, options, context));
   CheckpointAnswer answer = start_answer(made, question);
   answer.budget_bytes = budget;
-  take_outcome(outcome, answer);
+  take_end(outcome, answer);
   if (outcome.plan) {
     take_plan(made, outcome.plan->plan, answer);
     answer.predicted->peak_bytes = outcome.plan->peak;
@@ -227,7 +218,7 @@ CheckpointAnswer answer_of(const CheckpointCase& made, const Outcome<CheckpointP
                            std::optional<Bytes> budget, const CheckpointQuestion& question) {
   CheckpointAnswer answer = start_answer(made, question);
   answer.budget_bytes = budget;
-  take_outcome(outcome, answer);
+  take_end(outcome, answer);
   if (outcome.plan) take_plan(made, *outcome.plan, answer);
   return answer;
 }
@@ -243,7 +234,7 @@ CheckpointAnswer answer_of_milp(const CheckpointCase& made, const Outcome<Checkp
 CheckpointAnswer answer_of_frontier(const CheckpointCase& made, const Outcome<Frontier>& found,
                                     const CheckpointQuestion& question) {
   CheckpointAnswer answer = start_answer(made, question);
-  take_outcome(found, answer);
+  take_end(found, answer);
   if (!found.plan) return answer;
   answer.frontier = found.plan->breakpoints();
   if (!found.plan->is_exact()) {

@@ -29,19 +29,15 @@ SavePolicyAnswer start_answer(std::string_view input_name, std::string input_has
                               std::string_view search, std::uint64_t seed) {
   SavePolicyAnswer answer;
   answer.input_hash = std::move(input_hash);
-  answer.provenance.version = kVersion;
-  answer.provenance.options["search"] = search;
-  answer.provenance.inputs[std::string(input_name)] = answer.input_hash;
-  answer.provenance.seed = seed;
+  answer.status = SolveStatus::kLimit;
+  answer.stop = StopReason::kFinished;
+  answer.certificate.emplace();
+  Provenance& provenance = answer.provenance.emplace();
+  provenance.version = kVersion;
+  provenance.options["search"] = search;
+  provenance.inputs[std::string(input_name)] = answer.input_hash;
+  provenance.seed = seed;
   return answer;
-}
-
-template <class Plan>
-void take_outcome(const Outcome<Plan>& outcome, SavePolicyAnswer& answer) {
-  answer.status = outcome.status;
-  answer.stop = outcome.stop;
-  answer.certificate = outcome.certificate;
-  answer.warnings = outcome.warnings;
 }
 
 double sum_of(const std::vector<double>& figures) {
@@ -53,13 +49,14 @@ double sum_of(const std::vector<double>& figures) {
 void take_operators(const SACStats& stats, const std::vector<int>& save, double recompute_ms,
                     SavePolicyAnswer& answer) {
   SavePolicyPrediction predicted;
+  std::vector<SavedValue>& values = answer.plan.emplace();
   Bytes saved = 0;
   for (std::size_t i = 0; i < save.size(); ++i) {
-    answer.values.push_back({stats.func_names[i],
-                             static_cast<double>(stats.memory[i]),
-                             stats.runtimes[i],
-                             save[i] != 0,
-                             {}});
+    values.push_back({stats.func_names[i],
+                      static_cast<double>(stats.memory[i]),
+                      stats.runtimes[i],
+                      save[i] != 0,
+                      {}});
     if (save[i] == 0) continue;
     saved += stats.memory[i];
     predicted.saved_runtime += stats.runtimes[i];
@@ -87,7 +84,7 @@ void explain_room(Bytes needed, Bytes capacity, Bytes total, SavePolicyAnswer& a
 Result<void> plan_like_torch(const SACStats& stats, double share, Bytes total,
                              SavePolicyAnswer& answer) {
   PLIMSOLL_ASSIGN(const auto outcome, checkpoint::optimal_policy_per_module(stats, share));
-  take_outcome(outcome, answer);
+  take_end(outcome, answer);
   if (outcome.plan) {
     take_operators(stats, outcome.plan->save, outcome.certificate.objective, answer);
   } else if (outcome.explanation.missing > 0) {
@@ -104,13 +101,14 @@ void plan_by_choices(const SACStats& stats, const std::optional<double>& share, 
                      SavePolicyAnswer& answer) {
   const checkpoint::OperatorOptions choices = checkpoint::operator_options(stats);
   answer.status = choices.is_complete ? SolveStatus::kOptimal : SolveStatus::kFeasible;
-  answer.certificate.proof = ProofKind::kUndominatedChoices;
+  answer.certificate->proof = ProofKind::kUndominatedChoices;
   if (!share) {
     for (const auto& option : choices.options) {
       answer.frontier.push_back({static_cast<double>(option.kept), option.recompute_ms});
     }
-    answer.certificate.objective = choices.options.back().recompute_ms;
-    answer.certificate.lower_bound = std::max(0.0, answer.certificate.objective - choices.loss_ms);
+    answer.certificate->objective = choices.options.back().recompute_ms;
+    answer.certificate->lower_bound =
+        std::max(0.0, answer.certificate->objective - choices.loss_ms);
     return;
   }
   const Bytes capacity = checkpoint::policy_capacity(stats, *share);
@@ -118,13 +116,13 @@ void plan_by_choices(const SACStats& stats, const std::optional<double>& share, 
                                   [&](const auto& option) { return option.kept > capacity; });
   if (after == choices.options.begin()) {
     answer.status = SolveStatus::kInfeasible;
-    answer.certificate.objective = std::nan("");
+    answer.certificate->objective = std::nan("");
     explain_room(after->kept, capacity, total, answer);
     return;
   }
   const checkpoint::OperatorOption& best = *std::prev(after);
-  answer.certificate.objective = best.recompute_ms;
-  answer.certificate.lower_bound = std::max(0.0, best.recompute_ms - choices.loss_ms);
+  answer.certificate->objective = best.recompute_ms;
+  answer.certificate->lower_bound = std::max(0.0, best.recompute_ms - choices.loss_ms);
   take_operators(stats, {best.save.begin(), best.save.end()}, best.recompute_ms, answer);
 }
 
@@ -178,16 +176,17 @@ void take_backward(const GraphInfo& graph, const KnapsackChoice& choice, bool is
 void take_choice(const PartitionerLog& log, const KnapsackChoice& choice, double budget,
                  SavePolicyAnswer& answer) {
   const GraphInfo& graph = log.graph;
+  std::vector<SavedValue>& values = answer.plan.emplace();
   for (std::size_t i = 0; i < graph.candidates.size(); ++i) {
-    answer.values.push_back(
+    values.push_back(
         {graph.nodes[graph.candidates[i]], graph.memory[i], graph.runtimes[i], false, {}});
-    if (!log.saved.empty() || !log.recomputed.empty()) answer.values[i].was_saved = false;
+    if (!log.saved.empty() || !log.recomputed.empty()) values[i].was_saved = false;
   }
-  for (const int i : log.saved) answer.values[i].was_saved = true;
+  for (const int i : log.saved) values[i].was_saved = true;
   SavePolicyPrediction predicted;
   predicted.saved_runtime = choice.saved_runtime;
   for (const int i : choice.saved) {
-    answer.values[i].save = true;
+    values[i].save = true;
     predicted.saved_memory += graph.memory[i];
   }
   for (const int i : choice.recomputed) predicted.recompute_runtime += graph.runtimes[i];
@@ -235,7 +234,7 @@ Result<SavePolicyAnswer> plan_partitioner_log(const PartitionerLog& log,
   const checkpoint::KnapsackSolver solver =
       find_solver(is_dynamic ? "dp" : question.search, limits, context);
   if (question.is_knee || is_dynamic) {
-    answer.provenance.options["max_memory_budget"] = fmt::format("{}", budget);
+    answer.provenance->options["max_memory_budget"] = fmt::format("{}", budget);
     PLIMSOLL_ASSIGN(budget, find_knee_budget(graph, solver, {.max_memory_budget = double{budget}}));
   }
   const checkpoint::KnapsackProblem problem{graph.memory, graph.runtimes, budget};
@@ -243,14 +242,14 @@ Result<SavePolicyAnswer> plan_partitioner_log(const PartitionerLog& log,
   KnapsackChoice choice;
   if (is_ours) {
     PLIMSOLL_ASSIGN(auto outcome, checkpoint::exact_knapsack(problem, limits, context));
-    take_outcome(outcome, answer);
+    take_end(outcome, answer);
     choice = std::move(outcome.plan).value_or(KnapsackChoice{});
   } else {
     PLIMSOLL_ASSIGN(choice, solver(problem));
     answer.status = SolveStatus::kFeasible;
   }
   take_choice(log, choice, budget, answer);
-  if (!is_ours) answer.certificate.objective = answer.predicted->recompute_runtime;
+  if (!is_ours) answer.certificate->objective = answer.predicted->recompute_runtime;
   take_backward(graph, choice, is_ours, question.keeps_trace, answer);
   return answer;
 }

@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "plimsoll/core/outcome.h"
-#include "plimsoll/study/no_plan.h"
+#include "plimsoll/study/answer.h"
 
 namespace plimsoll::study {
 
@@ -47,19 +46,12 @@ struct SavePolicyStep {
   bool operator==(const SavePolicyStep&) const = default;
 };
 
-struct SavePolicyAnswer {
-  std::string input_hash;                         // hexadecimal
-  std::optional<double> memory_budget;            // share, or memory of the log's unit
-  std::optional<SavePolicyPrediction> predicted;  // absent: there is no plan
-  std::vector<SavedValue> values;                 // [values] in the input's order, or empty
-  std::vector<SavePolicyPoint> frontier;          // by memory
+struct SavePolicyAnswer : Answer<std::vector<SavedValue>> {  // [values] in the input's order
+  std::string input_hash;                                    // hexadecimal
+  std::optional<double> memory_budget;                       // share, or memory of the log's unit
+  std::optional<SavePolicyPrediction> predicted;             // present iff there is a plan
+  std::vector<SavePolicyPoint> frontier;                     // by memory
   std::vector<SavePolicyStep> trace;
-  SolveStatus status = SolveStatus::kLimit;
-  StopReason stop = StopReason::kFinished;
-  Certificate certificate;
-  Provenance provenance;
-  std::vector<Warning> warnings;
-  std::optional<NoPlan> explanation;
 };
 
 }  // namespace plimsoll::study

@@ -165,15 +165,13 @@ ShardingAnswer make_answer(const ShardingQuestion& question, const ShardingRun& 
                            const TakenOptions& taken) {
   const PlanningResult& result = run.planning();
   ShardingAnswer answer;
-  answer.status = result.outcome.status;
-  answer.stop = result.outcome.stop;
+  take_end(result.outcome, answer);
   answer.rating = result.rating;
   answer.plan = result.outcome.plan;
   if (answer.plan) {
     answer.bill = run.bill;
     answer.extrapolated = run.extrapolated;
   }
-  answer.certificate = result.outcome.certificate;
   answer.provenance = result.provenance;
   if (answer.plan && taken) answer.options = taken(result.best);
   const bool has_tables = !result.enumeration.options.tables.empty();
@@ -184,10 +182,6 @@ ShardingAnswer make_answer(const ShardingQuestion& question, const ShardingRun& 
     answer.bound = run.balanced.bound;
   }
   if (!run.frontier.is_empty()) add_frontier(question, run, taken, answer);
-  answer.warnings = result.outcome.warnings;
-  if (!(result.outcome.explanation == Explanation{})) {
-    answer.explanation = result.outcome.explanation;
-  }
   if (result.failure) {
     answer.failure = {result.failure->kind, result.failure->place, result.failure->message};
   }

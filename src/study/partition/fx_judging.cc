@@ -24,8 +24,8 @@ void judge_fx_stages(const FxInput& input, const PlacementAnswer& answer, bool h
     judged.violations.push_back(
         {check::PartitionViolationCode::kStatedMismatch, fmt::format("partition {}", s), message});
   };
-  for (std::size_t s = 0; s < answer.stages->size(); ++s) {
-    const PlacedStage& stage = (*answer.stages)[s];
+  for (std::size_t s = 0; s < answer.plan->size(); ++s) {
+    const PlacedStage& stage = (*answer.plan)[s];
     if (!stage.device_class.empty() || stage.transfer_ms || stage.load_ms || stage.sync_ms ||
         stage.in_flight) {
       find(s, "states what partitions of torch.fx do not have");
@@ -62,8 +62,8 @@ void judge_fx_calls(const partition::Graph& graph, const partition::Placement& p
     judged.violations.push_back({check::PartitionViolationCode::kStatedMismatch, place, message});
   };
   std::map<std::string, const PlacedStage*> stage_of;  // by name of its call
-  for (std::size_t s = 0; s < answer.stages->size(); ++s) {
-    const PlacedStage& stage = (*answer.stages)[s];
+  for (std::size_t s = 0; s < answer.plan->size(); ++s) {
+    const PlacedStage& stage = (*answer.plan)[s];
     stage_of[fmt::format("submod_{}", stage.id.value_or(static_cast<int>(s)))] = &stage;
   }
   const auto split = split_graph(graph, placement, partition::default_dialect());
@@ -99,9 +99,9 @@ void judge_fx_mapping(const PlacementAnswer& answer, check::CriticalPathReport& 
   const auto find = [&](const std::string& place, const std::string& message) {
     judged.violations.push_back({check::PartitionViolationCode::kMappingMismatch, place, message});
   };
-  for (std::size_t s = 0; s < answer.stages->size(); ++s) {
+  for (std::size_t s = 0; s < answer.plan->size(); ++s) {
     std::set<std::string_view> seen;
-    for (const std::string& node : (*answer.stages)[s].nodes) {
+    for (const std::string& node : (*answer.plan)[s].nodes) {
       if (!seen.insert(node).second) find(node, "stands twice in its partition");
       if (!answer.node_to_partition.empty() && !answer.node_to_partition.contains(node)) {
         find(node, "the mapping leaves the node out");
@@ -110,8 +110,8 @@ void judge_fx_mapping(const PlacementAnswer& answer, check::CriticalPathReport& 
   }
   for (const auto& [node, id] : answer.node_to_partition) {
     bool is_there = false;
-    for (std::size_t s = 0; s < answer.stages->size(); ++s) {
-      const PlacedStage& stage = (*answer.stages)[s];
+    for (std::size_t s = 0; s < answer.plan->size(); ++s) {
+      const PlacedStage& stage = (*answer.plan)[s];
       is_there |= stage.id.value_or(static_cast<int>(s)) == id &&
                   std::count(stage.nodes.begin(), stage.nodes.end(), node) != 0;
     }

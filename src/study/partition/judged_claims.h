@@ -17,7 +17,7 @@ inline std::optional<double> stated_objective(const PlacementAnswer& answer) {
 
 inline check::CertificateClaims claims_of(const PlacementAnswer& answer, const PlanMaking& making,
                                           bool is_right) {
-  return {answer.stages.has_value(), is_right, answer.status, answer.certificate, making.missing};
+  return {answer.plan.has_value(), is_right, answer.status, answer.certificate, making.missing};
 }
 
 inline constexpr const char* kOtherRules = "judged by other rules than it was made by";

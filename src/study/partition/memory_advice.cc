@@ -177,7 +177,7 @@ class Adviser {
     GraphCase asked = made_;
     apply_remedy(remedy, *asked.costs);
     const auto found = search_.run(asked, options_, silent_);
-    if (!found || !found->stages || !found->certificate) return false;
+    if (!found || !found->plan || !found->certificate) return false;
     remedy.ms = found->certificate->objective;
     advice.fixes.push_back(std::move(remedy));
     return true;

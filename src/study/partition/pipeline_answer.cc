@@ -36,12 +36,12 @@ std::vector<PipelineStageEntry> make_stage_entries(const PipelineModel& model,
 }
 
 Result<PipelinePlan> make_pipeline_plan(const PipelineModel& model, const PipelineAnswer& answer) {
-  if (!answer.stages) {
+  if (!answer.plan) {
     return fail(ErrorCode::kUsage, "stages", "the answer holds no plan", "give one with stages");
   }
   PipelinePlan plan;
-  for (std::size_t s = 0; s < answer.stages->size(); ++s) {
-    const PipelineStageEntry& entry = (*answer.stages)[s];
+  for (std::size_t s = 0; s < answer.plan->size(); ++s) {
+    const PipelineStageEntry& entry = (*answer.plan)[s];
     const std::string place = "stage " + std::to_string(s);
     PipelineStage stage{entry.operators, {}, entry.data_parallel, entry.tensor_parallel};
     for (std::size_t i = 0; i < entry.operators.size(); ++i) {

@@ -5,12 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/core/units.h"
 #include "plimsoll/partition/pipeline_model.h"
 #include "plimsoll/partition/pipeline_plan.h"
-#include "plimsoll/study/no_plan.h"
+#include "plimsoll/study/answer.h"
 
 namespace plimsoll::study {
 
@@ -25,21 +24,12 @@ struct PipelineStageEntry {
   bool operator==(const PipelineStageEntry&) const = default;
 };
 
-// A plan, and what is known of it. A file that holds a plan alone is an answer whose other fields
-// are empty.
-struct PipelineAnswer {
-  std::optional<std::vector<PipelineStageEntry>>
-      stages;                        // in the direction of data; absent: no plan
+// Stages in the direction of data, and what is known of them.
+struct PipelineAnswer : Answer<std::vector<PipelineStageEntry>> {
   std::string input_hash;            // of the model, hexadecimal; may be empty
   std::string objective;             // such as "slowest_stage"; may be empty
   std::optional<double> slowest_ms;  // predicted
   std::optional<int> num_devices;    // that were given
-  std::optional<SolveStatus> status;
-  std::optional<StopReason> stop;
-  std::optional<Certificate> certificate;
-  std::optional<Provenance> provenance;
-  std::vector<Warning> warnings;
-  std::optional<NoPlan> explanation;
   bool operator==(const PipelineAnswer&) const = default;
 };
 

@@ -24,7 +24,7 @@ std::string place_in(std::string_view file, const std::string& pointer) {
 }
 
 Result<void> need_stages(const PlacementAnswer& answer, std::string_view file) {
-  if (answer.stages) return {};
+  if (answer.plan) return {};
   return fail(ErrorCode::kValue, std::string(file), "the answer holds no placement", "plan again");
 }
 
@@ -37,7 +37,7 @@ class NodeIndex {
   // The node that stands in place i of stage s.
   Result<int> find(const PlacementAnswer& answer, std::size_t s, std::size_t i,
                    std::string_view file) const {
-    const std::string& name = (*answer.stages)[s].nodes[i];
+    const std::string& name = (*answer.plan)[s].nodes[i];
     const auto node = index_.find(name);
     if (node != index_.end()) return node->second;
     return fail(ErrorCode::kValue, place_in(file, fmt::format("/stages/{}/nodes/{}", s, i)),
@@ -67,10 +67,10 @@ void put_assignment(const CostGraph& graph, std::span<const std::string> names,
   const partition::PlacementBill bill = make_placement_bill(graph, assignment);
   answer.is_contiguous = bill.is_line;
   answer.classes = graph.classes;
-  answer.stages.emplace();
+  answer.plan.emplace();
   for (const Stage& stage : bill.stages) {
     const DeviceClass& devices = graph.classes[graph.class_of(stage.device)];
-    PlacedStage& placed = answer.stages->emplace_back();
+    PlacedStage& placed = answer.plan->emplace_back();
     placed.devices = {stage.device};
     placed.device_class = devices.name;
     placed.compute_ms = stage.compute_ms;
@@ -94,13 +94,13 @@ void put_pipeline(const CostGraph& graph, const partition::PipelineTerms& terms,
   const auto figures = figures_of_stages(graph, terms, placement);
   answer.is_contiguous = true;
   answer.classes = graph.classes;
-  answer.stages.emplace();
+  answer.plan.emplace();
   DeviceAssignment stage_of;
   stage_of.device.resize(names.size());
   for (std::size_t s = 0; s < placement.stages.size(); ++s) {
     const partition::ReplicatedStage& stage = placement.stages[s];
     const DeviceClass& devices = graph.classes[graph.class_of(stage.devices.front())];
-    PlacedStage& placed = answer.stages->emplace_back();
+    PlacedStage& placed = answer.plan->emplace_back();
     placed.devices = stage.devices;
     placed.device_class = devices.name;
     placed.compute_ms = figures[s].compute_ms;
@@ -136,8 +136,8 @@ Result<DeviceAssignment> take_assignment(const PlacementAnswer& answer,
   const NodeIndex index(names);
   DeviceAssignment assignment;
   assignment.device.assign(names.size(), -1);
-  for (std::size_t s = 0; s < answer.stages->size(); ++s) {
-    const PlacedStage& stage = (*answer.stages)[s];
+  for (std::size_t s = 0; s < answer.plan->size(); ++s) {
+    const PlacedStage& stage = (*answer.plan)[s];
     if (stage.devices.size() != 1) {
       return fail(ErrorCode::kConflict, place_in(file, fmt::format("/stages/{}/devices", s)),
                   fmt::format("{} devices run the stage", stage.devices.size()),
@@ -163,8 +163,8 @@ Result<partition::ReplicatedStages> take_pipeline(const PlacementAnswer& answer,
   PLIMSOLL_RETURN_IF_ERROR(need_stages(answer, file));
   const NodeIndex index(names);
   partition::ReplicatedStages placement;
-  for (std::size_t s = 0; s < answer.stages->size(); ++s) {
-    const PlacedStage& stage = (*answer.stages)[s];
+  for (std::size_t s = 0; s < answer.plan->size(); ++s) {
+    const PlacedStage& stage = (*answer.plan)[s];
     partition::ReplicatedStage& taken = placement.stages.emplace_back();
     taken.devices = stage.devices;
     std::sort(taken.devices.begin(), taken.devices.end());

@@ -23,7 +23,7 @@ check::StatedDevice stated_by(const PlacedStage& stage) {
 // What a placement says of its devices; a stage on a device that does not exist says nothing.
 std::vector<check::StatedDevice> stated_devices(const PlacementAnswer& answer, int num_devices) {
   std::vector<check::StatedDevice> stated(static_cast<std::size_t>(num_devices));
-  for (const PlacedStage& stage : *answer.stages) {
+  for (const PlacedStage& stage : *answer.plan) {
     const int device = stage.devices.front();
     if (device < 0 || device >= num_devices) continue;
     stated[device] = stated_by(stage);
@@ -53,7 +53,7 @@ check::StatedPlacement stated_placement(const PlacementAnswer& answer,
   stated.is_pipeline = answer.objective == Objective::kPipeline;
   stated.is_contiguous = answer.is_contiguous;
   stated.contradictions = making.contradictions;
-  for (const PlacedStage& stage : *answer.stages) {
+  for (const PlacedStage& stage : *answer.plan) {
     stated.places.push_back({stage.devices, stage.device_class, stage.memory_cap,
                              stage.in_flight.has_value() || stage.sync_ms.has_value()});
     if (stage.id)
@@ -80,7 +80,7 @@ void add_stated(const GraphCase& made, const PlacementAnswer& answer, const Plan
                 const std::vector<int>& stage_of, check::PlacementReport& judged) {
   const bool has_all = std::all_of(stage_of.begin(), stage_of.end(), [](int s) { return s >= 0; });
   const bool has_devices =
-      std::all_of(answer.stages->begin(), answer.stages->end(), [&](const PlacedStage& stage) {
+      std::all_of(answer.plan->begin(), answer.plan->end(), [&](const PlacedStage& stage) {
         return !stage.devices.empty() &&
                std::all_of(stage.devices.begin(), stage.devices.end(), [&](int device) {
                  return device >= 0 && device < made.costs->num_devices();
@@ -96,8 +96,8 @@ void add_stated(const GraphCase& made, const PlacementAnswer& answer, const Plan
 // The stage of every node, -1: none, or several.
 std::vector<int> stages_of(const PlacementAnswer& answer, const std::vector<std::string>& names) {
   std::unordered_map<std::string_view, int> stage_of;
-  for (std::size_t s = 0; s < answer.stages->size(); ++s) {
-    for (const std::string& node : (*answer.stages)[s].nodes) {
+  for (std::size_t s = 0; s < answer.plan->size(); ++s) {
+    for (const std::string& node : (*answer.plan)[s].nodes) {
       stage_of.emplace(node, static_cast<int>(s));
     }
   }
@@ -121,14 +121,14 @@ std::string missing_in(const PlacementAnswer& answer) {
   if (!answer.provenance) return "provenance";
   if (!answer.status) return "status";
   if (!answer.certificate || std::isnan(answer.certificate->objective)) {
-    if (answer.stages) return "objective";
+    if (answer.plan) return "objective";
   }
   if (answer.provenance->inputs.empty()) return "input hashes";
   if (!answer.provenance->options.contains("search")) return "search";
-  if (answer.objective == Objective::kFx || !answer.stages) return "";
+  if (answer.objective == Objective::kFx || !answer.plan) return "";
   if (answer.classes.empty()) return "classes";
   if (!answer.is_contiguous) return "is_contiguous";
-  if (answer.cuts.empty() && answer.stages->size() > 1) return "cuts";
+  if (answer.cuts.empty() && answer.plan->size() > 1) return "cuts";
   return "";
 }
 
@@ -139,7 +139,7 @@ Result<check::PlacementReport> judge_pipeline(const GraphCase& made, const Place
   check::ReplicatedStagesCheckOptions options;
   options.stated_batch_ms = stated_objective(answer);
   options.stated_classes = answer.classes;
-  for (const PlacedStage& stage : *answer.stages) {
+  for (const PlacedStage& stage : *answer.plan) {
     options.stated.push_back({stated_by(stage), stage.sync_ms, stage.in_flight});
   }
   PLIMSOLL_ASSIGN(check::PlacementReport judged,
@@ -160,7 +160,7 @@ Result<check::PlacementReport> judge_assignment(const GraphCase& made,
                                                 bool requires_contiguity) {
   check::PlacementCheckOptions options;
   options.requires_contiguity = requires_contiguity || answer.is_contiguous.value_or(false);
-  if (answer.stages) {
+  if (answer.plan) {
     options.stated = stated_devices(answer, made.costs->num_devices());
     options.stated_classes = answer.classes;
     if (answer.objective == Objective::kThroughput) {
@@ -181,7 +181,7 @@ Result<check::PlacementReport> judge_assignment(const GraphCase& made,
       }
     }
   }
-  if (!answer.stages) return judged;  // another program's split
+  if (!answer.plan) return judged;  // another program's split
   add_stated(made, answer, making, stages_of(answer, made.names), judged);
   const check::CertificateClaims claims = claims_of(answer, making, judged.is_right());
   if (!making.has_claims()) {

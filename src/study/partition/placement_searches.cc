@@ -30,11 +30,7 @@ template <class Plan>
 PlacementAnswer start_answer(Objective objective, const Outcome<Plan>& outcome) {
   PlacementAnswer answer;
   answer.objective = objective;
-  answer.status = outcome.status;
-  answer.stop = outcome.stop;
-  answer.certificate = outcome.certificate;
-  answer.warnings = outcome.warnings;
-  if (!(outcome.explanation == Explanation{})) answer.explanation = outcome.explanation;
+  take_end(outcome, answer);
   return answer;
 }
 
@@ -121,9 +117,9 @@ PlacementAnswer make_fx_answer(const FxInput& input, const partition::ReferenceP
     answer.failure = {failure.kind, failure.place, failure.message};
   }
   if (!result.outcome.plan) return answer;
-  answer.stages.emplace();
+  answer.plan.emplace();
   for (const partition::Partition& partition : result.outcome.plan->partitions) {
-    answer.stages->push_back(stage_of(input, partition));
+    answer.plan->push_back(stage_of(input, partition));
   }
   const auto& ids = result.outcome.plan->node_to_partition;
   for (std::size_t i = 0; i < ids.size(); ++i) {

@@ -14,8 +14,8 @@ std::string missing_in(const PipelineAnswer& answer) {
   if (answer.objective.empty() || !answer.certificate) return "objective";
   if (answer.input_hash.empty() || answer.provenance->inputs.empty()) return "input hashes";
   if (!answer.provenance->options.contains("search")) return "search";
-  if (!answer.num_devices || (answer.stages && !answer.slowest_ms)) return "figures";
-  for (const auto& stage : answer.stages.value_or(std::vector<PipelineStageEntry>{})) {
+  if (!answer.num_devices || (answer.plan && !answer.slowest_ms)) return "figures";
+  for (const auto& stage : answer.plan.value_or(std::vector<PipelineStageEntry>{})) {
     if (!stage.time_ms || !stage.in_flight || !stage.memory) return "figures";
   }
   return "";
@@ -31,7 +31,7 @@ Result<check::PipelineReport> judge_profile_plan(const partition::PipelineModel&
   check::PipelineCheckOptions options;
   options.stated_slowest_ms = answer.slowest_ms;
   options.contradictions = std::move(contradictions);
-  options.claims = {answer.stages.has_value(), true, answer.status, answer.certificate,
+  options.claims = {answer.plan.has_value(), true, answer.status, answer.certificate,
                     missing_in(answer)};
   options.is_batch = answer.objective == kBatch;
   std::map<std::string, std::string> recorded;
@@ -40,16 +40,16 @@ Result<check::PipelineReport> judge_profile_plan(const partition::PipelineModel&
   options.is_of_reference = recorded.contains("search") && recorded.at("search") == "pipedream";
   options.strict = is_strict;
   check::PipelineReport judged;
-  if (answer.stages || answer.status != SolveStatus::kInfeasible) {
+  if (answer.plan || answer.status != SolveStatus::kInfeasible) {
     PLIMSOLL_ASSIGN(const partition::PipelinePlan plan, make_pipeline_plan(model, answer));
-    for (const PipelineStageEntry& stage : *answer.stages) {
+    for (const PipelineStageEntry& stage : *answer.plan) {
       options.stated.push_back({stage.time_ms, stage.in_flight, stage.memory});
     }
     PLIMSOLL_ASSIGN(judged, check::check_pipeline(model, plan, options));
   }
   std::optional<double> value;
   options.claims.is_right = judged.is_right();
-  if (answer.stages && judged.is_right()) value = pipeline_value(model, judged, options.is_batch);
+  if (answer.plan && judged.is_right()) value = pipeline_value(model, judged, options.is_batch);
   judged.certificate =
       options.is_of_reference
           ? check::judge_certificate(

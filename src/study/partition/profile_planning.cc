@@ -24,17 +24,8 @@ PipelineAnswer start_answer(const ProfileCase& made, std::string objective) {
   return answer;
 }
 
-template <class Plan>
-void put_outcome(const Outcome<Plan>& outcome, PipelineAnswer& answer) {
-  answer.status = outcome.status;
-  answer.stop = outcome.stop;
-  answer.certificate = outcome.certificate;
-  answer.warnings = outcome.warnings;
-  if (!(outcome.explanation == Explanation{})) answer.explanation = outcome.explanation;
-}
-
 void put_plan(const PipelineModel& model, const PipelinePlan& plan, PipelineAnswer& answer) {
-  answer.stages = make_stage_entries(model, plan);
+  answer.plan = make_stage_entries(model, plan);
   double slowest = 0;
   for (const partition::StageFigures& stage : figures_of_stages(model, plan)) {
     slowest = std::max(slowest, stage.time_ms);
@@ -69,7 +60,7 @@ Result<ProfilePlan> plan_profile(const ProfileCase& made, const partition::Pipel
                   partition::plan_pipeline(made.model, options, context));
   ProfilePlan plan{start_answer(made, std::string(to_string(options.objective))), {}};
   PipelineAnswer& answer = plan.answer;
-  put_outcome(search.outcome, answer);
+  take_end(search.outcome, answer);
   const bool was_cut =
       search.outcome.stop == StopReason::kDeadline || search.outcome.stop == StopReason::kCancelled;
   if (was_cut) answer.provenance.emplace().stopped_at = fmt::format("{}", search.num_pairs);
@@ -90,7 +81,7 @@ Result<PipelineAnswer> plan_profile_like_pipedream(const ProfileCase& made, bool
   PLIMSOLL_ASSIGN(const partition::PipeDreamAnswer found,
                   partition::plan_like_pipedream(*made.pipedream, options));
   PipelineAnswer answer = start_answer(made, "slowest_stage");
-  put_outcome(found.outcome, answer);
+  take_end(found.outcome, answer);
   if (found.outcome.plan) {
     put_plan(made.model, to_pipeline_plan(*made.pipedream, *found.outcome.plan), answer);
   }

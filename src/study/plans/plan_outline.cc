@@ -258,10 +258,10 @@ Result<PlanOutline> outline_plan(const ShardingAnswer& answer) {
 }
 
 Result<PlanOutline> outline_plan(const CheckpointAnswer& answer) {
-  if (!answer.policy) return no_plan();
+  if (!answer.plan) return no_plan();
   PlanOutline outline;
   outline.kind = PlanKind::kCheckpointing;
-  for (const checkpoint::CheckpointUnit& unit : answer.policy->units) add_unit(unit, "", outline);
+  for (const checkpoint::CheckpointUnit& unit : answer.plan->units) add_unit(unit, "", outline);
   std::vector<Bytes> needed;
   for (const ProfileEntry& entry : answer.profile) {
     outline.places.push_back(entry.fqn);
@@ -282,12 +282,12 @@ Result<PlanOutline> outline_plan(const CheckpointAnswer& answer) {
 }
 
 Result<PlanOutline> outline_plan(const PlacementAnswer& answer) {
-  if (!answer.stages) return no_plan();
+  if (!answer.plan) return no_plan();
   PlanOutline outline;
   outline.kind = PlanKind::kPlacement;
   std::map<int, std::size_t> place_of;
   bool has_caps = true;
-  for (const PlacedStage& stage : *answer.stages) {
+  for (const PlacedStage& stage : *answer.plan) {
     for (const int device : stage.devices) place_of.emplace(device, 0);
     has_caps &= stage.memory_cap.has_value();
   }
@@ -298,7 +298,7 @@ Result<PlanOutline> outline_plan(const PlacementAnswer& answer) {
   // torch.fx's partitions may hold a source each, and one node then stands in several.
   std::unordered_map<std::string_view, std::size_t> part_of;
   std::vector<std::vector<int>> devices_of;
-  for (const PlacedStage& stage : *answer.stages) {
+  for (const PlacedStage& stage : *answer.plan) {
     for (const std::string& node : stage.nodes) {
       const auto [entry, is_new] = part_of.try_emplace(node, devices_of.size());
       if (is_new) {
@@ -337,13 +337,13 @@ Result<PlanOutline> outline_plan(const PlacementAnswer& answer) {
 }
 
 Result<PlanOutline> outline_plan(const PipelineAnswer& answer) {
-  if (!answer.stages) return no_plan();
+  if (!answer.plan) return no_plan();
   PlanOutline outline;
   outline.kind = PlanKind::kPipeline;
   std::vector<double> times;
   std::vector<Bytes> memory;
-  for (std::size_t s = 0; s < answer.stages->size(); ++s) {
-    const PipelineStageEntry& stage = (*answer.stages)[s];
+  for (std::size_t s = 0; s < answer.plan->size(); ++s) {
+    const PipelineStageEntry& stage = (*answer.plan)[s];
     outline.places.push_back(fmt::format("stage {}", s));
     if (stage.time_ms) times.push_back(*stage.time_ms);
     if (stage.memory) memory.push_back(*stage.memory);

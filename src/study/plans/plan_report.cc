@@ -50,7 +50,7 @@ Result<PlanReport> report_plan(const ShardingAnswer& answer) {
 }
 
 Result<PlanReport> report_plan(const CheckpointAnswer& answer) {
-  if (!answer.policy && !answer.frontier.empty()) {  // every budget at once
+  if (!answer.plan && !answer.frontier.empty()) {  // every budget at once
     PlanReport report;
     report.outline.kind = PlanKind::kCheckpointing;
     report.frontier = answer.frontier;

@@ -233,7 +233,7 @@ Result<StepTimeline> predict_step(const ShardingAnswer& answer) {
 
 Result<StepTimeline> predict_step(const CheckpointAnswer& answer,
                                   const checkpoint::ModuleStats& stats) {
-  if (!answer.policy) return no_plan();
+  if (!answer.plan) return no_plan();
   PLIMSOLL_RETURN_IF_ERROR(checkpoint::validate(stats));
   PLIMSOLL_ASSIGN(const checkpoint::ModuleTree tree, checkpoint::make_module_tree(stats));
   const auto num_modules = static_cast<std::size_t>(tree.num_modules());
@@ -243,7 +243,7 @@ Result<StepTimeline> predict_step(const CheckpointAnswer& answer,
     module_of.emplace(stats.mod_stats[m].fqn, static_cast<int>(m));
   }
   std::map<std::string_view, double> again_of;
-  put_recomputation(answer.policy->units, again_of);
+  put_recomputation(answer.plan->units, again_of);
   std::vector<double> again(num_modules, 0);
   for (const auto& [fqn, ms] : again_of) {
     const auto found = module_of.find(fqn);
@@ -334,7 +334,7 @@ Result<StepTimeline> predict_step(const CheckpointAnswer& answer,
 
 Result<StepTimeline> predict_step(const PlacementAnswer& answer, const partition::CostGraph* graph,
                                   const std::vector<std::string>& names) {
-  if (!answer.stages) return no_plan();
+  if (!answer.plan) return no_plan();
   if (answer.objective == partition::Objective::kFx) {
     return fail(ErrorCode::kUsage, "plan",
                 "torch.fx's partitioner predicts a critical path and no schedule",
@@ -348,7 +348,7 @@ Result<StepTimeline> predict_step(const PlacementAnswer& answer, const partition
   }
   StepTimeline timeline;
   std::map<int, int> process_of;
-  for (const PlacedStage& stage : *answer.stages) {
+  for (const PlacedStage& stage : *answer.plan) {
     for (const int device : stage.devices) process_of.emplace(device, 0);
   }
   for (auto& [device, process] : process_of) {
@@ -358,7 +358,7 @@ Result<StepTimeline> predict_step(const PlacementAnswer& answer, const partition
   }
   std::vector<LineStage> stages;
   std::size_t num_workers = 0;
-  for (const PlacedStage& placed : *answer.stages) {
+  for (const PlacedStage& placed : *answer.plan) {
     if (!placed.load_ms) return no_times();
     LineStage stage;
     stage.transfer_ms = placed.transfer_ms.value_or(0);
@@ -396,11 +396,11 @@ Result<StepTimeline> predict_step(const PlacementAnswer& answer, const partition
 }
 
 Result<StepTimeline> predict_step(const PipelineAnswer& answer) {
-  if (!answer.stages) return no_plan();
+  if (!answer.plan) return no_plan();
   StepTimeline timeline;
   std::vector<LineStage> stages;
-  for (std::size_t s = 0; s < answer.stages->size(); ++s) {
-    const PipelineStageEntry& entry = (*answer.stages)[s];
+  for (std::size_t s = 0; s < answer.plan->size(); ++s) {
+    const PipelineStageEntry& entry = (*answer.plan)[s];
     if (!entry.time_ms) return no_times();
     const std::int64_t num_devices = std::int64_t{entry.data_parallel} * entry.tensor_parallel;
     timeline.processes.push_back(

@@ -38,8 +38,8 @@ TEST(CheckpointPolicyJson, NamesAUnitByOneModuleOrByARun) {
   const auto plan = read_checkpoint_answer(
       with_units(unit(R"("fqn": "R.a")") + "," + unit(R"("fqns": ["R.b", "R.c"])")), "p.json");
   ASSERT_TRUE(plan.has_value()) << format_error(plan.error());
-  EXPECT_THAT(plan->policy->units[0].fqns, ElementsAre("R.a"));
-  EXPECT_THAT(plan->policy->units[1].fqns, ElementsAre("R.b", "R.c"));
+  EXPECT_THAT(plan->plan->units[0].fqns, ElementsAre("R.a"));
+  EXPECT_THAT(plan->plan->units[1].fqns, ElementsAre("R.b", "R.c"));
   EXPECT_EQ(plan->world_size, 1);
   const std::string text = write_checkpoint_answer(*plan);
   EXPECT_THAT(text, HasSubstr(R"("fqn": "R.a")"));

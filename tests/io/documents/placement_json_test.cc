@@ -37,7 +37,7 @@ TEST(PlacementJson, WritesStagesInTheLinesOrder) {
   EXPECT_EQ(answer.is_contiguous, true);
   EXPECT_EQ(answer.classes, chain().classes);
   EXPECT_THAT(
-      *answer.stages,
+      *answer.plan,
       ElementsAre(PlacedStage{{}, {2}, "cpu", 10, 0, 10, {}, {}, 5, {}, {"a"}},
                   PlacedStage{{}, {0}, "accelerator", 5, 0.5, 5.5, {}, {}, 13, 100, {"b", "c"}}));
   EXPECT_THAT(answer.cuts, ElementsAre(PlacedCut{"a", 2, {0}, 0.5, 0.5}));
@@ -49,7 +49,7 @@ TEST(PlacementJson, TakesBackStagesOfReplicas) {
   PlacementAnswer answer;
   answer.objective = partition::Objective::kPipeline;
   put_pipeline(chain(), {4, 2, {}}, kNames, placement, answer);
-  const PlacedStage& replicas = (*answer.stages)[1];
+  const PlacedStage& replicas = (*answer.plan)[1];
   EXPECT_EQ(replicas.load_ms, 5.5 / 2);
   EXPECT_EQ(replicas.sync_ms, 0);
   EXPECT_EQ(replicas.in_flight, 1);
@@ -57,7 +57,7 @@ TEST(PlacementJson, TakesBackStagesOfReplicas) {
   const auto again = read_placement(write_placement(answer), "p.json");
   EXPECT_EQ(again.value(), answer);
   EXPECT_EQ(take_pipeline(*again, kNames, "p.json").value(), placement);
-  answer.stages->front().nodes = {"nobody"};
+  answer.plan->front().nodes = {"nobody"};
   EXPECT_EQ(take_pipeline(answer, kNames, "p.json").error().code, ErrorCode::kValue);
 }
 
@@ -70,18 +70,18 @@ TEST(PlacementJson, TakesBackWhatItPut) {
 
 TEST(PlacementJson, RefusesPlacementsOfAnotherGraph) {
   PlacementAnswer answer = placed({0, 0, 1});
-  answer.stages->front().nodes.push_back("d");
+  answer.plan->front().nodes.push_back("d");
   expect_error(take_assignment(answer, kNames, "p.json"), ErrorCode::kValue,
                "p.json#/stages/0/nodes/2", "no node 'd'");
   answer = placed({0, 0, 1});
-  answer.stages->pop_back();
+  answer.plan->pop_back();
   expect_error(take_assignment(answer, kNames, "p.json"), ErrorCode::kValue, "p.json#/stages",
                "node 'c' has no device");
   answer = placed({0, 0, 1});
-  answer.stages->front().devices = {0, 2};
+  answer.plan->front().devices = {0, 2};
   expect_error(take_assignment(answer, kNames, "p.json"), ErrorCode::kConflict,
                "p.json#/stages/0/devices", "2 devices");
-  answer.stages.reset();
+  answer.plan.reset();
   expect_error(take_assignment(answer, kNames, "p.json"), ErrorCode::kValue, "p.json",
                "holds no placement");
 }
@@ -107,7 +107,7 @@ TEST(PlacementJson, ReadsAPlacementAlone) {
   EXPECT_TRUE(is_placement(text));
   const PlacementAnswer answer = read_placement(text, "p.json").value();
   EXPECT_FALSE(answer.status.has_value());
-  EXPECT_EQ(answer.stages->front().memory, 1024);
+  EXPECT_EQ(answer.plan->front().memory, 1024);
 }
 
 TEST(PlacementJson, PlacesErrors) {
@@ -143,15 +143,15 @@ TEST(PlacementJson, PlacesErrors) {
 TEST(PlacementJson, KeepsHowOftenTorchNamesADevice) {
   PlacementAnswer answer;
   answer.objective = partition::Objective::kFx;
-  answer.stages.emplace(2);
-  put_logical_devices({1, 0, 2, 2, 0}, answer.stages->front());
-  put_logical_devices({1, 0}, answer.stages->back());
-  EXPECT_EQ(answer.stages->front().devices, (std::vector<int>{1, 0, 2}));
-  EXPECT_TRUE(answer.stages->back().logical_device_ids.empty());
+  answer.plan.emplace(2);
+  put_logical_devices({1, 0, 2, 2, 0}, answer.plan->front());
+  put_logical_devices({1, 0}, answer.plan->back());
+  EXPECT_EQ(answer.plan->front().devices, (std::vector<int>{1, 0, 2}));
+  EXPECT_TRUE(answer.plan->back().logical_device_ids.empty());
   const auto again = read_placement(write_placement(answer), "p.json");
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(*again, answer);
-  EXPECT_EQ(again->stages->front().logical_device_ids, (std::vector<int>{1, 0, 2, 2, 0}));
+  EXPECT_EQ(again->plan->front().logical_device_ids, (std::vector<int>{1, 0, 2, 2, 0}));
 }
 
 }  // namespace

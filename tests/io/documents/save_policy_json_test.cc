@@ -16,9 +16,11 @@ TEST(SavePolicyJson, WritesWhatIsThereAndLeavesOutWhatIsNot) {
   answer.status = SolveStatus::kFeasible;
   answer.input_hash = "ab";
   answer.memory_budget = 0;
-  answer.values.push_back({"mm", 0.25, 3, true, {}});
+  answer.plan.emplace().push_back({"mm", 0.25, 3, true, {}});
   answer.predicted.emplace().saved_memory = 0.25;
-  answer.certificate.objective = 7;
+  answer.stop = StopReason::kFinished;
+  answer.certificate.emplace().objective = 7;
+  answer.provenance.emplace();
   const std::string text = write_save_policy(answer);
   EXPECT_THAT(text, HasSubstr(R"("schema": "plimsoll.save_policy/1")"));
   EXPECT_THAT(text, HasSubstr(R"("memory_budget": 0.0)"));

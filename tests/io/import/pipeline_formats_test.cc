@@ -200,20 +200,20 @@ TEST(PipelinePlanJson, HoldsAPlanOfAModel) {
   const auto input = *read_piper(kPiper, "p.json");
   const PipelinePlan plan = {{{{0}, {0}, 2, 1}, {{1}, {0}, 1, 1}}};
   PipelineAnswer answer;
-  answer.stages = make_stage_entries(input.model, plan);
-  EXPECT_EQ(answer.stages->front().choices, (std::vector<std::string>{"vanilla"}));
-  EXPECT_EQ(answer.stages->front().in_flight, 2);
-  EXPECT_EQ(answer.stages->front().memory, 16);
+  answer.plan = make_stage_entries(input.model, plan);
+  EXPECT_EQ(answer.plan->front().choices, (std::vector<std::string>{"vanilla"}));
+  EXPECT_EQ(answer.plan->front().in_flight, 2);
+  EXPECT_EQ(answer.plan->front().memory, 16);
   const auto read = read_pipeline_answer(write_pipeline_answer(answer), "plan.json");
   EXPECT_EQ(*make_pipeline_plan(input.model, *read), plan);
-  answer.stages->front().choices = {"other"};
+  answer.plan->front().choices = {"other"};
   expect_error(make_pipeline_plan(input.model, answer), ErrorCode::kValue, "stage 0");
-  answer.stages->front().operators = {2};
+  answer.plan->front().operators = {2};
   expect_error(make_pipeline_plan(input.model, answer), ErrorCode::kValue, "stage 0");
-  answer.stages->back().tensor_parallel = 2;
-  answer.stages->erase(answer.stages->begin());
+  answer.plan->back().tensor_parallel = 2;
+  answer.plan->erase(answer.plan->begin());
   expect_error(make_pipeline_plan(input.model, answer), ErrorCode::kValue, "stage 0");
-  answer.stages.reset();
+  answer.plan.reset();
   expect_error(make_pipeline_plan(input.model, answer), ErrorCode::kUsage, "stages");
 }
 
