@@ -18,7 +18,7 @@
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/shipped.h"
-#include "plimsoll/text_layout.h"
+#include "plimsoll/text/text_layout.h"
 #include "plimsoll/topology/presets.h"
 
 namespace plimsoll::app {

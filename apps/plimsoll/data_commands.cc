@@ -13,8 +13,8 @@
 #include "plimsoll/help.h"
 #include "plimsoll/io/shipped.h"
 #include "plimsoll/io/topology_json.h"
-#include "plimsoll/text_layout.h"
-#include "plimsoll/text_table.h"
+#include "plimsoll/text/text_layout.h"
+#include "plimsoll/text/text_table.h"
 #include "plimsoll/topology/presets.h"
 
 namespace plimsoll::app {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "plimsoll/text_layout.h"
+#include "plimsoll/text/text_layout.h"
 
 namespace plimsoll::app {
 namespace {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "plimsoll/io/files.h"
-#include "plimsoll/text_layout.h"
+#include "plimsoll/text/text_layout.h"
 
 namespace plimsoll::app {
 namespace {

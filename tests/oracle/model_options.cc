@@ -19,7 +19,7 @@
 #include "plimsoll/check/sharding_check.h"
 #include "plimsoll/embedding/placement_bridge.h"
 #include "plimsoll/embedding/planner.h"
-#include "plimsoll/planning_flags.h"
+#include "plimsoll/shard/planning_flags.h"
 
 namespace {
 

@@ -1,0 +1,582 @@
+// plimsoll check: judges a plan from outside.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "check/embedding/bill_check.h"
+#include "check/embedding/move_bound_check.h"
+#include "check/embedding/plan_space.h"
+#include "embedding/balanced/balanced_record.h"
+#include "io/documents/plan_tree.h"
+#include "io/documents/report_json.h"
+#include "io/import/foreign_plan.h"
+#include "plimsoll/check/balance_check.h"
+#include "plimsoll/check/options_check.h"
+#include "plimsoll/check/sharding_check.h"
+#include "plimsoll/check/transfer_check.h"
+#include "plimsoll/checkpoint/checkpoint_flags.h"
+#include "plimsoll/common.h"
+#include "plimsoll/help.h"
+#include "plimsoll/partition/partition_case.h"
+#include "plimsoll/partition/partition_flags.h"
+#include "plimsoll/plans/checkpoint_check.h"
+#include "plimsoll/plans/explanation_check.h"
+#include "plimsoll/plans/partition_check.h"
+#include "plimsoll/shard/expert_commands.h"
+#include "plimsoll/shard/planning_flags.h"
+#include "plimsoll/shard/shard_dump.h"
+#include "plimsoll/shard/shard_flags.h"
+#include "plimsoll/text/certificate_text.h"
+#include "plimsoll/text/text_table.h"
+
+namespace plimsoll::app {
+namespace {
+
+struct CheckFlags {
+  GlobalFlags global;
+  PlanningFlags planning;
+  CheckpointFlags checkpoint;
+  PartitionFlags partition;
+  bool contiguous = false;
+  std::string plan;
+  std::string budget;
+  double tolerance = SearchOptions{}.tolerance;
+  bool strict = false;
+  bool strict_numerics = false;
+};
+
+std::map<std::string, std::string> recorded_options(const study::ShardingAnswer& answer) {
+  return answer.provenance ? answer.provenance->options : std::map<std::string, std::string>();
+}
+
+// "violation covered_twice, sparse.ebc.t, rank 1: why"
+template <class Finding>
+CodedLine finding_line(std::string_view kind, const Finding& finding) {
+  return {
+      fmt::format("{} {}", kind, to_string(finding.code)),
+      fmt::format("{} {}{}{}: {}", kind, to_string(finding.code),
+                  finding.table.empty() ? "" : ", " + finding.table,
+                  finding.rank ? fmt::format(", rank {}", *finding.rank) : "", finding.message)};
+}
+
+std::string findings_of(const check::CheckReport& report, const CheckFlags& flags) {
+  std::vector<CodedLine> lines;
+  for (const check::Violation& violation : report.violations) {
+    lines.push_back(finding_line("violation", violation));
+  }
+  for (const check::Hazard& hazard : report.hazards) {
+    lines.push_back(finding_line("hazard", hazard));
+  }
+  return findings_text(lines, flags.global);
+}
+
+std::string ranks_of(const check::CheckReport& report, const CheckFlags& flags) {
+  if (flags.global.verbosity == 0) return "";
+  TextTable ranks({"rank", "HBM", "of", "DDR", "of", "ms"}, {true, true, true, true, true, true});
+  for (std::size_t r = 0; r < report.used.size(); ++r) {
+    ranks.add({fmt::format("{}", r), format_bytes(report.used[r].hbm),
+               format_bytes(report.capacity[r].hbm), format_bytes(report.used[r].ddr),
+               format_bytes(report.capacity[r].ddr), fmt::format("{:.4f}", report.rank_ms[r])});
+  }
+  return ranks.text();
+}
+
+std::string text_of(const check::BalanceReport& balance) {
+  std::string text;
+  if (balance.times) {
+    text +=
+        fmt::format("step {:.6g} ms, time {:.6g} ms\n", balance.times->step, balance.times->time);
+  }
+  if (balance.proved_bound) {
+    text += std::isinf(*balance.proved_bound)
+                ? std::string("the prices prove that no plan exists\n")
+                : fmt::format("the prices prove that no plan is below {:.6g} ms\n",
+                              *balance.proved_bound);
+  }
+  return text;
+}
+
+// What the plan states beside itself, whatever search is said to have made it.
+Result<check::StatedBalance> read_claims(const CheckFlags& flags,
+                                         const study::ShardingAnswer& answer) {
+  const std::map<std::string, std::string> recorded = recorded_options(answer);
+  const auto find = [&recorded](const std::string& key) {
+    const auto found = recorded.find(key);
+    return found == recorded.end() ? std::string() : found->second;
+  };
+  check::StatedBalance stated;
+  PLIMSOLL_ASSIGN(stated.options, read_recorded_balance(recorded));
+  PLIMSOLL_ASSIGN(stated.options.reference, embedding::read_reference_record(recorded));
+  embedding::BridgeOptions& bridge = stated.options.bridge;
+  const bool is_balanced = find("search") == "balanced";
+  if (!is_balanced) bridge.keeps_hazards = true;  // the reference knows none
+  if (recorded.contains("objective")) stated.recorded_objective = bridge.objective;
+  if (answer.objective) bridge.objective = *answer.objective;
+  if (answer.provenance) {
+    PLIMSOLL_ASSIGN(stated.options.stops, embedding::read_stops(answer.provenance->stopped_at));
+  }
+  stated.status = answer.status;
+  if (recorded.contains("tolerance")) {
+    PLIMSOLL_ASSIGN(stated.tolerance,
+                    parse_number<double>(find("tolerance"), "provenance/options/tolerance"));
+  }
+  stated.accepted_tolerance = flags.tolerance;
+  stated.rating = answer.rating;
+  stated.times = answer.times;
+  stated.certificate = answer.certificate;
+  stated.bound = answer.bound;
+  stated.reference = answer.reference;
+  stated.frontier = {answer.frontier, answer.frontier_bound, {}, {}};
+  for (const study::FrontierProof& proof : answer.frontier_proofs) {
+    stated.frontier.proofs.push_back(proof.bound);
+  }
+  stated.rates_storage = !is_balanced && find("perf_model") == "storage";
+  for (const Warning& warning : answer.warnings) stated.warnings.push_back(warning.code);
+  return stated;
+}
+
+std::string name_of(const embedding::TableSharding& table) { return table.fqn(); }
+std::string name_of(const study::TakenOption& option) { return option.fqn; }
+
+// `all` with `changes` in the places of the entries of their names; names that are unknown, or
+// change twice, come last.
+template <class T>
+std::vector<T> with_changes(std::vector<T> all, const std::map<std::string, std::size_t>& places,
+                            const std::vector<T>& changes) {
+  std::set<std::string> changed;
+  for (const T& change : changes) {
+    const auto place = places.find(name_of(change));
+    if (changed.insert(name_of(change)).second && place != places.end()) {
+      all[place->second] = change;
+    } else {
+      all.push_back(change);
+    }
+  }
+  return all;
+}
+
+template <class T>
+std::map<std::string, std::size_t> places_of(const std::vector<T>& entries) {
+  std::map<std::string, std::size_t> places;
+  for (std::size_t i = 0; i < entries.size(); ++i) places.emplace(name_of(entries[i]), i);
+  return places;
+}
+
+// The plans of the frontier's points, whole: what a point leaves out stands as in the plan beside.
+// `dump` is null where there is a model.
+std::vector<check::PointPlan> read_points(const study::ShardingAnswer& answer,
+                                          const io::TorchrecOptions* dump) {
+  std::vector<check::PointPlan> points;
+  if (!answer.plan) return points;
+  const auto tables = places_of(answer.plan->tables);
+  const auto options = places_of(answer.options);
+  for (const study::FrontierPlan& stated : answer.frontier_plans) {
+    check::PointPlan& point = points.emplace_back();
+    if (dump == nullptr) {
+      point.plan = *answer.plan;
+      point.plan.tables = with_changes(std::move(point.plan.tables), tables, stated.tables);
+      continue;
+    }
+    for (const study::TakenOption& taken : with_changes(answer.options, options, stated.options)) {
+      point.options.push_back(stated_option(*dump, taken));
+    }
+  }
+  return points;
+}
+
+// Nothing but a plan, as other programs write it.
+bool is_bare(const study::ShardingAnswer& answer) {
+  return !answer.status && !answer.provenance && answer.bill == Bill{};
+}
+
+tl::unexpected<Error> nothing_to_judge(std::string place) {
+  return fail(ErrorCode::kValue, std::move(place), "the answer holds no plan",
+              "plan again, with more time, memory or ranks");
+}
+
+struct ShardingJudgement {
+  std::string batch;  // "512 samples per rank (the default)"
+  check::CheckReport report;
+  std::optional<check::BalanceReport> balance;
+};
+
+// What the plan was made from, as far as it is given. Flags that win over what the plan records
+// make another problem of it: then the hash of all inputs says nothing.
+struct Inputs {
+  std::map<std::string, std::string> hashes;
+  std::map<std::string, std::string> options;  // as a plan records them
+  bool are_as_recorded = true;
+};
+
+Result<Inputs> find_inputs(const PlanningFlags& flags, const embedding::PlanningProblem& problem,
+                           const std::map<std::string, std::string>& recorded) {
+  PLIMSOLL_ASSIGN(const embedding::ReferenceOptions reference,
+                  embedding::read_reference_record(recorded));
+  const Provenance made = embedding::make_provenance(problem, reference, SearchOptions{});
+  Inputs inputs{made.inputs, made.options, true};
+  inputs.hashes["context"] = embedding::context_hash(problem, reference);
+  const std::pair<const char*, bool> decided[] = {
+      {"batch_size", flags.batch_size.has_value()},
+      {"cost_model", !flags.cost_model.empty()},
+      {"reservation", !flags.reservation.empty() || !flags.dense_tensor_estimate.empty() ||
+                          flags.parameter_multiplier.has_value()},
+      {"breadth_first", flags.use_exact_enumerate_order},
+      {"pipeline_type", !flags.pipeline_type.empty()},
+      {"inference", flags.inference},
+      {"run_embedding_at_peak_memory", flags.run_embedding_at_peak_memory}};
+  for (const auto& [key, is_given] : decided) {
+    if (!is_given) continue;
+    const auto was = recorded.find(key);
+    const auto is = inputs.options.extract(key);
+    inputs.are_as_recorded &= was == recorded.end() || was->second == is.mapped();
+  }
+  return inputs;
+}
+
+Inputs find_inputs(const io::TorchrecOptions& dump) {
+  const Provenance made = make_given(dump).prepared.provenance;
+  Inputs inputs{made.inputs, made.options, true};
+  // The reference's own, which its figures tell.
+  for (const char* key : {"partitioner", "proposers", "balance_modules", "perf_model"}) {
+    inputs.options.erase(key);
+  }
+  return inputs;
+}
+
+// One violation for every input that the plan names and that is not the one given. The hash of all
+// inputs together says something new where the others agree.
+std::vector<check::Violation> check_inputs(const study::ShardingAnswer& answer,
+                                           const Inputs& inputs) {
+  std::vector<check::Violation> violations;
+  const auto add = [&violations](std::string message) {
+    violations.push_back(
+        {check::ViolationCode::kInputsMismatch, "", std::nullopt, "", "", std::move(message)});
+  };
+  const auto is_given = [&inputs](const std::string& name, const std::string& hash) {
+    const auto given = inputs.hashes.find(name);
+    return given != inputs.hashes.end() && given->second == hash;
+  };
+  std::map<std::string, std::string> stated;
+  if (answer.provenance) stated = answer.provenance->inputs;
+  const auto context = stated.extract("context");
+  for (const auto& [name, hash] : stated) {
+    if (is_given(name, hash)) continue;
+    add(fmt::format("the plan was made from another {} than the one it is judged on", name));
+  }
+  // What the search decides is judged by itself.
+  const std::set<std::string> of_search{"effort", "max_column_blocks", "search", "tolerance"};
+  for (const auto& [name, value] : recorded_options(answer)) {
+    const auto given = inputs.options.find(name);
+    if (given == inputs.options.end() || given->second == value || of_search.contains(name))
+      continue;
+    add(fmt::format("the plan records {} '{}', and it is '{}'", name, value, given->second));
+  }
+  if (!context.empty() && violations.empty() && inputs.are_as_recorded &&
+      !is_given("context", context.mapped())) {
+    add("the plan was made from other inputs or options than those it records and is judged on");
+  }
+  return violations;
+}
+
+void add_violations(std::vector<check::Violation> violations, check::CheckReport& report) {
+  for (check::Violation& violation : violations) {
+    report.violations.push_back(std::move(violation));
+  }
+}
+
+void judge_bill(const study::ShardingAnswer& answer, Bill found, bool has_reservation,
+                check::CheckReport& report) {
+  Bill stated = answer.bill;
+  if (!has_reservation) {
+    for (const char* name : {"dense", "kjt", "reserve"}) {
+      stated.bytes.erase(name);
+      found.bytes.erase(name);
+    }
+  }
+  add_violations(check::check_bill(stated, found), report);
+}
+
+// What a replan states beside its plan: what moves, and the steps, one by one.
+Result<std::vector<check::Violation>> judge_replan(const study::Replan& replan,
+                                                   const embedding::PlanningProblem& problem,
+                                                   const check::CheckOptions& options) {
+  check::TransferCase given;
+  given.model = &problem.model;
+  given.topology = &problem.topology;
+  given.cost_model = problem.cost_model;
+  given.mode = problem.mode;
+  given.options = options;
+  given.before = replan.before;
+  given.after = *replan.answer.plan;
+  PLIMSOLL_ASSIGN(std::vector<check::Violation> violations,
+                  check::check_transfers(given, replan.schedule));
+  PLIMSOLL_ASSIGN(const Bytes moved, check::count_moved_bytes(given));
+  const bool is_too_much = replan.max_moved && moved > *replan.max_moved;
+  if (moved != replan.moved_bytes || is_too_much) {
+    violations.push_back(
+        {check::ViolationCode::kTransferMismatch, "", std::nullopt, fmt::format("{}", moved),
+         fmt::format("{}", replan.moved_bytes),
+         fmt::format("the plan moves {} bytes, and it states {}{}", moved, replan.moved_bytes,
+                     is_too_much ? " under a limit that is lower" : "")});
+  }
+  return violations;
+}
+
+// And what it states of all plans.
+check::StatedMoveBound stated_moves(const study::Replan& replan) {
+  check::StatedMoveBound stated;
+  stated.before = &replan.before;
+  stated.max_moved = replan.max_moved;
+  stated.price_of_move = replan.price_of_move.value_or(0);
+  stated.lower_bound = replan.lower_bound;
+  stated.is_bound_of_all = replan.is_bound_of_all;
+  if (replan.answer.certificate) stated.bound_of_all = replan.answer.certificate->lower_bound;
+  stated.least_moved = replan.least_moved;
+  if (replan.prices) stated.prices = &*replan.prices;
+  return stated;
+}
+
+// The plan says what it was made with; flags win over that. Another program's needs the problem to
+// be read.
+Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::PlanFile& plan) {
+  study::ShardingAnswer answer;
+  const bool is_own = io::is_own_plan(plan.root);
+  if (is_own) {
+    PLIMSOLL_ASSIGN(answer, io::read_plan_tree(plan.root, plan.name));
+  }
+  const std::map<std::string, std::string> recorded = recorded_options(answer);
+  PLIMSOLL_RETURN_IF_ERROR(check_machine(flags.planning, recorded));
+  PLIMSOLL_ASSIGN(const embedding::PlanningProblem problem, make_problem(flags.planning, recorded));
+  std::optional<study::Replan> replan;
+  if (io::is_replan_tree(plan.root)) {
+    PLIMSOLL_ASSIGN(replan, io::read_replan_tree(plan.root, plan.name));
+  }
+  if (!is_own) {
+    PLIMSOLL_ASSIGN(answer.plan,
+                    io::read_foreign_plan(plan.root, plan.name,
+                                          {problem.model, problem.topology, problem.cost_model}));
+  }
+  if (!answer.plan && answer.status != SolveStatus::kInfeasible) {
+    return nothing_to_judge(plan.name);
+  }
+  PLIMSOLL_ASSIGN(check::StatedBalance claims, read_claims(flags, answer));
+  claims.frontier.plans = read_points(answer, nullptr);
+  ShardingJudgement judgement;
+  judgement.batch = counted(problem.batch_size, "sample", "samples") + " per rank";
+  if (recorded.empty()) judgement.batch += batch_size_note(flags.planning, problem);
+  check::CheckReport& report = judgement.report;
+  if (answer.plan) {
+    check::CheckOptions options;
+    options.strict = flags.strict;
+    options.strict_numerics = flags.strict_numerics || claims.options.bridge.strict_numerics;
+    options.batch_size = problem.batch_size;
+    options.reservation = problem.reservation;
+    options.fqn_constraints = problem.enumeration.fqn_constraints;
+    options.global_constraints = problem.enumeration.global_constraints;
+    options.pools_ddr = claims.options.bridge.pools_ddr;
+    options.is_whole = !is_bare(answer);
+    // A rating by storage is no time.
+    if (!claims.rates_storage) options.stated_rating = answer.rating;
+    PLIMSOLL_ASSIGN(report, check::check_sharding(problem.model, *answer.plan, problem.topology,
+                                                  problem.cost_model, problem.mode, options));
+    if (replan) {
+      PLIMSOLL_ASSIGN(std::vector<check::Violation> moves, judge_replan(*replan, problem, options));
+      add_violations(std::move(moves), report);
+    }
+  }
+  if (is_bare(answer)) {
+    check::conclude({}, flags.strict, report);
+    return judgement;
+  }
+  PLIMSOLL_ASSIGN(const Inputs inputs, find_inputs(flags.planning, problem, recorded));
+  std::vector<check::Violation> others = check_inputs(answer, inputs);
+  claims.are_inputs_given = inputs.are_as_recorded && others.empty();
+  if (answer.bill != Bill{} && answer.plan && report.violations.empty()) {
+    PLIMSOLL_ASSIGN(Bill found, check::make_judges_bill(problem, report));
+    if (problem.machine) {
+      PLIMSOLL_ASSIGN(const auto extrapolated,
+                      check::add_machine_times(problem, *answer.plan, found));
+      add_violations(check::check_extrapolated(answer.extrapolated, extrapolated), report);
+    }
+    judge_bill(answer, std::move(found), inputs.are_as_recorded, report);
+  }
+  PLIMSOLL_ASSIGN(judgement.balance,
+                  check::check_balance(problem, answer.plan ? &*answer.plan : nullptr,
+                                       answer.plan ? &report : nullptr, claims));
+  judgement.balance->is_anything_claimed |= answer.rating || answer.bill != Bill{};
+  if (replan) {
+    PLIMSOLL_ASSIGN(const check::MoveBoundReport found,
+                    check::check_move_bound(problem, claims.options, stated_moves(*replan)));
+    add_violations(found.violations, report);
+    if (found.not_repeated) judgement.balance->not_repeated.push_back(*found.not_repeated);
+  }
+  add_violations(std::move(others), report);
+  check::conclude(*judgement.balance, flags.strict, report);
+  put_explanation(judge_explanation(flags.planning, answer), flags.strict, report);
+  return judgement;
+}
+
+// A plan of a dump's options: those that it says its tables take.
+Result<ShardingJudgement> judge_options(const CheckFlags& flags, const io::TorchrecOptions& dump,
+                                        const io::PlanFile& plan) {
+  PLIMSOLL_ASSIGN(const study::ShardingAnswer answer, io::read_plan_tree(plan.root, plan.name));
+  if (!answer.plan && answer.status != SolveStatus::kInfeasible) {
+    return nothing_to_judge(plan.name);
+  }
+  if (answer.plan && (answer.options.empty() || !answer.provenance)) {
+    return fail(ErrorCode::kValue, plan.name, "the answer does not say which options are taken",
+                "give a plan that was made from this dump");
+  }
+  PLIMSOLL_ASSIGN(check::StatedBalance claims, read_claims(flags, answer));
+  claims.frontier.plans = read_points(answer, &dump);
+  std::vector<check::Violation> others = check_inputs(answer, find_inputs(dump));
+  claims.are_inputs_given = others.empty();
+  embedding::PlanningProblem problem = make_problem(dump);
+  ShardingJudgement judgement;
+  judgement.batch = counted(problem.batch_size, "sample", "samples") + " per rank";
+  check::CheckReport& report = judgement.report;
+  if (answer.plan) {
+    std::vector<check::StatedOption> stated;
+    for (const study::TakenOption& taken : answer.options)
+      stated.push_back(stated_option(dump, taken));
+    std::optional<double> rating;
+    if (!claims.rates_storage) rating = answer.rating;
+    report = check::check_options({dump.options, dump.model, dump.room, problem.cost_model}, stated,
+                                  &*answer.plan, claims.options.bridge.pools_ddr, flags.strict,
+                                  flags.strict_numerics || claims.options.bridge.strict_numerics,
+                                  rating);
+    if (report.violations.empty() && answer.bill != Bill{}) {
+      judge_bill(answer, check::make_judges_bill(dump.topology, dump.has_components, report), true,
+                 report);
+    }
+  }
+  PLIMSOLL_ASSIGN(judgement.balance, check::check_balance(problem, make_given(dump),
+                                                          answer.plan ? &*answer.plan : nullptr,
+                                                          answer.plan ? &report : nullptr, claims));
+  judgement.balance->is_anything_claimed |= answer.rating || answer.bill != Bill{};
+  add_violations(std::move(others), report);
+  check::conclude(*judgement.balance, flags.strict, report);
+  put_explanation(judge_explanation(flags.planning, answer), flags.strict, report);
+  return judgement;
+}
+
+int run_sharding_check(const CheckFlags& flags, const io::PlanFile& plan) {
+  const auto dump = load_dump(flags.planning);
+  if (!dump) return report(dump.error(), flags.global);
+  if (!*dump && flags.planning.on.empty()) {
+    return report({ErrorCode::kUsage, "--on", "checking a sharding plan needs its hardware",
+                   "name it, such as --on dgx-h100:2", ""},
+                  flags.global);
+  }
+  const auto judged = *dump ? judge_options(flags, **dump, plan) : judge_sharding(flags, plan);
+  if (!judged) return report(with_flag_as_place(judged.error()), flags.global);
+  const auto& balance = judged->balance;
+  if (flags.global.json) {
+    print(io::write_check_report(judged->report, balance ? &*balance : nullptr));
+  } else {
+    const check::CheckReport& report = judged->report;
+    print(
+        verdict(report.is_right(), report.violations.size(), report.hazards.size(), flags.global) +
+        fmt::format(", slowest rank {} at {}\n", ms_text(report.rating), judged->batch) +
+        judgement_lines(report, flags.global) +
+        (balance && flags.global.verbosity > 0 ? text_of(*balance) : std::string()) +
+        findings_of(report, flags) + ranks_of(report, flags));
+  }
+  return judged->report.is_right() ? kExitOk : kExitViolations;
+}
+
+PartitionFlags partition_flags(const CheckFlags& flags) {
+  PartitionFlags partition = flags.partition;
+  partition.graph = flags.planning.model;
+  partition.on = flags.planning.on;
+  return partition;
+}
+
+int run_check(const CheckFlags& flags) {
+  if (is_of_experts(flags.planning)) {
+    ExpertFlags asked;
+    asked.global = flags.global;
+    asked.planning = flags.planning;
+    asked.plan = flags.plan;
+    asked.tolerance = flags.tolerance;
+    return run_expert_check(asked);
+  }
+  const auto plan = load_plan(flags.planning, flags.plan);
+  if (!plan) return report(plan.error(), flags.global);
+  switch (plan->format) {
+    case io::PlanFormat::kCheckpointPolicy:
+      return run_checkpoint_check(
+          {flags.global, flags.checkpoint, flags.planning.model, flags.budget, flags.strict},
+          *plan);
+    case io::PlanFormat::kPipelinePlan:
+    case io::PlanFormat::kPiperPlan:
+    case io::PlanFormat::kStagedProfile:
+      return run_pipeline_check(partition_flags(flags), *plan, flags.strict, flags.global);
+    case io::PlanFormat::kPlacement:
+    case io::PlanFormat::kPlacementSplit:
+    case io::PlanFormat::kFxPartition:
+      return run_placement_check(
+          {flags.global, partition_flags(flags), flags.contiguous, flags.strict}, *plan);
+    case io::PlanFormat::kShardingPlan:
+      return run_sharding_check(flags, *plan);
+  }
+  return kExitInternal;
+}
+
+}  // namespace
+
+void add_check_command(CLI::App& app, Run& run) {
+  auto flags = std::make_shared<CheckFlags>();
+  CLI::App* command = app.add_subcommand(
+      "check", "Validate a plan independently: coverage, memory, ranks, times and bounds");
+  add_planning_flags(*command, flags->planning);
+  command->get_option("--on")->required(false);
+  command->get_option("MODEL")->description(
+      "What the plan is of: a model, module statistics or an operator graph; a file, '-' for "
+      "standard input, or a name that `plimsoll models` lists");
+  command->option_defaults()->group(kCommonGroup);
+  command
+      ->add_option(
+          "PLAN", flags->plan,
+          "A plan of this program; a sharding plan of TorchRec or of a TorchEasyRec checkpoint; "
+          "torch.fx's partition result; a plan of PipeDream, of Piper or of the placement "
+          "benchmark; '-' for standard input. What it records of its making is used where a flag "
+          "is absent")
+      ->required();
+  command->add_flag("--strict", flags->strict,
+                    "Hazards, and claims that cannot be proved again, are violations, too");
+  command->option_defaults()->group("Sharding plans");
+  command->add_flag("--strict-numerics", flags->strict_numerics,
+                    "Optimizer states per block of columns are violations, too");
+  command
+      ->add_option("--tolerance", flags->tolerance,
+                   "A plan that is said to be optimal may have a gap up to this")
+      ->type_name("SHARE")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->option_defaults()->group("Checkpointing plans");
+  command
+      ->add_option("--budget", flags->budget,
+                   "Peak that the plan must keep (default: the plan's own)")
+      ->type_name("SIZE|SHARE");
+  add_checkpoint_flags(*command, flags->checkpoint);
+  add_partition_flags(*command, flags->partition);
+  command->option_defaults()->group("Devices and rules");
+  command->add_flag("--contiguous", flags->contiguous,
+                    "The devices of a placement must stand in a line");
+  add_global_flags(*command, flags->global);
+  set_help(
+      *command,
+      {{kCommonGroup, "plimsoll check mlperf-dlrm-dcnv2 plan.json --on dgx-h100:2"},
+       {"Sharding plans", "plimsoll check model.json plan.json --on 8x80GiB --strict-numerics"},
+       {"Checkpointing plans", "plimsoll check llama-3-8b policy.json --budget 60GiB"},
+       {"Devices and rules", "plimsoll check graph.json placement.json --contiguous"}});
+  command->callback([flags, &run] { run = [flags] { return run_check(*flags); }; });
+}
+
+}  // namespace plimsoll::app

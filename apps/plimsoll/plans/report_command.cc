@@ -1,0 +1,105 @@
+// plimsoll report: a plan as a page to look at.
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "plimsoll/help.h"
+#include "plimsoll/io/files.h"
+#include "plimsoll/io/plan_report_json.h"
+#include "plimsoll/plan_commands.h"
+#include "plimsoll/plans/any_plan.h"
+#include "plimsoll/study/plan_report.h"
+#include "plimsoll/text/text_layout.h"
+
+namespace plimsoll::app {
+namespace {
+
+struct ReportFlags {
+  GlobalFlags global;
+  AnyPlanFlags plan;
+  std::string file;
+  std::string output;
+  std::string against;
+  std::string title;
+  bool is_fragment = false;
+};
+
+// Without its folder: a page may be looked at elsewhere.
+std::string name_of(const std::string& file) {
+  return file == "-" ? "plan" : std::filesystem::path(file).filename().string();
+}
+
+Result<study::PlanReport> make_report(const ReportFlags& flags) {
+  PLIMSOLL_RETURN_IF_ERROR(
+      check_standard_input({flags.file, flags.against, flags.plan.planning.model}));
+  PLIMSOLL_ASSIGN(const AnyPlan plan, load_any_plan(flags.plan, flags.file));
+  auto made =
+      std::visit([](const auto& answer) { return study::report_plan(answer); }, plan.answer);
+  if (!made) {
+    made.error().place = plan.name;
+    return made;
+  }
+  study::PlanReport report = *std::move(made);
+  report.name = flags.title.empty() ? name_of(flags.file) : flags.title;
+  report.warnings.insert(report.warnings.end(), plan.warnings.begin(), plan.warnings.end());
+  // Where a plan has no times of its own there is no schedule to show.
+  if (auto timeline = predict_step_of(plan)) report.timeline = *std::move(timeline);
+  if (flags.against.empty()) return report;
+  PLIMSOLL_ASSIGN(const AnyPlan other, load_any_plan(flags.plan, flags.against));
+  PLIMSOLL_ASSIGN(report.difference, compare_any_plans(other, plan));
+  report.compared_with = name_of(flags.against);
+  return report;
+}
+
+int run_report(const ReportFlags& flags) {
+  const auto made = make_report(flags);
+  if (!made) return report(with_flag_as_place(made.error()), flags.global);
+  const bool is_file = !flags.output.empty() && flags.output != "-";
+  const bool wants_page = is_file || !flags.global.json;
+  std::string page;
+  if (wants_page) {
+    page = flags.is_fragment ? io::write_report_fragment(*made) : io::write_report_page(*made);
+  }
+  if (is_file) {
+    if (const auto written = io::write_text_file(flags.output, page); !written) {
+      return report(written.error(), flags.global);
+    }
+  }
+  if (flags.global.json) {
+    print(io::write_report(*made));
+  } else if (is_file) {
+    print(shown(flags.output) + ": open it in a browser\n");
+  } else {
+    print(page);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_report_command(CLI::App& app, Run& run) {
+  auto flags = std::make_shared<ReportFlags>();
+  CLI::App* command =
+      app.add_subcommand("report", "Write a page that shows a plan: one HTML file to look at");
+  add_drawing_flags(*command, "page", flags->file, flags->output);
+  command
+      ->add_option("--against", flags->against,
+                   "Another plan of that kind: the page shows what differs from it")
+      ->type_name("FILE");
+  command
+      ->add_option("--title", flags->title,
+                   "Title of the page (default: the name of the plan's file)")
+      ->type_name("TEXT");
+  command->add_flag("--fragment", flags->is_fragment,
+                    "Only what stands in the page's body, without a script, for another page");
+  add_any_plan_flags(*command, flags->plan);
+  add_global_flags(*command, flags->global);
+  set_help(*command, {{kCommonGroup, "plimsoll report plan.json -o plan.html --against old.json"}});
+  command->callback([flags, &run] { run = [flags] { return run_report(*flags); }; });
+}
+
+}  // namespace plimsoll::app
