@@ -239,7 +239,7 @@ class Help(unittest.TestCase):
 
     def test_the_phrases_do_not_come_back_in_the_messages_of_the_program(self):
         num_texts = 0
-        for source in sorted((ROOT / "apps" / "plimsoll").glob("*.cc")):
+        for source in sorted((ROOT / "apps" / "plimsoll").rglob("*.cc")):
             code = re.sub(r"//[^\n]*", "", source.read_text(encoding="utf-8"))
             code = re.sub(r'"\s*\n\s*"', "", code)  # one text on several lines
             for text in re.findall(r'"((?:[^"\\]|\\.)*)"', code):
