@@ -255,6 +255,53 @@ class Maker {
     return {count, static_cast<std::int32_t>(result_.places.size()), 0};
   }
 
+  void add_uniform_part(const UnitChoice& choice) {
+    ChoicePart part = new_part(1);
+    add_place(choice, 0, -1, part);
+    result_.parts.push_back(part);
+  }
+
+  // Every block stands on the only host.
+  void add_blocks_of_one_host(const UnitChoice& choice, const std::vector<int>& allowed) {
+    UnitChoice all = choice;
+    for (PieceRun& run : all.runs) {
+      for (double& load : run.load) load *= static_cast<double>(choice.num_blocks);
+      for (Bytes& bytes : run.bytes) bytes *= choice.num_blocks;
+    }
+    ChoicePart part = new_part(1);
+    if (is_allowed(allowed, 0, problem_.num_ranks)) add_place(all, 0, -1, part);
+    result_.parts.push_back(part);
+  }
+
+  void add_blocks(const UnitChoice& choice, const std::vector<int>& allowed) {
+    ChoicePart part = new_part(choice.num_blocks);
+    const int width = problem_.ranks_per_host;
+    for (std::size_t kind = 0; kind < result_.ranks.host_kinds.size(); ++kind) {
+      const std::vector<int>& hosts = result_.ranks.host_kinds[kind].hosts;
+      const bool stands = std::any_of(hosts.begin(), hosts.end(), [&](int host) {
+        return is_allowed(allowed, host * width, (host + 1) * width);
+      });
+      // The first host of the kind: its ranks stand for those of all.
+      if (stands) add_place(choice, hosts.front() * width, static_cast<int>(kind), part);
+    }
+    result_.parts.push_back(part);
+  }
+
+  void add_pieces(const PieceRun& run, const std::vector<int>& allowed) {
+    ChoicePart part = new_part(run.count);
+    for (int kind = 0; kind < result_.ranks.num_kinds(); ++kind) {
+      const std::vector<int>& ranks = result_.ranks.kinds[kind].ranks;
+      const auto is_ours = [&](int rank) { return is_allowed(allowed, rank, rank + 1); };
+      if (!fits_piece(run, kind) || std::none_of(ranks.begin(), ranks.end(), is_ours)) continue;
+      ChoiceShare share{kind};
+      add_to(share, true, run, load_on(run, kind), 1);
+      result_.places.push_back({static_cast<std::int32_t>(result_.shares.size()), 1, -1});
+      result_.shares.push_back(share);
+      ++part.num_places;
+    }
+    result_.parts.push_back(part);
+  }
+
   bool add_choice(int unit, int index) {
     const UnitChoice& choice = choice_of(unit, index);
     const std::vector<int>& allowed = problem_.units[unit].allowed_ranks;
@@ -266,57 +313,17 @@ class Maker {
     added.is_everywhere =
         choice.spread == Spread::kUniform || (is_one_host_ && choice.spread == Spread::kHost);
     switch (choice.spread) {
-      case Spread::kUniform: {
-        ChoicePart part = new_part(1);
-        add_place(choice, 0, -1, part);
-        result_.parts.push_back(part);
+      case Spread::kUniform:
+        add_uniform_part(choice);
         break;
-      }
-      case Spread::kHost: {
-        if (is_one_host_) {
-          UnitChoice all = choice;
-          for (PieceRun& run : all.runs) {
-            for (double& load : run.load) load *= static_cast<double>(choice.num_blocks);
-            for (Bytes& bytes : run.bytes) bytes *= choice.num_blocks;
-          }
-          ChoicePart part = new_part(1);
-          if (is_allowed(allowed, 0, problem_.num_ranks)) add_place(all, 0, -1, part);
-          result_.parts.push_back(part);
-          added.num_parts = choice.num_blocks;
-          break;
-        }
-        ChoicePart part = new_part(choice.num_blocks);
-        const int width = problem_.ranks_per_host;
-        for (std::size_t kind = 0; kind < result_.ranks.host_kinds.size(); ++kind) {
-          for (const int host : result_.ranks.host_kinds[kind].hosts) {
-            if (!is_allowed(allowed, host * width, (host + 1) * width)) continue;
-            // The first host of the kind: its ranks stand for those of all.
-            add_place(choice, result_.ranks.host_kinds[kind].hosts.front() * width,
-                      static_cast<int>(kind), part);
-            break;
-          }
-        }
-        result_.parts.push_back(part);
+      case Spread::kHost:
+        is_one_host_ ? add_blocks_of_one_host(choice, allowed) : add_blocks(choice, allowed);
         added.num_parts = choice.num_blocks;
         break;
-      }
       case Spread::kDevice:
         added.num_parts = 0;
         for (const PieceRun& run : choice.runs) {
-          ChoicePart part = new_part(run.count);
-          for (int kind = 0; kind < result_.ranks.num_kinds(); ++kind) {
-            const std::vector<int>& ranks = result_.ranks.kinds[kind].ranks;
-            const auto is_ours = [&](int rank) { return is_allowed(allowed, rank, rank + 1); };
-            if (!fits_piece(run, kind) || std::none_of(ranks.begin(), ranks.end(), is_ours)) {
-              continue;
-            }
-            ChoiceShare share{kind};
-            add_to(share, true, run, load_on(run, kind), 1);
-            result_.places.push_back({static_cast<std::int32_t>(result_.shares.size()), 1, -1});
-            result_.shares.push_back(share);
-            ++part.num_places;
-          }
-          result_.parts.push_back(part);
+          add_pieces(run, allowed);
           added.num_parts += run.count;
         }
         break;

@@ -25,18 +25,7 @@ void NetCut::add_arc(int from, int to, std::int64_t capacity) {
   arcs_.push_back({from, std::exchange(first_[to], static_cast<int>(arcs_.size())), 0});
 }
 
-double NetCut::solve(const std::vector<Side>& side, const std::vector<double>& time_ms,
-                     double rate) {
-  double largest = 0;
-  for (const Net& net : graph_.nets) largest = std::max(largest, net.amount / rate);
-  for (const double time : time_ms) {
-    if (std::isfinite(time)) largest = std::max(largest, time);
-  }
-  chosen_.clear();
-  const double scale = largest > 0 ? kLargest / largest : 1;
-  arcs_.clear();
-  first_.assign(2, kNone);
-  vertex_.assign(graph_.nodes.size(), kNone);
+bool NetCut::place_roots(const std::vector<Side>& side, const std::vector<double>& time_ms) {
   side_.assign(graph_.nodes.size(), Side::kFree);
   time_.assign(graph_.nodes.size(), 0);
   for (std::size_t node = 0; node < side.size(); ++node) {
@@ -46,63 +35,87 @@ double NetCut::solve(const std::vector<Side>& side, const std::vector<double>& t
     } else if (all == Side::kFree) {
       all = side[node];
     } else if (all != side[node]) {
-      return kUnlimited;
+      return false;
     }
   }
-  double fixed = 0;
-  for (std::size_t root = 0; root < side.size(); ++root) {
-    if (side_[root] == Side::kIn) fixed += time_[root];
+  return true;
+}
+
+int NetCut::vertex_of(int pin) {
+  const int node = root_[pin];
+  if (side_[node] == Side::kIn) return kSource;
+  if (side_[node] == Side::kOut) return kSink;
+  if (vertex_[node] == kNone) {
+    vertex_[node] = add_vertex();
+    const double time = time_[node];
+    add_arc(vertex_[node], kSink,
+            std::isfinite(time) ? static_cast<std::int64_t>(time * scale_) : kEndless);
   }
-  const auto vertex_of = [&](int pin) {
-    const int node = root_[pin];
-    if (side_[node] == Side::kIn) return kSource;
-    if (side_[node] == Side::kOut) return kSink;
-    if (vertex_[node] == kNone) {
-      vertex_[node] = add_vertex();
-      const double time = time_[node];
-      add_arc(vertex_[node], kSink,
-              std::isfinite(time) ? static_cast<std::int64_t>(time * scale) : kEndless);
-    }
-    return vertex_[node];
+  return vertex_[node];
+}
+
+// What the net takes whatever is chosen: all of `ms` where fixed nodes part it.
+double NetCut::add_net(const Net& net, double ms) {
+  bool touches[3] = {};  // by side
+  touches[static_cast<int>(side_[root_[net.producer]])] = true;
+  for (const int consumer : net.consumers) {
+    touches[static_cast<int>(side_[root_[consumer]])] = true;
+  }
+  const auto [has_free, has_in, has_out] = touches;
+  if (has_in && has_out) return ms;
+  if (!has_free || net.amount == 0) return 0;
+  const int enter = add_vertex();
+  const int leave = add_vertex();
+  add_arc(enter, leave, static_cast<std::int64_t>(ms * scale_));
+  const auto connect = [&](int node) {
+    const int vertex = vertex_of(node);
+    if (vertex != kSink) add_arc(vertex, enter, kEndless);
+    if (vertex != kSource) add_arc(leave, vertex, kEndless);
   };
-  for (const Net& net : graph_.nets) {
-    bool touches[3] = {};  // by side
-    touches[static_cast<int>(side_[root_[net.producer]])] = true;
-    for (const int consumer : net.consumers) {
-      touches[static_cast<int>(side_[root_[consumer]])] = true;
-    }
-    const auto [has_free, has_in, has_out] = touches;
-    if (has_in && has_out) {
-      fixed += net.amount / rate;
-      continue;
-    }
-    if (!has_free || net.amount == 0) continue;
-    const int enter = add_vertex();
-    const int leave = add_vertex();
-    add_arc(enter, leave, static_cast<std::int64_t>(net.amount / rate * scale));
-    const auto connect = [&](int node) {
-      const int vertex = vertex_of(node);
-      if (vertex != kSink) add_arc(vertex, enter, kEndless);
-      if (vertex != kSource) add_arc(leave, vertex, kEndless);
-    };
-    connect(net.producer);
-    for (const int consumer : net.consumers) connect(consumer);
-  }
+  connect(net.producer);
+  for (const int consumer : net.consumers) connect(consumer);
+  return 0;
+}
+
+std::int64_t NetCut::push_flow() {
   std::int64_t flow = 0;
   while (level_vertices()) {
     current_ = first_;
     while (const std::int64_t pushed = push_path()) {
       flow += pushed;
-      if (flow >= kEndless) return kUnlimited;
+      if (flow >= kEndless) return flow;
     }
   }
+  return flow;
+}
+
+double NetCut::solve(const std::vector<Side>& side, const std::vector<double>& time_ms,
+                     double rate) {
+  double largest = 0;
+  for (const Net& net : graph_.nets) largest = std::max(largest, net.amount / rate);
+  for (const double time : time_ms) {
+    if (std::isfinite(time)) largest = std::max(largest, time);
+  }
+  scale_ = largest > 0 ? kLargest / largest : 1;
+  chosen_.clear();
+  arcs_.clear();
+  first_.assign(2, kNone);
+  vertex_.assign(graph_.nodes.size(), kNone);
+  if (!place_roots(side, time_ms)) return kUnlimited;
+  double fixed = 0;
+  for (std::size_t root = 0; root < side.size(); ++root) {
+    if (side_[root] == Side::kIn) fixed += time_[root];
+  }
+  for (const Net& net : graph_.nets) fixed += add_net(net, net.amount / rate);
+  const std::int64_t flow = push_flow();
+  if (flow >= kEndless) return kUnlimited;
   for (std::size_t node = 0; node < side.size(); ++node) {
     const int root = root_[node];
     const bool is_in =
         side_[root] == Side::kIn || (vertex_[root] != kNone && level_[vertex_[root]] != kNone);
     if (side[node] == Side::kFree && is_in) chosen_.push_back(static_cast<int>(node));
   }
-  return fixed + static_cast<double>(flow) / scale;
+  return fixed + static_cast<double>(flow) / scale_;
 }
 
 bool NetCut::level_vertices() {

@@ -39,6 +39,11 @@ class NetCut {
     int to, next;
     std::int64_t room;
   };
+  // false: nodes of one root are wanted on both sides.
+  bool place_roots(const std::vector<Side>& side, const std::vector<double>& time_ms);
+  int vertex_of(int pin);
+  double add_net(const Net& net, double ms);
+  std::int64_t push_flow();
   int add_vertex();
   void add_arc(int from, int to, std::int64_t capacity);
   bool level_vertices();
@@ -46,6 +51,7 @@ class NetCut {
 
   const CostGraph& graph_;
   const std::vector<int>& root_;
+  double scale_ = 1;          // capacity of a ms
   std::vector<Side> side_;    // [num_nodes] of roots
   std::vector<double> time_;  // [num_nodes] of roots, free nodes alone
   std::vector<Arc> arcs_;     // each beside its reverse

@@ -248,6 +248,97 @@ class Search {
   Explanation explanation_;
 };
 
+// One accelerator after the other takes blocks in depth-first order until one does not fit.
+class GreedyFill {
+ public:
+  explicit GreedyFill(const CostGraph& graph)
+      : graph_(graph),
+        blocks_(make_groups(graph)),
+        weights_of_(graph.nodes.size()),
+        holder_(graph.weights.size(), -1) {
+    for (int d = 0; d < graph.num_devices(); ++d) {
+      (is_host(graph.classes[graph.class_of(d)]) ? hosts_ : accelerators_).push_back(d);
+    }
+    for (std::size_t w = 0; w < graph.weights.size(); ++w) {
+      for (const int reader : graph.weights[w].readers) {
+        weights_of_[reader].push_back(static_cast<int>(w));
+      }
+    }
+  }
+
+  std::optional<DeviceAssignment> run() {
+    const std::vector<std::uint64_t> depth_first(blocks_.nodes.size());
+    DeviceAssignment plan;
+    plan.device.assign(graph_.nodes.size(), -1);
+    if (!accelerators_.empty()) open_accelerator();
+    for (const int block : topological_order(blocks_, depth_first)) {
+      int device = take_on_accelerator(block);
+      for (const int host : hosts_) {
+        if (device < 0 && may_run(block, host)) device = host;
+      }
+      if (device < 0) return std::nullopt;
+      for (const int node : blocks_.nodes[block]) plan.device[node] = device;
+    }
+    return plan;
+  }
+
+ private:
+  void open_accelerator() {
+    const auto& cap = graph_.classes[graph_.class_of(accelerators_[next_])].memory_cap;
+    left_ = cap.value_or(std::numeric_limits<Bytes>::max());
+    is_empty_ = true;
+  }
+
+  // Weights that the accelerator holds are not counted again.
+  Bytes need_of(int block) const {
+    Bytes need = 0;
+    std::vector<int> weights;
+    for (const int node : blocks_.nodes[block]) {
+      need += graph_.nodes[node].memory;
+      for (const int w : weights_of_[node]) {
+        if (holder_[w] != accelerators_[next_]) weights.push_back(w);
+      }
+    }
+    std::sort(weights.begin(), weights.end());
+    weights.erase(std::unique(weights.begin(), weights.end()), weights.end());
+    for (const int w : weights) need += graph_.weights[w].bytes;
+    return need;
+  }
+
+  bool may_run(int block, int device) const {
+    return std::all_of(blocks_.nodes[block].begin(), blocks_.nodes[block].end(),
+                       [&](int node) { return graph_.is_allowed(node, device); });
+  }
+
+  // The accelerator that takes the block, -1: none. One that is full is left for good.
+  int take_on_accelerator(int block) {
+    while (next_ < accelerators_.size()) {
+      const int device = accelerators_[next_];
+      const Bytes need = need_of(block);
+      if (need <= left_ && may_run(block, device)) {
+        left_ -= need;
+        is_empty_ = false;
+        for (const int node : blocks_.nodes[block]) {
+          for (const int w : weights_of_[node]) holder_[w] = device;
+        }
+        return device;
+      }
+      if (is_empty_) return -1;  // it fits none
+      if (++next_ < accelerators_.size()) open_accelerator();
+    }
+    return -1;
+  }
+
+  const CostGraph& graph_;
+  const GroupGraph blocks_;
+  std::vector<int> accelerators_, hosts_;
+  std::vector<std::vector<int>> weights_of_;  // [num_nodes]
+  std::vector<int> holder_;                   // [num_weights] device, -1: none
+  std::size_t next_ = 0;                      // accelerator
+  Bytes left_ = 0;
+  bool is_empty_ = true;
+};
+
 }  // namespace
 
 Result<LatencyPlacement> place_for_latency(const CostGraph& graph,
@@ -260,74 +351,7 @@ Result<LatencyPlacement> place_for_latency(const CostGraph& graph,
 
 std::optional<DeviceAssignment> fill_greedily(const CostGraph& graph) {
   PLIMSOLL_DCHECK(validate(graph).has_value(), "the graph is valid");
-  const GroupGraph blocks = make_groups(graph);
-  const std::vector<std::uint64_t> depth_first(blocks.nodes.size());
-  const std::vector<int> order = topological_order(blocks, depth_first);
-  const LatencyGroups groups(graph);
-  std::vector<int> accelerators;
-  std::vector<int> hosts;
-  for (int d = 0; d < graph.num_devices(); ++d) {
-    (is_host(graph.classes[graph.class_of(d)]) ? hosts : accelerators).push_back(d);
-  }
-  std::vector<std::vector<int>> weights_of(graph.nodes.size());
-  for (std::size_t w = 0; w < graph.weights.size(); ++w) {
-    for (const int reader : graph.weights[w].readers) {
-      weights_of[reader].push_back(static_cast<int>(w));
-    }
-  }
-  DeviceAssignment plan;
-  plan.device.assign(graph.nodes.size(), -1);
-  std::size_t next = 0;  // accelerator
-  Bytes left = 0;
-  std::vector<int> holder(graph.weights.size(), -1);
-  const auto open_accelerator = [&] {
-    const auto& cap = graph.classes[graph.class_of(accelerators[next])].memory_cap;
-    left = cap.value_or(std::numeric_limits<Bytes>::max());
-  };
-  const auto need_of = [&](int block) {
-    Bytes need = 0;
-    std::vector<int> weights;
-    for (const int node : blocks.nodes[block]) {
-      need += graph.nodes[node].memory;
-      for (const int w : weights_of[node]) {
-        if (holder[w] != accelerators[next]) weights.push_back(w);
-      }
-    }
-    std::sort(weights.begin(), weights.end());
-    weights.erase(std::unique(weights.begin(), weights.end()), weights.end());
-    for (const int w : weights) need += graph.weights[w].bytes;
-    return need;
-  };
-  const auto may_run = [&](int block, int device) {
-    return std::all_of(blocks.nodes[block].begin(), blocks.nodes[block].end(),
-                       [&](int node) { return graph.is_allowed(node, device); });
-  };
-  if (!accelerators.empty()) open_accelerator();
-  bool is_empty = true;
-  for (const int block : order) {
-    int device = -1;
-    while (next < accelerators.size()) {
-      const Bytes need = need_of(block);
-      if (need <= left && may_run(block, accelerators[next])) {
-        device = accelerators[next];
-        left -= need;
-        is_empty = false;
-        for (const int node : blocks.nodes[block]) {
-          for (const int w : weights_of[node]) holder[w] = device;
-        }
-        break;
-      }
-      if (is_empty) break;  // it fits none
-      is_empty = true;
-      if (++next < accelerators.size()) open_accelerator();
-    }
-    for (const int host : hosts) {
-      if (device < 0 && may_run(block, host)) device = host;
-    }
-    if (device < 0) return std::nullopt;
-    for (const int node : blocks.nodes[block]) plan.device[node] = device;
-  }
-  return plan;
+  return GreedyFill(graph).run();
 }
 
 }  // namespace plimsoll::partition

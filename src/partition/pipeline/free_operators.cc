@@ -54,71 +54,107 @@ std::vector<char> find_free_operators(const PipelineModel& model) {
   return is_free;
 }
 
+class Reduction {
+ public:
+  explicit Reduction(const PipelineModel& model)
+      : model_(model),
+        before_(model.operators.size()),
+        after_(model.operators.size()),
+        place_(model.operators.size(), -1) {
+    for (const PipelineEdge& edge : model.edges) {
+      before_[edge.dest].insert(edge.source);
+      after_[edge.source].insert(edge.dest);
+    }
+    reduced_.model = model;
+    reduced_.model.operators.clear();
+    reduced_.model.edges.clear();
+  }
+
+  ReducedPipeline run() {
+    drop_operators();
+    const std::vector<std::size_t> num_new = join_edges();
+    shorten_sync(num_new);
+    return std::move(reduced_);
+  }
+
+ private:
+  // What comes before a free operator leads to what comes after it, where that makes few pairs.
+  void drop_operators() {
+    std::vector<char> is_free = find_free_operators(model_);
+    const auto num_costly = std::count(is_free.begin(), is_free.end(), 0);
+    if (num_costly == 0) is_free.front() = 0;
+    for (int op = 0; op < model_.num_operators(); ++op) {
+      if (is_free[op] != 0 && before_[op].size() * after_[op].size() <= kMaxPairs) {
+        bypass(op);
+        continue;
+      }
+      place_[op] = static_cast<int>(reduced_.kept.size());
+      reduced_.kept.push_back(op);
+      reduced_.model.operators.push_back(model_.operators[op]);
+    }
+  }
+
+  void bypass(int op) {
+    for (const int p : before_[op]) {
+      after_[p].erase(op);
+      after_[p].insert(after_[op].begin(), after_[op].end());
+    }
+    for (const int s : after_[op]) {
+      before_[s].erase(op);
+      before_[s].insert(before_[op].begin(), before_[op].end());
+    }
+  }
+
+  bool is_kept(const PipelineEdge& edge) const {
+    return place_[edge.source] >= 0 && place_[edge.dest] >= 0;
+  }
+
+  // Old edges first, in their order: what operators gather goes by it. [kept] how many are new.
+  std::vector<std::size_t> join_edges() {
+    for (const PipelineEdge& edge : model_.edges) {
+      if (!is_kept(edge)) continue;
+      reduced_.model.edges.push_back({place_[edge.source], place_[edge.dest], edge.bytes});
+      after_[edge.source].erase(edge.dest);
+    }
+    std::vector<std::size_t> num_new(reduced_.kept.size(), 0);
+    for (const int op : reduced_.kept) {
+      for (const int other : after_[op]) {
+        reduced_.model.edges.push_back({place_[op], place_[other], 0});
+        ++num_new[place_[op]];
+        ++num_new[place_[other]];
+      }
+    }
+    return num_new;
+  }
+
+  // Nothing is gathered along new edges.
+  void shorten_sync(const std::vector<std::size_t>& num_new) {
+    const auto touching = edges_of_operators(model_);
+    for (std::size_t i = 0; i < reduced_.kept.size(); ++i) {
+      const auto& edges = touching[reduced_.kept[i]];
+      for (TensorParallelChoices& entry : reduced_.model.operators[i].degrees) {
+        for (OperatorVariant& choice : entry.choices) {
+          if (choice.sync.empty()) continue;
+          std::vector<double> sync;
+          for (std::size_t e = 0; e < choice.sync.size(); ++e) {
+            if (is_kept(model_.edges[edges[e]])) sync.push_back(choice.sync[e]);
+          }
+          sync.insert(sync.end(), num_new[i], 0);
+          choice.sync = std::move(sync);
+        }
+      }
+    }
+  }
+
+  const PipelineModel& model_;
+  std::vector<std::set<int>> before_, after_;  // [num_operators] beside each, free ones bypassed
+  std::vector<int> place_;                     // [num_operators] among the kept ones, -1: dropped
+  ReducedPipeline reduced_;
+};
+
 }  // namespace
 
-ReducedPipeline drop_free_operators(const PipelineModel& model) {
-  std::vector<char> is_free = find_free_operators(model);
-  std::vector<std::set<int>> before(model.operators.size());
-  std::vector<std::set<int>> after(model.operators.size());
-  for (const PipelineEdge& edge : model.edges) {
-    before[edge.dest].insert(edge.source);
-    after[edge.source].insert(edge.dest);
-  }
-  ReducedPipeline reduced;
-  reduced.model = model;
-  reduced.model.operators.clear();
-  reduced.model.edges.clear();
-  std::vector<int> place(model.operators.size(), -1);
-  const auto num_costly = std::count(is_free.begin(), is_free.end(), 0);
-  if (num_costly == 0) is_free.front() = 0;
-  for (int op = 0; op < model.num_operators(); ++op) {
-    if (is_free[op] != 0 && before[op].size() * after[op].size() <= kMaxPairs) {
-      for (const int p : before[op]) {
-        after[p].erase(op);
-        after[p].insert(after[op].begin(), after[op].end());
-      }
-      for (const int s : after[op]) {
-        before[s].erase(op);
-        before[s].insert(before[op].begin(), before[op].end());
-      }
-      continue;
-    }
-    place[op] = static_cast<int>(reduced.kept.size());
-    reduced.kept.push_back(op);
-    reduced.model.operators.push_back(model.operators[op]);
-  }
-  // Old edges first, in their order: what operators gather goes by it.
-  const auto touching = edges_of_operators(model);
-  for (const PipelineEdge& edge : model.edges) {
-    if (place[edge.source] < 0 || place[edge.dest] < 0) continue;
-    reduced.model.edges.push_back({place[edge.source], place[edge.dest], edge.bytes});
-    after[edge.source].erase(edge.dest);
-  }
-  std::vector<std::size_t> num_new(reduced.kept.size(), 0);
-  for (const int op : reduced.kept) {
-    for (const int other : after[op]) {
-      reduced.model.edges.push_back({place[op], place[other], 0});
-      ++num_new[place[op]];
-      ++num_new[place[other]];
-    }
-  }
-  for (std::size_t i = 0; i < reduced.kept.size(); ++i) {
-    const int op = reduced.kept[i];
-    for (TensorParallelChoices& entry : reduced.model.operators[i].degrees) {
-      for (OperatorVariant& choice : entry.choices) {
-        if (choice.sync.empty()) continue;
-        std::vector<double> sync;
-        for (std::size_t e = 0; e < choice.sync.size(); ++e) {
-          const PipelineEdge& edge = model.edges[touching[op][e]];
-          if (place[edge.source] >= 0 && place[edge.dest] >= 0) sync.push_back(choice.sync[e]);
-        }
-        sync.insert(sync.end(), num_new[i], 0);
-        choice.sync = std::move(sync);
-      }
-    }
-  }
-  return reduced;
-}
+ReducedPipeline drop_free_operators(const PipelineModel& model) { return Reduction(model).run(); }
 
 PipelinePlan restore_operators(const PipelineModel& original, const ReducedPipeline& reduced,
                                const PipelinePlan& plan) {

@@ -51,44 +51,47 @@ ModelStageTimes::ModelStageTimes(const PipelineModel& model, const GroupGraph& g
   }
 }
 
+// What is best of an operator's choices, each figure by itself.
+struct ModelStageTimes::BestChoice {
+  OperatorVariant fastest;  // with the fewest parameters of any
+  Bytes least_per_microbatch = 0, least_memory = 0;
+  bool is_possible = false;
+};
+
+ModelStageTimes::BestChoice ModelStageTimes::best_choice(int op, Sums& sums) const {
+  const auto* choices = find_choices(model_.operators[op], sums.tensor_parallel);
+  if (choices == nullptr) return {};
+  BestChoice best{choices->front(), choices->front().per_microbatch, choices->front().memory, true};
+  for (const OperatorVariant& choice : *choices) {
+    if (choice.time_ms < best.fastest.time_ms) best.fastest = choice;
+    best.least_per_microbatch = std::min(best.least_per_microbatch, choice.per_microbatch);
+    best.least_memory = std::min(best.least_memory, choice.memory);
+    if (choice.parameters != choices->front().parameters) sums.is_plain = false;
+    if (choice.sync != choices->front().sync) sums.is_plain = false;
+  }
+  for (std::size_t e = 0; e < touching_[op].size(); ++e) {
+    const PipelineEdge& edge = model_.edges[touching_[op][e]];
+    double sync = kUnlimited;
+    for (const OperatorVariant& choice : *choices) {
+      sync = std::min(sync, choice.sync.empty() ? 0 : choice.sync[e]);
+    }
+    (edge.source == op ? sums.source_ms : sums.dest_ms)[touching_[op][e]] =
+        2 * (edge.bytes + sync) / model_.bandwidth;
+  }
+  for (const OperatorVariant& choice : *choices) {
+    best.fastest.parameters = std::min(best.fastest.parameters, choice.parameters);
+  }
+  if (choices->size() > 1) sums.has_one_choice = false;
+  return best;
+}
+
 void ModelStageTimes::add_sums(int tensor_parallel) {
-  struct Entry {
-    OperatorVariant fastest;
-    Bytes least_per_microbatch = 0, least_memory = 0;
-    bool is_possible = false;
-  };
   Sums sums;
   sums.tensor_parallel = tensor_parallel;
   sums.source_ms.assign(model_.edges.size(), 0);
   sums.dest_ms.assign(model_.edges.size(), 0);
-  std::vector<Entry> entries(groups_.nodes.size());
-  for (std::size_t g = 0; g < entries.size(); ++g) {
-    const auto* choices = find_choices(model_.operators[groups_.nodes[g][0]], tensor_parallel);
-    if (choices == nullptr) continue;
-    Entry& entry = entries[g];
-    entry = {choices->front(), choices->front().per_microbatch, choices->front().memory, true};
-    for (const OperatorVariant& choice : *choices) {
-      if (choice.time_ms < entry.fastest.time_ms) entry.fastest = choice;
-      entry.least_per_microbatch = std::min(entry.least_per_microbatch, choice.per_microbatch);
-      entry.least_memory = std::min(entry.least_memory, choice.memory);
-      if (choice.parameters != choices->front().parameters) sums.is_plain = false;
-      if (choice.sync != choices->front().sync) sums.is_plain = false;
-    }
-    const int op = groups_.nodes[g][0];
-    for (std::size_t e = 0; e < touching_[op].size(); ++e) {
-      const PipelineEdge& edge = model_.edges[touching_[op][e]];
-      double sync = kUnlimited;
-      for (const OperatorVariant& choice : *choices) {
-        sync = std::min(sync, choice.sync.empty() ? 0 : choice.sync[e]);
-      }
-      (edge.source == op ? sums.source_ms : sums.dest_ms)[touching_[op][e]] =
-          2 * (edge.bytes + sync) / model_.bandwidth;
-    }
-    for (const OperatorVariant& choice : *choices) {
-      entry.fastest.parameters = std::min(entry.fastest.parameters, choice.parameters);
-    }
-    if (choices->size() > 1) sums.has_one_choice = false;
-  }
+  std::vector<BestChoice> entries;
+  for (const auto& nodes : groups_.nodes) entries.push_back(best_choice(nodes[0], sums));
   const auto num_cuts = static_cast<std::size_t>(cuts_.size());
   sums.time.resize(num_cuts);
   sums.parameters.resize(num_cuts);
@@ -101,7 +104,7 @@ void ModelStageTimes::add_sums(int tensor_parallel) {
   for (int cut = 0; cut < cuts_.size(); ++cut) {
     cuts_.members_between(0, cut, members);
     for (const int g : members) {
-      const Entry& entry = entries[g];
+      const BestChoice& entry = entries[g];
       if (!entry.is_possible) {
         ++sums.num_impossible[cut];
         continue;

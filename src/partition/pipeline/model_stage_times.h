@@ -66,6 +66,8 @@ class ModelStageTimes : public StageTimes {
   struct Known {
     double bound, time;
   };
+  struct BestChoice;
+  BestChoice best_choice(int op, Sums& sums) const;
   void add_sums(int tensor_parallel);
   void find_cut_edges();
   double moved_ms(const Sums& sums, int begin, int end) const;
