@@ -193,7 +193,8 @@ bool run(const Instance& instance, const embedding::BalancedOptions& options, co
 }  // namespace plimsoll::bench
 
 int main(int argc, char** argv) {
-  plimsoll::embedding::BalancedOptions options;
+  auto options = plimsoll::embedding::BalancedOptions::minimizing(
+      plimsoll::embedding::BalanceObjective::kRating);
   plimsoll::bench::Limits limits;
   std::vector<std::string> names;
   bool bounds_alone = false;

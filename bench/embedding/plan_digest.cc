@@ -88,18 +88,15 @@ bool run(const char* name, const embedding::PlanningProblem& problem,
 
 bool run_all() {
   SearchOptions search;
-  BalancedOptions rating;
-  BalancedOptions step;
-  step.bridge.objective = BalanceObjective::kStep;
-  BalancedOptions time;
-  time.bridge.objective = BalanceObjective::kTime;
-  BalancedOptions kept = time;
-  kept.keeps_reference_rating = true;
-  BalancedOptions wide;
+  const auto rating = BalancedOptions::minimizing(BalanceObjective::kRating);
+  const auto step = BalancedOptions::minimizing(BalanceObjective::kStep);
+  const auto time = BalancedOptions::minimizing(BalanceObjective::kTime);
+  const BalancedOptions kept;
+  BalancedOptions wide = rating;
   wide.max_column_blocks = 8;
-  BalancedOptions alone;
+  BalancedOptions alone = rating;
   alone.uses_reference = false;
-  BalancedOptions pooled;
+  BalancedOptions pooled = rating;
   pooled.bridge.pools_ddr = true;
 
   const auto m1 = make_problem(dcnv2(), 8, 80, 8192);

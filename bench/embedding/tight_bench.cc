@@ -53,7 +53,7 @@ std::vector<TightCase> draw_cases(int count) {
 }
 
 bool dump(const TightCase& c, const std::string& folder) {
-  embedding::BalancedOptions options;
+  auto options = embedding::BalancedOptions::minimizing(embedding::BalanceObjective::kRating);
   options.bridge.objective = embedding::BalanceObjective::kRating;
   const auto bridge = embedding::make_bounded_problem(make_tight_problem(c), options);
   std::FILE* file = std::fopen((folder + "/" + name_of(c) + ".json").c_str(), "w");
@@ -87,7 +87,7 @@ bool dump(const TightCase& c, const std::string& folder) {
 }
 
 bool run(const TightCase& c, const SearchOptions& search) {
-  embedding::BalancedOptions options;
+  auto options = embedding::BalancedOptions::minimizing(embedding::BalanceObjective::kRating);
   options.bridge.objective = embedding::BalanceObjective::kRating;
   const double start = processor_seconds();
   const auto result = embedding::plan_balanced(make_tight_problem(c), options, search, {});

@@ -66,7 +66,6 @@ int run(const Asked& asked) {
   if (!model) return fail(model.error());
   embedding::BalancedOptions options;  // those of `plimsoll shard`
   options.bridge.objective = asked.replan.balanced.bridge.objective;
-  options.keeps_reference_rating = true;
   const auto old = embedding::plan_balanced(make_problem(*model, 16), options, asked.search, {});
   if (!old) return fail(old.error());
   if (!old->planning.outcome.plan) return 1;

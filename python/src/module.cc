@@ -394,7 +394,6 @@ nb::dict search_space(const OptionSpace& space, const RoomArray& room, const std
   options.bridge.objective = objective_of(objective);
   options.bridge.keeps_hazards = options.may_keep_hazards = keeps_hazards;
   options.bridge.strict_numerics = strict_numerics;
-  options.keeps_reference_rating = true;
   options.bridge.step_model = step_model_of(space, step_model);
   SearchOptions search;
   search.effort = effort;

@@ -266,8 +266,6 @@ Result<ShardRequest> make_shard_request(ShardFlags& flags) {
     return make_recorded_request(run, flags);
   }
   PLIMSOLL_ASSIGN(ShardRequest request, begin_request(flags, {}));
-  request.balanced.bridge.objective = BalanceObjective::kTime;
-  request.balanced.keeps_reference_rating = true;
   if (request.problem.machine) request.balanced.bridge.step_model = request.problem.machine->step;
   PLIMSOLL_RETURN_IF_ERROR(apply_balance_flags(flags, request.balanced));
   PLIMSOLL_RETURN_IF_ERROR(end_request(flags, request));

@@ -39,11 +39,20 @@
 #pragma GCC visibility push(default)
 namespace plimsoll::embedding {
 
+// By default the time is minimized among the plans that rate no worse than the reference's.
 struct BalancedOptions {
-  BridgeOptions bridge;
-  bool keeps_reference_rating = false;  // with kTime
-  int max_column_blocks = 0;            // >= 0; the wide space: EnumerationOptions
-  bool uses_reference = true;           // as a start
+  // Minimizes that alone.
+  static BalancedOptions minimizing(BalanceObjective objective) {
+    BalancedOptions options;
+    options.bridge.objective = objective;
+    options.keeps_reference_rating = false;
+    return options;
+  }
+
+  BridgeOptions bridge{.objective = BalanceObjective::kTime};
+  bool keeps_reference_rating = true;  // with kTime
+  int max_column_blocks = 0;           // >= 0; the wide space: EnumerationOptions
+  bool uses_reference = true;          // as a start
   ReferenceOptions reference;
   bool certifies = true;  // keeps the prices that prove the bound
   // Begins anew with all options where no plan of the fewest hazards is found.

@@ -53,21 +53,21 @@ std::string_view to_string(BalanceObjective objective);  // "rating", "step", "t
 
 struct BridgeOptions {
   BalanceObjective objective = BalanceObjective::kRating;
-  StepModel step_model;
+  StepModel step_model = {};
   bool keeps_hazards = false;    // else none but the fewest
   bool strict_numerics = false;  // no option that has optimizer_state_per_block
-  std::map<std::string, std::vector<int>> allowed_ranks;    // by fqn, ascending; absent: all
-  std::map<std::string, std::vector<int>> forbidden_ranks;  // by fqn, ascending
-  std::vector<std::vector<std::string>> together;           // fqns of one rank, host or spread
-  std::vector<std::vector<std::string>> apart;              // fqns that share no rank
+  std::map<std::string, std::vector<int>> allowed_ranks = {};    // by fqn, ascending; absent: all
+  std::map<std::string, std::vector<int>> forbidden_ranks = {};  // by fqn, ascending
+  std::vector<std::vector<std::string>> together = {};           // fqns of one rank, host or spread
+  std::vector<std::vector<std::string>> apart = {};              // fqns that share no rank
   // ms > 0: no rank's total is larger, but for a relative 1e-9. It stands as a tier that no option
   // needs, so not where options need all three, nor where ranks differ in speed.
-  std::optional<double> rating_cap;
-  bool is_for_bound = false;     // every plan is a placement; not every placement is a plan
-  std::vector<int> ways;         // by number of `PlacementBridge::num_ways`; absent: the first
-  std::optional<Bytes> max_hbm;  // >= 0; of every rank, below its cap
-  bool pools_ddr = false;        // the ranks of a host share its DDR
-  std::vector<bool> left_out;    // [options] that no plan takes, besides hazards; or empty
+  std::optional<double> rating_cap = {};
+  bool is_for_bound = false;          // every plan is a placement; not every placement is a plan
+  std::vector<int> ways = {};         // by number of `PlacementBridge::num_ways`; absent: the first
+  std::optional<Bytes> max_hbm = {};  // >= 0; of every rank, below its cap
+  bool pools_ddr = false;             // the ranks of a host share its DDR
+  std::vector<bool> left_out = {};    // [options] that no plan takes, besides hazards; or empty
 };
 
 // What the bridge reads; pointers may be null where options come from a dump.

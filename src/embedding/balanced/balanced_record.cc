@@ -82,7 +82,7 @@ void record_balanced(const BalancedOptions& options, const BalancedResult& resul
 }
 
 Result<BalancedOptions> read_balanced_record(const Record& recorded) {
-  BalancedOptions options;
+  BalancedOptions options = BalancedOptions::minimizing(BalanceObjective::kRating);
   BridgeOptions& bridge = options.bridge;
   if (const auto found = recorded.find("objective"); found != recorded.end()) {
     const BalanceObjective all[] = {BalanceObjective::kRating, BalanceObjective::kStep,

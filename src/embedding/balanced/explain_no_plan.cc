@@ -165,7 +165,7 @@ class Explainer {
   }
 
   bool finds_plan(const BridgeInput& input, const BridgeOptions& settings) const {
-    BalancedOptions options;
+    BalancedOptions options = BalancedOptions::minimizing(settings.objective);
     options.bridge = settings;
     options.certifies = options.may_keep_hazards = false;
     SearchOptions search;

@@ -10,8 +10,7 @@ namespace plimsoll::study {
 Result<TablePlanOnMachine> plan_on_machine(const embedding::PlanningProblem& problem,
                                            embedding::BalanceObjective objective,
                                            const SearchOptions& limits, const RunContext& context) {
-  embedding::BalancedOptions options;
-  options.bridge.objective = objective;
+  auto options = embedding::BalancedOptions::minimizing(objective);
   if (problem.machine) options.bridge.step_model = problem.machine->step;
   options.uses_reference = options.certifies = options.explains = false;
   SearchOptions search = limits;

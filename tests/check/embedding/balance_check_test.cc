@@ -46,7 +46,7 @@ struct Made {
 
 Made make_plan(embedding::PlanningProblem problem, BalanceObjective objective, bool keeps_rating) {
   Made made{std::move(problem), {}, {}};
-  embedding::BalancedOptions options;
+  auto options = embedding::BalancedOptions::minimizing(embedding::BalanceObjective::kRating);
   options.bridge.objective = objective;
   options.bridge.step_model.ms_per_table = .01;
   options.bridge.step_model.ms_per_output_byte = 1e-7;
@@ -226,7 +226,7 @@ TEST(BalanceCheck, HoldsTablesOfHostsTogetherByTheirHost) {
   problem.model.modules[0].tables[1].embedding_dim = 128;
   problem.model.constraints["t0"].sharding_types = {embedding::ShardingType::kTableColumnWise};
   problem.model.constraints["t1"].sharding_types = {embedding::ShardingType::kTableRowWise};
-  embedding::BalancedOptions options;
+  auto options = embedding::BalancedOptions::minimizing(embedding::BalanceObjective::kRating);
   options.bridge.together = {{"ebc.t0", "ebc.t1"}};
   SearchOptions search;
   search.effort = 1000;
@@ -282,7 +282,7 @@ TEST(BalanceCheck, FindsBrokenRules) {
 }
 
 TEST(BalancedRecord, ComesBack) {
-  embedding::BalancedOptions options;
+  auto options = embedding::BalancedOptions::minimizing(embedding::BalanceObjective::kRating);
   options.bridge.objective = BalanceObjective::kStep;
   options.bridge.step_model = {1.7, 1.1, .1 + .2, 7.3e-7, .01, 3, false};
   options.bridge.pools_ddr = true;
@@ -324,7 +324,7 @@ TEST(BalancedRecord, NamesWhereSearchesStopped) {
 
 TEST(BalancedFrontier, HoldsTheLeastTimeBetweenItsCurves) {
   const embedding::PlanningProblem problem = make_problem();
-  embedding::BalancedOptions options;
+  auto options = embedding::BalancedOptions::minimizing(embedding::BalanceObjective::kRating);
   options.bridge.objective = BalanceObjective::kTime;
   SearchOptions search;
   search.effort = 20000;
@@ -383,7 +383,7 @@ TEST(BalancedFrontier, MakesTheSamePlansAgainFromWhereItStopped) {
   int num_cut = 0, num_left_out = 0;
   for (int num_calls = 0; num_calls < 60; num_calls += 3) {
     SCOPED_TRACE(num_calls);
-    embedding::BalancedOptions options;
+    auto options = embedding::BalancedOptions::minimizing(embedding::BalanceObjective::kRating);
     std::atomic<bool> cancel = false;
     RunContext context;
     context.cancel = &cancel;

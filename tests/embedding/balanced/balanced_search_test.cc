@@ -110,7 +110,7 @@ TEST(BalancedSearch, MakesPlansThatTheCheckerAccepts) {
     const PlanningProblem problem = random_problem(seed);
     for (const auto objective :
          {BalanceObjective::kRating, BalanceObjective::kStep, BalanceObjective::kTime}) {
-      BalancedOptions options;
+      auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
       options.bridge.objective = objective;
       options.max_column_blocks = seed % 2 == 0 ? 8 : 0;
       const BalancedResult result = plan(problem, options);
@@ -143,7 +143,7 @@ TEST(BalancedSearch, IsNeverWorseThanTheReference) {
     remove_hazards(problem);
     for (const auto objective :
          {BalanceObjective::kRating, BalanceObjective::kStep, BalanceObjective::kTime}) {
-      BalancedOptions options;
+      auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
       options.bridge.objective = objective;
       const BalancedResult result = plan(problem, options);
       if (!result.reference) continue;
@@ -190,7 +190,8 @@ TEST(BalancedSearch, CutsMeanPooledCollectionsByRowsWhereThatIsBest) {
     remove_hazards(problem, true);
     problem.model.modules.resize(1);
     problem.model.modules.front().kind = ModuleKind::kEmbeddingBagCollection;
-    const BalancedResult result = plan(problem, {});
+    const BalancedResult result =
+        plan(problem, BalancedOptions::minimizing(BalanceObjective::kRating));
     if (cuts_means_by_rows(problem, result)) ++num_by_rows;
     const Result<PlanningResult> reference = plan_like_torchrec(problem, {}, {}, {});
     if (!reference || !reference->outcome.plan) continue;
@@ -228,7 +229,8 @@ TEST(BalancedSearch, FindsRoomForMeanPooledTablesByRows) {
   spec.ddr_cap = 1;
   problem.topology = *topology::make_topology(spec, false, false);
   problem.reservation.percentage = 0;
-  const BalancedResult result = plan(problem, {});
+  const BalancedResult result =
+      plan(problem, BalancedOptions::minimizing(BalanceObjective::kRating));
   ASSERT_TRUE(result.planning.outcome.plan);
   EXPECT_TRUE(cuts_means_by_rows(problem, result));
   EXPECT_TRUE(judge(problem, *result.planning.outcome.plan).hazards.empty());
@@ -240,7 +242,7 @@ TEST(BalancedSearch, KeepsTheReferenceRatingWhereAsked) {
     SCOPED_TRACE(seed);
     PlanningProblem problem = random_problem(seed);
     remove_hazards(problem);
-    BalancedOptions options;
+    auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
     options.bridge.objective = BalanceObjective::kTime;
     options.keeps_reference_rating = true;
     const BalancedResult result = plan(problem, options);
@@ -254,7 +256,7 @@ TEST(BalancedSearch, KeepsTheReferenceRatingWhereAsked) {
 TEST(BalancedSearch, SaysThatNoRatingIsKeptWhereTheReferenceIsCut) {
   PlanningProblem problem = random_problem(3);
   remove_hazards(problem);
-  BalancedOptions options;
+  auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
   options.bridge.objective = BalanceObjective::kTime;
   options.keeps_reference_rating = true;
   const auto codes = [](const BalancedResult& result) {
@@ -281,7 +283,7 @@ TEST(BalancedSearch, MakesTheSamePlanAgainFromWhereItStopped) {
   for (std::uint64_t seed = 0; seed < 32; ++seed) {
     SCOPED_TRACE(seed);
     const PlanningProblem problem = random_problem(seed);
-    BalancedOptions options;
+    auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
     options.bridge.objective = seed % 4 == 0   ? BalanceObjective::kRating
                                : seed % 4 == 1 ? BalanceObjective::kStep
                                                : BalanceObjective::kTime;
@@ -318,7 +320,7 @@ TEST(BalancedSearch, ConstructsAPlanWhereNoTimeIsLeft) {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE(seed);
     const PlanningProblem problem = random_problem(seed);
-    BalancedOptions options;
+    auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
     const auto late = plan_balanced(problem, options, {}, out_of_time());
     ASSERT_TRUE(late);
     EXPECT_EQ(late->planning.outcome.stop, StopReason::kDeadline);
@@ -355,7 +357,7 @@ TEST(BalancedSearch, BeginsNoConstructionOfVeryManyOptionsWhereTheLimitIsShort) 
   problem.topology = *topology::make_topology(spec, true, false);
   for (const double limit : {.5, 5.}) {
     SCOPED_TRACE(limit);
-    BalancedOptions options;
+    auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
     options.max_column_blocks = 8;
     RunContext context = out_of_time();
     context.time_limit_s = limit;
@@ -428,7 +430,7 @@ TEST(PlacementBridge, HoldsTablesToRanksAndApart) {
     module.tables.push_back(table);
   }
   problem.model.modules = {module};
-  BalancedOptions options;
+  auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
   options.bridge.allowed_ranks["ebc.a"] = {1, 2};
   options.bridge.apart = {{"ebc.a", "ebc.b"}};
   const BalancedResult result = plan(problem, options);
@@ -481,7 +483,8 @@ bool warns_of_hazards(const BalancedResult& result) {
 
 TEST(BalancedSearch, CutsACollectionByRowsAsAWholeWhereItMust) {
   const PlanningProblem problem = mean_pooled_problem(20000000, {});
-  const BalancedResult result = plan(problem, {});
+  const BalancedResult result =
+      plan(problem, BalancedOptions::minimizing(BalanceObjective::kRating));
   ASSERT_TRUE(result.planning.outcome.plan);
   const check::CheckReport report = judge(problem, *result.planning.outcome.plan);
   EXPECT_TRUE(report.violations.empty());
@@ -496,7 +499,7 @@ TEST(BalancedSearch, BoundsBothWaysOfACollection) {
   problem.model.modules[0].tables.push_back(problem.model.modules[0].tables[0]);
   problem.model.modules[0].tables.back().name = "c";
   problem.model.modules[0].tables.back().pooling = Pooling::kSum;
-  BalancedOptions options;
+  auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
   options.bridge.objective = BalanceObjective::kTime;
   options.bridge.step_model.ms_per_sharding_type = 100;
   const BalancedResult result = plan(problem, options);
@@ -513,7 +516,7 @@ TEST(BalancedSearch, BoundsBothWaysOfACollection) {
 
 TEST(BalancedSearch, KeepsHazardsWhereNothingElseFits) {
   const PlanningProblem problem = mean_pooled_problem(20000000, {ShardingType::kTableWise});
-  BalancedOptions options;
+  auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
   options.bridge.objective = BalanceObjective::kTime;
   options.keeps_reference_rating = true;
   const BalancedResult result = plan(problem, options);
@@ -533,7 +536,7 @@ TEST(BalancedSearch, KeepsHazardsWhereNothingElseFits) {
 TEST(BalancedSearch, SharesTheChargeOfColumnsOnAHost) {
   PlanningProblem problem = mean_pooled_problem(10000, {ShardingType::kTableColumnWise});
   problem.model.modules[0].tables[0].pooling = Pooling::kSum;
-  BalancedOptions options;
+  auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
   options.bridge.objective = BalanceObjective::kTime;
   options.bridge.step_model.ms_per_sharding_type = 100;
   const BalancedResult result = plan(problem, options);
@@ -543,7 +546,7 @@ TEST(BalancedSearch, SharesTheChargeOfColumnsOnAHost) {
 
 TEST(BalancedSearch, IsOptimalWhereNothingWeighs) {
   const PlanningProblem problem = mean_pooled_problem(10000, {});
-  BalancedOptions options;
+  auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
   options.bridge.objective = BalanceObjective::kTime;
   options.bridge.step_model = {0, 0, 0, 0, 0, 0, false};
   const BalancedResult result = plan(problem, options);
@@ -554,7 +557,8 @@ TEST(BalancedSearch, IsOptimalWhereNothingWeighs) {
 TEST(BalancedSearch, NamesTheBytesThatATableLacks) {
   PlanningProblem problem = mean_pooled_problem(20000000, {});
   problem.model.constraints["a"].sharding_types = {ShardingType::kTableWise};
-  const BalancedResult result = plan(problem, {});
+  const BalancedResult result =
+      plan(problem, BalancedOptions::minimizing(BalanceObjective::kRating));
   ASSERT_EQ(result.planning.outcome.status, SolveStatus::kInfeasible);
   const Explanation& explanation = result.planning.outcome.explanation;
   EXPECT_EQ(explanation.binding, "hbm");
@@ -562,9 +566,11 @@ TEST(BalancedSearch, NamesTheBytesThatATableLacks) {
   for (topology::Storage& device : problem.topology.devices) {
     device.hbm += (explanation.missing * 100 + 84) / 85;  // a share is reserved
   }
-  EXPECT_TRUE(plan(problem, {}).planning.outcome.plan);
+  EXPECT_TRUE(
+      plan(problem, BalancedOptions::minimizing(BalanceObjective::kRating)).planning.outcome.plan);
   for (topology::Storage& device : problem.topology.devices) device.hbm -= 4;
-  EXPECT_FALSE(plan(problem, {}).planning.outcome.plan);
+  EXPECT_FALSE(
+      plan(problem, BalancedOptions::minimizing(BalanceObjective::kRating)).planning.outcome.plan);
 }
 
 TEST(Enumerator, ListsEveryWidthWhereAsked) {

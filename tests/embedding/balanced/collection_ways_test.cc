@@ -48,7 +48,7 @@ struct Tally {
 
 void compare(const PlanningProblem& problem, BalanceObjective objective, Tally& tally) {
   SCOPED_TRACE(to_string(objective));
-  BalancedOptions options;
+  auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
   options.bridge.objective = objective;
   const std::vector<Judged> plans = all_plans(problem);
   const BalancedResult result = plan(problem, options);
@@ -103,7 +103,7 @@ TEST(CollectionWays, SharpenTheBound) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);
     const PlanningProblem problem = sequence_problem(seed);
-    BalancedOptions options;
+    auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
     options.bridge.objective = BalanceObjective::kRating;
     const auto bridge = make_bounded_problem(problem, options);
     ASSERT_TRUE(bridge) << format_error(bridge.error());
@@ -188,7 +188,7 @@ TEST(StrictNumerics, PlansNoOptimizerStatePerBlock) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     const PlanningProblem problem = row_wise_adagrad_problem(seed);
-    BalancedOptions options;
+    auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
     const BalancedResult loose = plan(problem, options);
     if (loose.planning.outcome.plan) {
       const check::CheckReport report = judge(problem, *loose.planning.outcome.plan);
@@ -231,7 +231,7 @@ TEST(StrictNumerics, NamesTheTableThatHasNothingElse) {
   }
   problem.model.constraints["b"].sharding_types = {kColumnWise};
   set_room(problem, 4, 2, kGiB, 1e7);
-  BalancedOptions options;
+  auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
   options.bridge.strict_numerics = true;
   const BalancedResult result = plan(problem, options);
   const auto& outcome = result.planning.outcome;
@@ -267,7 +267,7 @@ TEST(Charges, AreNotSavedByCallingAWholeTableColumns) {
   problem.model.constraints["a"].sharding_types = {kColumnWise};
   problem.model.modules.push_back(std::move(module));
   set_room(problem, 2, 1, 40 * kGiB, 1e7);
-  BalancedOptions options;
+  auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
   options.bridge.objective = BalanceObjective::kTime;
   options.bridge.step_model.ms_per_sharding_type = 100;
   for (const bool is_alone : {false, true}) {

@@ -103,7 +103,8 @@ TEST(ExplainNoPlan, NamesBytesThatChangeTheVerdict) {
   for (int i = 0; i < 120; ++i) {
     SCOPED_TRACE(i);
     const PlanningProblem problem = random_problem(random);
-    auto planned = plan_balanced(problem, {}, kSearch, {});
+    auto planned =
+        plan_balanced(problem, BalancedOptions::minimizing(BalanceObjective::kRating), kSearch, {});
     if (!planned) continue;  // no options at all
     const Outcome<ShardingPlan>& outcome = planned->planning.outcome;
     if (outcome.status != SolveStatus::kInfeasible) {
@@ -189,7 +190,8 @@ TEST(ExplainNoPlan, NamesConstraintsOfWhichNoneCanStay) {
   for (int i = 0; i < 80; ++i) {
     SCOPED_TRACE(i);
     const PlanningProblem problem = random_problem(random);
-    const auto result = plan_balanced(problem, {}, kSearch, {});
+    const auto result =
+        plan_balanced(problem, BalancedOptions::minimizing(BalanceObjective::kRating), kSearch, {});
     if (!result || result->planning.outcome.status != SolveStatus::kInfeasible) continue;
     const NoPlanCause* cause = find_cause(*result, NoPlanCauseKind::kConstraints);
     using Drop = std::function<void(ParameterConstraints&)>;
@@ -234,7 +236,7 @@ TEST(ExplainNoPlan, NamesTheRulesThatAreTheCause) {
   PlanningProblem problem =
       make_problem({make_table("a", 2000000), make_table("b", 2000000), make_table("c", 1000)}, 2,
                    768 * kMiB, 0);
-  BalancedOptions options;
+  auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
   options.bridge.allowed_ranks = {{"m.a", {0}}, {"m.c", {1}}};
   options.bridge.allowed_ranks["m.b"] = {0};
   const BalancedResult result = plan(problem, options);

@@ -128,7 +128,7 @@ struct Tally {
 
 void compare(const PlanningProblem& problem, BalanceObjective objective, Tally& tally) {
   SCOPED_TRACE(to_string(objective));
-  BalancedOptions options;
+  auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
   options.bridge.objective = objective;
   const std::vector<Judged> plans = all_plans(problem);
   const BalancedResult result = plan(problem, options);
@@ -196,7 +196,7 @@ struct CapTally {
 };
 
 void compare_cap(const PlanningProblem& problem, CapTally& tally) {
-  BalancedOptions options;
+  auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
   options.bridge.objective = BalanceObjective::kTime;
   options.keeps_reference_rating = true;
   const BalancedResult result = plan(problem, options);
@@ -250,7 +250,7 @@ TEST(WorseThanReference, IsSaidAndExplained) {
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE(seed);
     const PlanningProblem problem = random_problem(seed);
-    BalancedOptions options;
+    auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
     options.bridge.objective = seed % 2 == 0 ? BalanceObjective::kRating : BalanceObjective::kTime;
     const BalancedResult result = plan(problem, options);
     const auto& outcome = result.planning.outcome;
@@ -304,7 +304,7 @@ PlanningProblem unavoidable_problem() {
 TEST(FewestHazards, KeepTheOtherTablesFree) {
   const PlanningProblem problem = unavoidable_problem();
   for (const auto objective : {BalanceObjective::kRating, BalanceObjective::kTime}) {
-    BalancedOptions options;
+    auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
     options.bridge.objective = objective;
     const BalancedResult result = plan(problem, options);
     ASSERT_TRUE(result.planning.outcome.plan);
@@ -337,8 +337,11 @@ TEST(FewestHazards, AreThoseOfEveryWidth) {
   }
   problem.model.modules.push_back(std::move(module));
   set_room(problem, 4, 4, kGiB, 1e7);
-  EXPECT_EQ(warnings_of(plan(problem, {}), "hazard_unavoidable").size(), 1U);
-  BalancedOptions options;
+  EXPECT_EQ(warnings_of(plan(problem, BalancedOptions::minimizing(BalanceObjective::kRating)),
+                        "hazard_unavoidable")
+                .size(),
+            1U);
+  auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
   options.max_column_blocks = 8;
   const BalancedResult wide = plan(problem, options);
   ASSERT_TRUE(wide.planning.outcome.plan);
@@ -365,7 +368,7 @@ TEST(ReferencePlan, IsTakenWhereTheOptionsLackIt) {
   problem.model.modules.push_back(std::move(module));
   set_room(problem, 2, 2, 40 * kGiB, 1e7);
   for (const int max_column_blocks : {0, 8}) {
-    BalancedOptions options;
+    auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
     options.reference.proposers = "embedding_offload_scaleup";
     options.max_column_blocks = max_column_blocks;
     const BalancedResult result = plan(problem, options);
@@ -399,9 +402,9 @@ TEST(PlacementRules, LeaveSingleColumnsToAnyRankOfTheHost) {
   }
   problem.model.modules.push_back(std::move(module));
   set_room(problem, 2, 2, 40 * kGiB, 1e7);
-  const BalancedResult free = plan(problem, {});
+  const BalancedResult free = plan(problem, BalancedOptions::minimizing(BalanceObjective::kRating));
   ASSERT_EQ(free.planning.outcome.status, SolveStatus::kOptimal);
-  BalancedOptions options;
+  auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
   options.bridge.together = {fqns};
   const BalancedResult held = plan(problem, options);
   ASSERT_TRUE(held.planning.outcome.plan);
@@ -419,7 +422,7 @@ TEST(WorseThanReference, NamesTheRule) {
   for (auto& [name, constraints] : problem.model.constraints) {
     constraints.sharding_types = {ShardingType::kTableWise};
   }
-  BalancedOptions options;
+  auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
   options.bridge.allowed_ranks = {{"m.a", {0}}, {"m.b", {0}}, {"m.c", {0}}};
   const BalancedResult held = plan(problem, options);
   const std::vector<Warning> said = warnings_of(held, "worse_than_reference");

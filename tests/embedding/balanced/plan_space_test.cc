@@ -261,7 +261,7 @@ TEST(PlanSpace, SearchesKeyValueColumns) {
     const Best best = best_of(problem, space->options());
     if (best.rating < 0) continue;
     num_sharing += best.num_sharing > 0;
-    BalancedOptions options;
+    auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
     SearchOptions search;
     search.effort = 20000;
     const auto found = plan_balanced(problem, options, search, {});
@@ -321,7 +321,8 @@ PlanningProblem one_table(int num_ranks, std::vector<ShardingType> types,
 }
 
 Outcome<ShardingPlan> outcome_of(const PlanningProblem& problem) {
-  const auto found = plan_balanced(problem, {}, {}, {});
+  const auto found =
+      plan_balanced(problem, BalancedOptions::minimizing(BalanceObjective::kRating), {}, {});
   EXPECT_TRUE(found);
   return found->planning.outcome;
 }
@@ -367,7 +368,8 @@ TEST(PlanSpace, TakesBucketsThatAreCutAsTheRuntimeCutsThem) {
 TEST(PlanSpace, IsNoWorseThanTheReferenceOnKeyValueColumns) {
   const PlanningProblem problem =
       one_table(2, {ShardingType::kColumnWise, ShardingType::kTableWise});
-  const auto found = plan_balanced(problem, {}, {}, {});
+  const auto found =
+      plan_balanced(problem, BalancedOptions::minimizing(BalanceObjective::kRating), {}, {});
   ASSERT_TRUE(found);
   ASSERT_TRUE(found->reference);
   EXPECT_EQ(found->planning.outcome.status, SolveStatus::kOptimal);

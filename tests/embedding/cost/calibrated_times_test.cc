@@ -374,7 +374,7 @@ TEST(CalibratedTimes, RefuseMachinesWithoutKernelsAndOptionsWithoutProfiles) {
 }
 
 BalancedOptions time_options(const PlanningProblem& problem) {
-  BalancedOptions options;
+  auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
   options.bridge.objective = BalanceObjective::kTime;
   options.bridge.step_model = problem.machine->step;
   return options;

@@ -217,7 +217,7 @@ Tally compare(const Shape& shape,
   Tally tally;
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     const Instance instance = random_instance(seed, shape);
-    BalancedOptions options;
+    auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
     BridgeOptions& settings = options.bridge;
     settings.step_model.ms_per_sharding_type = 3;
     settings.step_model.ms_per_table = seed % 2 == 0 ? 0 : 2;

@@ -379,10 +379,12 @@ TEST(OwnEstimator, RulesTheBalancedSearch) {
   PlanningProblem problem = make_problem({100'000, 3'000'000, 5'000, 70'000}, 4, 2 * kGiB);
   SearchOptions search;
   search.effort = 5000;
-  const auto before = plan_balanced(problem, {}, search);
+  const auto before =
+      plan_balanced(problem, BalancedOptions::minimizing(BalanceObjective::kRating), search);
   ASSERT_TRUE(before);
   problem.enumeration.estimator = std::make_shared<Scaled>(problem, 2);
-  const auto after = plan_balanced(problem, {}, search);
+  const auto after =
+      plan_balanced(problem, BalancedOptions::minimizing(BalanceObjective::kRating), search);
   ASSERT_TRUE(after);
   EXPECT_NEAR(after->times.rating, 2 * before->times.rating, 1e-9 * before->times.rating);
   EXPECT_NEAR(*after->planning.outcome.certificate.lower_bound,
