@@ -41,6 +41,36 @@ std::vector<int> upstream_descendants(const ModuleStats& stats, int node) {
   return below;
 }
 
+// Nested: every subtree takes as many positions as it has nodes, its root the last of them, and the
+// children come in the order in which their forwards began.
+bool is_nested(const ModuleTree& tree) {
+  std::vector<int> first = tree.position;  // of the subtree
+  std::vector<int> size(first.size(), 1);
+  for (int node : tree.post_order) {
+    int last = -1;
+    for (int child : tree.children[node]) {
+      first[node] = std::min(first[node], first[child]);
+      size[node] += size[child];
+      if (tree.position[child] <= last || tree.position[child] >= tree.position[node]) return false;
+      last = tree.position[child];
+    }
+    if (tree.position[node] - first[node] + 1 != size[node]) return false;
+  }
+  return true;
+}
+
+void find_descendants(const ModuleStats& stats, Ancestry ancestry, ModuleTree& tree) {
+  for (std::size_t i = 0; i < tree.parent.size(); ++i) {
+    if (ancestry == Ancestry::kSubstring) {
+      tree.descendants[i] = upstream_descendants(stats, static_cast<int>(i));
+      continue;
+    }
+    for (int above = tree.parent[i]; above >= 0; above = tree.parent[above]) {
+      tree.descendants[above].push_back(static_cast<int>(i));
+    }
+  }
+}
+
 }  // namespace
 
 Result<ModuleTree> make_module_tree(const ModuleStats& stats, Ancestry ancestry) {
@@ -86,31 +116,8 @@ Result<ModuleTree> make_module_tree(const ModuleStats& stats, Ancestry ancestry)
       return pre.at(stats.mod_stats[a].fqn) < pre.at(stats.mod_stats[b].fqn);
     });
   }
-  for (std::size_t i = 0; i < n; ++i) {
-    if (ancestry == Ancestry::kSubstring) {
-      tree.descendants[i] = upstream_descendants(stats, static_cast<int>(i));
-      continue;
-    }
-    for (int above = tree.parent[i]; above >= 0; above = tree.parent[above]) {
-      tree.descendants[above].push_back(static_cast<int>(i));
-    }
-  }
-
-  // Nested: every subtree takes as many positions as it has nodes, its root the last of them, and
-  // the children come in the order in which their forwards began.
-  tree.is_nested = true;
-  std::vector<int> first(n), size(n, 1);
-  for (int node : tree.post_order) first[node] = tree.position[node];
-  for (int node : tree.post_order) {
-    int last = -1;
-    for (int child : tree.children[node]) {
-      first[node] = std::min(first[node], first[child]);
-      size[node] += size[child];
-      tree.is_nested &= tree.position[child] > last && tree.position[child] < tree.position[node];
-      last = tree.position[child];
-    }
-    tree.is_nested &= tree.position[node] - first[node] + 1 == size[node];
-  }
+  find_descendants(stats, ancestry, tree);
+  tree.is_nested = is_nested(tree);
   return tree;
 }
 

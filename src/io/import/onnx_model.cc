@@ -287,15 +287,8 @@ class GraphBuilder {
                 "give a graph without cycles");
   }
 
-  Result<void> add_node(const OnnxNode& source, int index) {
-    if (source.op_type == "Constant" && source.outputs.size() == 1) {
-      return add_weight(source.outputs[0],
-                        source.tensor.value_or(OnnxTensor{"", 1, {}, false, {}}));
-    }
-    OperatorNode node;
-    OnnxCall call{source, {}, {}};
+  Result<void> add_reads(const OnnxNode& source, int index, OperatorNode& node) {
     for (const std::string& input : source.inputs) {
-      call.inputs.push_back(find_tensor(input));
       if (input.empty()) continue;
       const auto found = values_.find(input);
       if (found == values_.end()) {
@@ -315,6 +308,18 @@ class GraphBuilder {
       }
       add_read(node, found->second);
     }
+    return {};
+  }
+
+  Result<void> add_node(const OnnxNode& source, int index) {
+    if (source.op_type == "Constant" && source.outputs.size() == 1) {
+      return add_weight(source.outputs[0],
+                        source.tensor.value_or(OnnxTensor{"", 1, {}, false, {}}));
+    }
+    OperatorNode node;
+    OnnxCall call{source, {}, {}};
+    PLIMSOLL_RETURN_IF_ERROR(add_reads(source, index, node));
+    for (const std::string& input : source.inputs) call.inputs.push_back(find_tensor(input));
     std::vector<std::string> given;
     for (const std::string& output : source.outputs) {
       call.outputs.push_back(find_tensor(output));

@@ -192,6 +192,144 @@ void put_recomputation(const std::vector<checkpoint::CheckpointUnit>& units,
   }
 }
 
+// One forward and one backward pass of a module tree, with what is run again before its module's
+// backward.
+class CheckpointedStep {
+ public:
+  CheckpointedStep(const CheckpointAnswer& answer, const checkpoint::ModuleStats& stats,
+                   const checkpoint::ModuleTree& tree)
+      : answer_(answer),
+        stats_(stats),
+        tree_(tree),
+        again_(tree.parent.size(), 0),
+        forward_(again_),
+        backward_(again_),
+        forward_start_(again_),
+        backward_start_(again_) {
+    for (std::size_t m = 0; m < tree.parent.size(); ++m) {
+      module_of_.emplace(stats.mod_stats[m].fqn, m);
+    }
+  }
+
+  Result<StepTimeline> draw() {
+    PLIMSOLL_RETURN_IF_ERROR(find_recomputation());
+    find_durations();
+    StepTimeline timeline;
+    timeline.what = "step";
+    timeline.processes.push_back({"device", {"compute"}});
+    const double loss = find_loss();
+    timeline.end_ms = place_roots(loss);
+    for (auto m = tree_.post_order.rbegin(); m != tree_.post_order.rend(); ++m) {  // parents first
+      const auto module = static_cast<std::size_t>(*m);
+      place(tree_.children[module], forward_start_[module],
+            backward_start_[module] + again_[module]);
+      add_events(module, timeline);
+    }
+    add_memory_needed(loss, timeline);
+    return timeline;
+  }
+
+ private:
+  Result<void> find_recomputation() {
+    std::map<std::string_view, double> again_of;
+    put_recomputation(answer_.plan->units, again_of);
+    for (const auto& [fqn, ms] : again_of) {
+      const auto found = module_of_.find(fqn);
+      if (found == module_of_.end()) {
+        return fail(ErrorCode::kValue, "plan",
+                    fmt::format("the statistics have no module '{}'", fqn),
+                    "give the statistics that the plan was made from");
+      }
+      again_[found->second] = ms;
+    }
+    return {};
+  }
+
+  // A module takes what it was measured with, or as long as its children where that is more.
+  void find_durations() {
+    std::vector<double> all_again = again_;
+    for (const int m : tree_.post_order) {
+      const auto module = static_cast<std::size_t>(m);
+      double forward_children = 0, backward_children = 0;
+      for (const int child : tree_.children[module]) {
+        forward_children += forward_[static_cast<std::size_t>(child)];
+        backward_children += backward_[static_cast<std::size_t>(child)];
+        all_again[module] += all_again[static_cast<std::size_t>(child)];
+      }
+      const checkpoint::ModuleInfo& info = stats_.mod_stats[module];
+      forward_[module] = std::max(info.fw_runtime_per_module, forward_children);
+      backward_[module] = std::max(info.bw_runtime_per_module + all_again[module],
+                                   backward_children + again_[module]);
+    }
+  }
+
+  double find_loss() const {
+    double loss = 0;
+    for (auto m = tree_.post_order.rbegin(); m != tree_.post_order.rend(); ++m) {
+      const auto module = static_cast<std::size_t>(*m);
+      if (tree_.parent[module] < 0) loss += forward_[module];
+    }
+    return loss;
+  }
+
+  // The end of the backward pass.
+  double place_roots(double loss) {
+    std::vector<int> roots;
+    for (const int m : tree_.post_order) {
+      if (tree_.parent[static_cast<std::size_t>(m)] < 0) roots.push_back(m);
+    }
+    return place(roots, 0, loss);
+  }
+
+  double place(const std::vector<int>& siblings, double forward_from, double backward_from) {
+    for (const int child : siblings) {
+      forward_start_[static_cast<std::size_t>(child)] = forward_from;
+      forward_from += forward_[static_cast<std::size_t>(child)];
+    }
+    for (auto child = siblings.rbegin(); child != siblings.rend(); ++child) {
+      backward_start_[static_cast<std::size_t>(*child)] = backward_from;
+      backward_from += backward_[static_cast<std::size_t>(*child)];
+    }
+    return backward_from;
+  }
+
+  void add_events(std::size_t module, StepTimeline& timeline) const {
+    const std::string& fqn = stats_.mod_stats[module].fqn;
+    const auto add = [&](const char* what, double start, double ms) {
+      if (ms > 0) timeline.events.push_back({0, 0, fqn + what, start, ms});
+    };
+    add(" (forward)", forward_start_[module], forward_[module]);
+    add(" (backward)", backward_start_[module], backward_[module]);
+    add(" (run again)", backward_start_[module], again_[module]);
+  }
+
+  // Where several backward passes begin at once, the largest need counts.
+  void add_memory_needed(double loss, StepTimeline& timeline) const {
+    std::map<double, Bytes> needed;
+    if (answer_.predicted && answer_.predicted->binding.empty()) {
+      needed[loss] = answer_.predicted->peak_bytes;
+    }
+    for (const ProfileEntry& entry : answer_.profile) {
+      const auto found = module_of_.find(entry.fqn);
+      if (found == module_of_.end()) continue;
+      Bytes& bytes = needed[backward_start_[found->second]];
+      bytes = std::max(bytes, entry.bytes);
+    }
+    for (const auto& [at_ms, bytes] : needed) {
+      timeline.memory.push_back({0, "memory", at_ms, {{"needed", bytes}}});
+    }
+  }
+
+  const CheckpointAnswer& answer_;
+  const checkpoint::ModuleStats& stats_;
+  const checkpoint::ModuleTree& tree_;
+  std::map<std::string_view, std::size_t> module_of_;  // by fqn
+  std::vector<double> again_;                          // [num_modules] ms that the module itself
+                                                       // is run again for
+  std::vector<double> forward_, backward_;             // [num_modules] ms
+  std::vector<double> forward_start_, backward_start_;
+};
+
 }  // namespace
 
 Result<StepTimeline> predict_step(const ShardingAnswer& answer) {
@@ -236,100 +374,8 @@ Result<StepTimeline> predict_step(const CheckpointAnswer& answer,
   if (!answer.plan) return no_plan();
   PLIMSOLL_RETURN_IF_ERROR(checkpoint::validate(stats));
   PLIMSOLL_ASSIGN(const checkpoint::ModuleTree tree, checkpoint::make_module_tree(stats));
-  const auto num_modules = static_cast<std::size_t>(tree.num_modules());
-  PLIMSOLL_RETURN_IF_ERROR(check_count(3 * num_modules));
-  std::map<std::string_view, int> module_of;
-  for (std::size_t m = 0; m < num_modules; ++m) {
-    module_of.emplace(stats.mod_stats[m].fqn, static_cast<int>(m));
-  }
-  std::map<std::string_view, double> again_of;
-  put_recomputation(answer.plan->units, again_of);
-  std::vector<double> again(num_modules, 0);
-  for (const auto& [fqn, ms] : again_of) {
-    const auto found = module_of.find(fqn);
-    if (found == module_of.end()) {
-      return fail(ErrorCode::kValue, "plan", fmt::format("the statistics have no module '{}'", fqn),
-                  "give the statistics that the plan was made from");
-    }
-    again[static_cast<std::size_t>(found->second)] = ms;
-  }
-
-  // A module takes what it was measured with, or as long as its children where that is more.
-  std::vector<double> forward(num_modules, 0), backward(num_modules, 0), all_again = again;
-  for (const int m : tree.post_order) {
-    const auto module = static_cast<std::size_t>(m);
-    double forward_children = 0, backward_children = 0;
-    for (const int child : tree.children[module]) {
-      forward_children += forward[static_cast<std::size_t>(child)];
-      backward_children += backward[static_cast<std::size_t>(child)];
-      all_again[module] += all_again[static_cast<std::size_t>(child)];
-    }
-    const checkpoint::ModuleInfo& info = stats.mod_stats[module];
-    forward[module] = std::max(info.fw_runtime_per_module, forward_children);
-    backward[module] =
-        std::max(info.bw_runtime_per_module + all_again[module], backward_children + again[module]);
-  }
-
-  StepTimeline timeline;
-  timeline.what = "step";
-  timeline.processes.push_back({"device", {"compute"}});
-  std::vector<double> forward_start(num_modules, 0), backward_start(num_modules, 0);
-  double loss = 0;
-  for (auto m = tree.post_order.rbegin(); m != tree.post_order.rend(); ++m) {  // parents first
-    const auto module = static_cast<std::size_t>(*m);
-    if (tree.parent[module] < 0) loss += forward[module];
-  }
-  double forward_at = 0, backward_at = loss;
-  const auto place = [&](const std::vector<int>& siblings, double forward_from,
-                         double backward_from) {
-    for (const int child : siblings) {
-      forward_start[static_cast<std::size_t>(child)] = forward_from;
-      forward_from += forward[static_cast<std::size_t>(child)];
-    }
-    for (auto child = siblings.rbegin(); child != siblings.rend(); ++child) {
-      backward_start[static_cast<std::size_t>(*child)] = backward_from;
-      backward_from += backward[static_cast<std::size_t>(*child)];
-    }
-    return std::pair(forward_from, backward_from);
-  };
-  std::vector<int> roots;
-  for (const int m : tree.post_order) {
-    if (tree.parent[static_cast<std::size_t>(m)] < 0) roots.push_back(m);
-  }
-  std::tie(forward_at, backward_at) = place(roots, 0, loss);
-  for (auto m = tree.post_order.rbegin(); m != tree.post_order.rend(); ++m) {
-    const auto module = static_cast<std::size_t>(*m);
-    place(tree.children[module], forward_start[module], backward_start[module] + again[module]);
-    const std::string& fqn = stats.mod_stats[module].fqn;
-    if (forward[module] > 0) {
-      timeline.events.push_back({0, 0, fqn + " (forward)", forward_start[module], forward[module]});
-    }
-    if (backward[module] > 0) {
-      timeline.events.push_back(
-          {0, 0, fqn + " (backward)", backward_start[module], backward[module]});
-    }
-    if (again[module] > 0) {
-      timeline.events.push_back(
-          {0, 0, fqn + " (run again)", backward_start[module], again[module]});
-    }
-  }
-  timeline.end_ms = backward_at;
-
-  // Where several backward passes begin at once, the largest need counts.
-  std::map<double, Bytes> needed;
-  if (answer.predicted && answer.predicted->binding.empty()) {
-    needed[loss] = answer.predicted->peak_bytes;
-  }
-  for (const ProfileEntry& entry : answer.profile) {
-    const auto found = module_of.find(entry.fqn);
-    if (found == module_of.end()) continue;
-    Bytes& bytes = needed[backward_start[static_cast<std::size_t>(found->second)]];
-    bytes = std::max(bytes, entry.bytes);
-  }
-  for (const auto& [at_ms, bytes] : needed) {
-    timeline.memory.push_back({0, "memory", at_ms, {{"needed", bytes}}});
-  }
-  return timeline;
+  PLIMSOLL_RETURN_IF_ERROR(check_count(3 * static_cast<std::size_t>(tree.num_modules())));
+  return CheckpointedStep(answer, stats, tree).draw();
 }
 
 Result<StepTimeline> predict_step(const PlacementAnswer& answer, const partition::CostGraph* graph,
