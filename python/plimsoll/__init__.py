@@ -5,7 +5,7 @@
     >>> print(plan.rating, plan.certificate.gap)
 
 Every function takes what the command of its name takes (`plimsoll shard --help`): documents as dicts, paths or names
-of what comes along, flags as keywords with underscores. The first Ctrl-C or SIGTERM ends a search with the best plan so
+of what Plimsoll ships, flags as keywords with underscores. The first Ctrl-C or SIGTERM ends a search with the best plan so
 far, the second raises. `progress(effort, incumbent, lower_bound)` is called while a search runs; what it raises ends
 the search.
 
@@ -112,7 +112,7 @@ def shard(
     """Plans which rank holds which shard of which embedding table.
 
     Args:
-        model: A model (plimsoll.model/1) as a dict or a path, or the name of one that comes along; or a dump of another
+        model: A model (plimsoll.model/1) as a dict or a path, or the name of a shipped one; or a dump of another
             planner's options (plimsoll.torchrec_options/1).
         on: Hardware: "dgx-h100:2", "16x40GiB", a topology (plimsoll.topology/1). A dump has its own.
         progress: Called with (effort, objective, lower bound or None).
@@ -127,7 +127,7 @@ def checkpoint(
     """Plans which activations are recomputed under a budget ("40 GiB", "70%").
 
     Args:
-        stats: Module statistics (plimsoll.module_stats/1), or the name of some that come along; torch's own, as a
+        stats: Module statistics (plimsoll.module_stats/1), or the name of shipped ones; torch's own, as a
             `ModuleInfo` or a `Graph`; or an operator table (torch's `SACStats`, too) or a partitioner's log, of which
             single values are chosen (`SavePolicy`).
         budget: Peak memory; of a table or log the share or the amount that may be kept. None where overhead="5%" or
@@ -152,7 +152,7 @@ def partition(graph: Document, *, progress: Progress | None = None, **flags: obj
 
     Args:
         graph: A traced model (`torch.export.save`'s .pt2, ONNX), a graph with costs, a profile: a path, a dict of its
-            JSON, or the name of a graph that comes along.
+            JSON, or the name of a shipped graph.
         progress: Called with (effort, ms, bound).
         flags: Those of `plimsoll partition`: on="4xh100-sxm", devices, memory, objective="throughput" | "latency" |
             "pipeline" | "fx", microbatches, general, search, pin, forbid, cost_overlay, time_limit, effort, seed, ...
@@ -370,8 +370,8 @@ def size(
         on: Kinds of hardware, without a number: "dgx-h100", ["dgx-h100", "dgx-a100-320gb"].
         accelerator: The same by accelerator: "h100-sxm".
         within: A time to keep, such as "5ms".
-        price: Prices an hour (plimsoll.prices/1).
-        max_ranks: The largest machine; 512 where not given.
+        price: Prices per hour (plimsoll.prices/1).
+        max_ranks: Ranks of the largest machine to try; 512 where not given.
         progress: Called with (machines tried, ms or None, bound or None).
         flags: Those of `plimsoll size`: batch_size, objective, memory, time_limit, effort, seed, ...
     """
@@ -406,8 +406,8 @@ def whatif(
         model: As of `shard`.
         on: Kinds of hardware: ["dgx-a100-320gb", "dgx-h100"].
         ranks: "8:128" (powers of two), "8:128:8" (steps), a number, or a list of numbers.
-        batch_size: Samples per rank, likewise; the model's own where not given.
-        price: Prices an hour (plimsoll.prices/1).
+        batch_size: Samples per rank, in the same form (default: the model's own).
+        price: Prices per hour (plimsoll.prices/1).
         objective: "time", "step" or "rating".
         threads: Points planned at once; all cores where not given, and 1 in each part of an executor.
         resume: An answer whose rows are taken over, such as one that was cut.
@@ -425,7 +425,7 @@ def _listed(names: str | Sequence[str] | None) -> str | None:
 
 
 def models(name: str | None = None) -> dict[str, Any]:
-    """The documents that come along, or one of them."""
+    """The shipped documents, or one of them."""
     return call("models", {"name": name} if name else {}, {})
 
 

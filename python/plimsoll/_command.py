@@ -81,7 +81,7 @@ def call_text(
     document.
     """
     if "help" in flags:
-        raise Error("usage", "help", "is no flag of a call", f"plimsoll {command} --help has all flags")
+        raise Error("usage", "help", "is not a flag of a call", f"plimsoll {command} --help has all flags")
     with _Folder() as folder:
         words = [command, "--json", "-q"]
         for name, value in flags.items():
@@ -92,13 +92,13 @@ def call_text(
                 if item is None or item is False:
                     continue
                 words.append(flag if item is True else f"{flag}={folder.word(item, name)}")
-        words.append("--")  # what follows is no flag, whatever it begins with
+        words.append("--")  # what follows is not a flag, whatever it begins with
         words += [folder.word(document, name) for name, document in documents.items()]
         for word in words:
             try:
                 word.encode()
             except UnicodeEncodeError as why:
-                raise Error("value", command, f"{word!r} is no UTF-8: {why.reason}", "rename it") from None
+                raise Error("value", command, f"{word!r} is not UTF-8: {why.reason}", "rename it") from None
         code, output, errors = interruptible(lambda cancel: _native.run(words, cancel, progress))
         output, errors = folder.without(output), folder.without(errors)
     if '"plimsoll.error/1"' in output[:100]:

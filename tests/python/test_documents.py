@@ -32,7 +32,7 @@ def test_numpys_numbers_and_arrays_are_numbers_and_lists():
     [
         (lambda: shard({"tables": [TABLE | {"feature_names": {"f"}}]}), "value", "model: set has no form in JSON"),
         (lambda: shard({"tables": [TABLE | {"num_embeddings": 1j}]}), "value", "complex has no form"),
-        (lambda: shard("caf\udce9.json"), "value", "is no UTF-8"),
+        (lambda: shard("caf\udce9.json"), "value", "is not UTF-8"),
         (lambda: shard("--help"), "not_found", "no shipped model"),
         (lambda: shard("-x.json"), "not_found", "cannot open"),
         (lambda: shard(MODEL, help=True), "usage", "no flag of a call"),
