@@ -287,7 +287,11 @@ def explain(found: Found, tier: str, least: Mapping[str, int], capacity: int) ->
     missing = found.missing_bytes or max(sum(least.values()) - capacity, 0)
     largest = [(fqn, size) for fqn, size in sorted(least.items(), key=lambda item: (-item[1], item[0]))[:5] if size]
     is_proved = found.status == "infeasible"
-    proved = "proved infeasible; " if is_proved else "no plan was found, and it is not proved that there is none; most likely "
+    proved = (
+        "proved infeasible; "
+        if is_proved
+        else "no plan was found, and it is not proved that there is none; most likely "
+    )
     lines = [f"plimsoll: {proved}{tier} binds", *found.explanation]
     if missing and not found.missing_bytes:  # else the explanation says which bytes
         lines.append(f"{missing} bytes ({missing / GIB:.3g} GiB) of {tier} are missing over all ranks")

@@ -56,7 +56,7 @@ std::string suggest(std::string_view word, std::span<const std::string> candidat
   constexpr std::size_t kMaxListed = 16;
   if (candidates.empty()) return {};
   if (const auto similar = find_similar(word, candidates)) {
-    return "did you mean '" + *similar + "'?";
+    return std::string("did you mean '").append(*similar).append("'?");
   }
   // What was typed may be a part of the name.
   constexpr std::size_t kShortestPart = 3;
@@ -71,7 +71,9 @@ std::string suggest(std::string_view word, std::span<const std::string> candidat
     std::string text = "did you mean ";
     for (std::size_t i = 0; i < meant.size(); ++i) {
       if (i > 0) text += i + 1 < meant.size() ? ", " : " or ";
-      text += "'" + std::string(meant[i]) + "'";
+      text += '\'';
+      text += meant[i];
+      text += '\'';
     }
     return text + "?";
   }

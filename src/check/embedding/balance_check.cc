@@ -453,7 +453,7 @@ void conclude(BalanceReport balance, bool is_strict, CheckReport& report) {
     judgement = {CertificateStatus::kNotRepeated, balance.not_repeated.front()};
   } else {
     judgement = {CertificateStatus::kProved, balance.proof.empty()
-                                                 ? "what is stated is right; no bound is stated stated"
+                                                 ? "what is stated is right; no bound is stated"
                                                  : balance.proof};
   }
   if (!is_strict || judgement.status != CertificateStatus::kNotRepeated) return;

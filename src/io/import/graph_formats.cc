@@ -192,7 +192,8 @@ Result<GraphFile> recognize_graph(std::string text, const std::string& name) {
   if (format) return GraphFile{*format, name, std::move(text)};
   for (const auto& [key, value] : top_level_members(text)) {
     if (key != "schema") continue;
-    return fail(ErrorCode::kSchema, name, "\"" + std::string(value) + "\" is not an operator graph",
+    return fail(ErrorCode::kSchema, name,
+                std::string("\"").append(value).append("\" is not an operator graph"),
                 what_takes(value));
   }
   return fail(ErrorCode::kSchema, name, "this is not a format of operator graphs",
