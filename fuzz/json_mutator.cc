@@ -1,5 +1,5 @@
 // Mutations of JSON as a tree, so that most of what they make is still JSON of about the right
-// shape: readers are strict, and random bytes seldom get past them. Inputs that are no JSON, and
+// shape: readers are strict, and random bytes seldom get past them. Inputs that are not JSON, and
 // half of those that are, get libFuzzer's own mutations.
 #include <algorithm>
 #include <cstdint>

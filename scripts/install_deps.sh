@@ -19,7 +19,7 @@ case ${1:-} in
 esac
 
 if ! command -v dpkg-query >/dev/null; then
-  echo "install_deps: this is no Debian system; see to these packages' equivalents yourself: ${packages[*]}" >&2
+  echo "install_deps: this is not a Debian system; see to these packages' equivalents yourself: ${packages[*]}" >&2
   exit 0
 fi
 

@@ -50,7 +50,7 @@ def modules_of(model):
 
 
 def document_of(model):
-    """The whole document but for its modules."""
+    """The whole document except for its modules."""
     document = {
         "schema": "plimsoll.model/1",
         "name": model["id"],

@@ -2,7 +2,7 @@
 # Runs the benchmarks of a build. Those of instances that are not ours to ship do nothing without a folder of them.
 # Usage: scripts/run_benches.sh FOLDER [quick]
 #
-# quick: whether all of them run, in seconds: small cases, few moves, and graphs that come along instead of instances.
+# quick: whether all of them run, in seconds: small cases, few moves, and shipped graphs instead of instances.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

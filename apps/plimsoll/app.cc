@@ -9,7 +9,10 @@
 #include <exception>
 #include <new>
 #include <sstream>
+#include <string>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "core/suggest.h"
 #include "io/documents/report_json.h"
@@ -27,7 +30,7 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = chosen.empty() ? app : *chosen.front();
   const std::string help =
       fmt::format("see plimsoll {}--help", chosen.empty() ? "" : command.get_name() + " ");
-  const std::string text = error.what();
+  std::string text = error.what();
   const auto is = [&error](CLI::ExitCodes code) {
     return error.get_exit_code() == static_cast<int>(code);
   };
@@ -35,7 +38,32 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
     for (const CLI::Option* option : command.get_options()) {
       const std::string place = option->get_name() + ": ";
       if (text.rfind(place, 0) != 0) continue;
-      return {ErrorCode::kUsage, option->get_name(), text.substr(place.size()), help, ""};
+      text.erase(0, place.size());
+      const std::vector<std::string> choices = choices_of(*option);
+      if (const std::size_t end = text.rfind(" not in {"); end != std::string::npos) {
+        text.resize(end);
+        return {ErrorCode::kUsage, option->get_name(), fmt::format("'{}' is not supported", text),
+                suggest(text, choices), ""};
+      }
+      constexpr std::string_view kRange = " not in range ";
+      if (const std::size_t end = text.find(kRange); text.starts_with("Value ")) {
+        std::string range = text.substr(end + kRange.size());
+        range.replace(range.find(" to "), 4, " and ");
+        const std::size_t begin = std::string_view("Value ").size();
+        return {
+            ErrorCode::kUsage, option->get_name(),
+            fmt::format("'{}' is not a number between {}", text.substr(begin, end - begin), range),
+            help, ""};
+      }
+      return {ErrorCode::kUsage, option->get_name(), text, help, ""};
+    }
+  }
+  if (is(CLI::ExitCodes::ConversionError)) {  // "Could not convert: --tolerance = 1%"
+    const std::size_t begin = text.find(": ");
+    const std::size_t equals = text.find(" = ");
+    if (begin != std::string::npos && equals != std::string::npos) {
+      return {ErrorCode::kUsage, text.substr(begin + 2, equals - begin - 2),
+              fmt::format("'{}' is not a number", text.substr(equals + 3)), help, ""};
     }
   }
   const std::vector<std::string> extras = app.remaining(true);
@@ -44,8 +72,8 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
   }
   const std::string word = extras.front().substr(0, extras.front().find('='));
   if (chosen.empty() && word == "calibrate") {
-    return {ErrorCode::kUsage, word, "it measures with torch, so that the Python package runs it",
-            "type: python -m plimsoll calibrate", ""};
+    return {ErrorCode::kUsage, word, "it needs torch, so it is a command of the Python package",
+            "type python -m plimsoll calibrate", ""};
   }
   std::vector<std::string> known;
   if (word.starts_with('-')) {
@@ -60,7 +88,7 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
           word.starts_with('-') ? "no such flag"
           : chosen.empty()      ? "no such command"
                                 : "one argument too many",
-          similar ? fmt::format("did you mean '{}'", *similar) : help, ""};
+          similar ? fmt::format("did you mean '{}'?", *similar) : help, ""};
 }
 
 bool names_json(int argc, const char* const* argv) {
@@ -68,13 +96,29 @@ bool names_json(int argc, const char* const* argv) {
                      [](const char* word) { return std::string_view(word) == "--json"; });
 }
 
+// "help" and "help shard" are "--help" and "shard --help"; "version" is "--version".
+std::vector<const char*> with_flags_for_words(int argc, const char* const* argv) {
+  std::vector<const char*> words(argv, argv + argc);
+  if (argc < 2) return words;
+  const std::string_view first = words[1];
+  if (first == "version") words[1] = "--version";
+  if (first == "help") {
+    if (argc > 2) words.erase(words.begin() + 1);
+    words.resize(2);
+    if (argc > 2) {
+      words.push_back("--help");
+    } else {
+      words[1] = "--help";
+    }
+  }
+  return words;
+}
+
 int run_unguarded(int argc, const char* const* argv) {
   CLI::App app(
       "Plans distributed PyTorch models offline: shards embedding tables, chooses which "
-      "activations "
-      "to recompute, and splits graphs into pipeline stages, each with a bound on how much better "
-      "any "
-      "plan could be.",
+      "activations to recompute, and splits graphs into pipeline stages, each with a bound on how "
+      "much better any plan could be.",
       "plimsoll");
   app.option_defaults()->group(kCommonGroup);
   set_help(app, {});
@@ -103,9 +147,10 @@ int run_unguarded(int argc, const char* const* argv) {
   add_data_commands(app, command);
   add_completion_command(app, command);
   try {
-    app.parse(argc, argv);
+    const std::vector<const char*> words = with_flags_for_words(argc, argv);
+    app.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::ParseError& error) {
-    // Help is no error; everything else is bad usage.
+    // Help is not an error; everything else is bad usage.
     if (error.get_exit_code() == 0) {
       std::ostringstream help;
       app.exit(error, help, help);

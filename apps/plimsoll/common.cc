@@ -43,7 +43,7 @@ void interrupt(int) {
 
 void add_global_flags(CLI::App& command, GlobalFlags& flags) {
   command.option_defaults()->group(kCommonGroup);
-  command.add_flag("--json", flags.json, "Print one JSON document instead of text");
+  command.add_flag("--json", flags.json, "Print the answer as JSON instead of text");
   command.add_flag("-v,--verbose", flags.verbosity, "Print every row, and how the search went");
   command.add_flag("-q,--quiet", flags.quiet, "Print no warnings, notes or progress");
   command.option_defaults()->group(kGeneralGroup);
@@ -126,7 +126,7 @@ bool is_file_name(const std::string& name) {
 
 Result<void> check_standard_input(std::initializer_list<std::string_view> names) {
   if (std::count(names.begin(), names.end(), "-") <= 1) return {};
-  return fail(ErrorCode::kUsage, "-", "standard input is named twice and can be read once",
+  return fail(ErrorCode::kUsage, "-", "standard input is named twice, but can be read only once",
               "put one of the two in a file");
 }
 
@@ -181,6 +181,19 @@ int exit_code(SolveStatus status, StopReason stop) {
   return kExitInternal;
 }
 
+Result<double> parse_rate(const std::string& text, const std::string& flag) {
+  auto rate = parse_bandwidth(text);
+  if (!rate) {
+    rate.error().place = flag;
+    return tl::unexpected<Error>(std::move(rate).error());
+  }
+  if (*rate != 0 && text.find_first_not_of("0123456789.eE+- ") == std::string::npos) {
+    return fail(ErrorCode::kUsage, flag, fmt::format("'{}' is a bandwidth without a unit", text),
+                fmt::format("write {0}GB/s, {0}GiB/s or {0}Gbps", text));
+  }
+  return *rate;
+}
+
 Result<std::optional<double>> parse_time_limit(const std::string& text) {
   if (text.empty()) return std::nullopt;
   const auto seconds = parse_seconds(text);
@@ -198,7 +211,7 @@ Result<SearchOptions> make_search_options(const GlobalFlags& global, std::int64_
   options.tolerance = tolerance;
   if (!(tolerance >= 0 && tolerance <= 1)) {
     return fail(ErrorCode::kUsage, "--tolerance",
-                fmt::format("{} does not lie between 0 and 1", tolerance));
+                fmt::format("{} is not between 0 and 1", tolerance), "give a share such as 0.01");
   }
   options.seed = global.seed;
   return options;

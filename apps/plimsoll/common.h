@@ -82,8 +82,8 @@ Result<void> check_standard_input(std::initializer_list<std::string_view> names)
 
 // What commands plan; `name` is given to one where another kind is wanted.
 enum class InputKind { kModel, kModuleStats, kGraph, kHardware };
-// Error kNotFound where `name` is no file, and names something of another kind: which command takes
-// it. Nothing where it does not.
+// Error kNotFound where `name` is not a file, and names something of another kind: which command
+// takes it. Nothing where it does not.
 Result<void> check_kind(const std::string& name, InputKind wanted);
 
 // A file or the name of a shipped model.
@@ -102,6 +102,9 @@ Result<Number> parse_number(std::string_view text, std::string_view place) {
   }
   return value;
 }
+
+// Bytes per millisecond of a flag's text, which needs a unit. Errors at the flag.
+Result<double> parse_rate(const std::string& text, const std::string& flag);
 
 // Seconds of --time-limit; nothing where it is not given. Error kUsage.
 Result<std::optional<double>> parse_time_limit(const std::string& text);

@@ -188,7 +188,7 @@ void add_data_commands(CLI::App& app, Run& run) {
   command->option_defaults()->group(kCommonGroup);
   command->add_flag("--topology", hardware->prints_topology,
                     "Print this hardware as a topology file to edit");
-  add(app, run, "schema", "List the JSON Schemas of our documents, or print one",
+  add(app, run, "schema", "List the JSON Schemas of Plimsoll's documents, or print one",
       "Print this schema", run_schema, {"plimsoll schema", "plimsoll schema model"});
 }
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include "plimsoll/text/text_layout.h"
 
@@ -39,6 +41,36 @@ std::string usage_line(const CLI::App& app, const std::string& name) {
   return text + " [options]\n";
 }
 
+// "SIZE" of "SIZE:check", which is how CLI11 joins a name and what is checked; "NAME[:TABLES]"
+// whole.
+std::string value_name(const std::string& type) {
+  int depth = 0;
+  for (std::size_t i = 0; i < type.size(); ++i) {
+    if (type[i] == '[') ++depth;
+    if (type[i] == ']') --depth;
+    if (type[i] == ':' && depth == 0) return type.substr(0, i);
+  }
+  return type;
+}
+
+// What the example of a group adds where several commands have the group.
+constexpr std::pair<std::string_view, std::string_view> kGroupExamples[] = {
+    {"Model", "--optimizer rowwise_adagrad"},
+    {"Cost model", "--cost-model torchrec-1.8"},
+    {"Memory", "--reservation heuristical:0.1"},
+    {"Hardware", "--local-world-size 4"},
+    {"TorchEasyRec", "--easyrec-environment"},
+    {"What the balanced search minimizes", "--objective rating"},
+    {"Which plans the balanced search considers", "--widths all --time-limit 10s"},
+    {"TorchRec's planner", "--search torchrec --proposer dynamic_programming"},
+    {"Reports and replay", "--effort 100000"},
+    {"Memory and time of a module", "--optimizer-bytes 12GiB"},
+    {"Which modules are checkpointed", "--segments 4"},
+    {"FSDP", "--world-size 8 --fsdp-buffers"},
+    {"Devices and rules", "--devices 4 --memory 16GiB"},
+    {"Traced models", "--launch-floor 5us"},
+    {"Pipelines", "--microbatches 16"}};
+
 }  // namespace
 
 std::vector<std::string> choices_of(const CLI::Option& option) {
@@ -66,8 +98,7 @@ std::string option_label(const CLI::Option& option) {
   const std::vector<std::string> choices = choices_of(option);
   const std::string set = fmt::format("{{{}}}", fmt::join(choices, ","));
   if (!choices.empty() && set.size() <= kShort) return label + " " + set;
-  const std::string type = option.get_type_name();
-  return label + " " + (choices.empty() ? type.substr(0, type.find(':')) : "NAME");
+  return label + " " + (choices.empty() ? value_name(option.get_type_name()) : "NAME");
 }
 
 std::string option_text(const CLI::Option& option) {
@@ -109,7 +140,28 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string name,
   return footer.empty() ? text : text + "\n" + footer;
 }
 
-void set_help(CLI::App& command, std::map<std::string, std::string> examples) {
+void set_help(CLI::App& command, std::map<std::string, std::string> examples,
+              const GroupSubjects& subjects) {
+  for (const auto& [group, flags] : kGroupExamples) {
+    const bool is_of_graph =
+        group == "Devices and rules" || group == "Traced models" || group == "Pipelines";
+    const bool is_of_modules = group == "Memory and time of a module" ||
+                               group == "Which modules are checkpointed" || group == "FSDP";
+    const std::string& subject = is_of_graph     ? subjects.graph
+                                 : is_of_modules ? subjects.modules
+                                                 : subjects.tables;
+    if (subject.empty()) continue;
+    examples.try_emplace(std::string(group), fmt::format("plimsoll {} {}", subject, flags));
+  }
+  const std::string& any = !subjects.tables.empty()    ? subjects.tables
+                           : !subjects.modules.empty() ? subjects.modules
+                                                       : subjects.graph;
+  if (!any.empty()) examples.try_emplace(kGeneralGroup, fmt::format("plimsoll {} --seed 7", any));
+  // A command takes over its parent's footer, whose examples are of other commands.
+  if (command.get_parent() != nullptr &&
+      command.get_footer() == command.get_parent()->get_footer()) {
+    command.footer("");
+  }
   command.formatter(std::make_shared<HelpFormatter>(std::move(examples)));
   if (CLI::Option* const help = command.get_help_ptr()) {
     help->group(kCommonGroup)->description("Print this help");

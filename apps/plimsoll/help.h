@@ -28,8 +28,17 @@ class HelpFormatter : public CLI::Formatter {
   std::map<std::string, std::string> examples_;  // by group
 };
 
-// Gives a command such help; its option -h stands among the common ones.
-void set_help(CLI::App& command, std::map<std::string, std::string> examples);
+// A command line of each kind of input, such as "check model.json plan.json --on 8x80GiB", to which
+// the example of a group that several commands share adds its flags; empty: no such examples.
+struct GroupSubjects {
+  std::string tables;
+  std::string modules;
+  std::string graph;
+};
+
+// Gives a command such help; its option -h is among the common ones.
+void set_help(CLI::App& command, std::map<std::string, std::string> examples,
+              const GroupSubjects& subjects = {});
 
 // "-o,--output FILE", "--objective {rating,step,time}".
 std::string option_label(const CLI::Option& option);

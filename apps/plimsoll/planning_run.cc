@@ -56,7 +56,10 @@ int run_planning(const GlobalFlags& flags, const std::string& output,
   }
   print(details);
   flush_output();
-  for (const std::string& remark : answered->remarks) print_error_text(shown(remark) + "\n");
+  const std::size_t first = prints_document(flags, output) ? 0 : answered->num_remarks_in_text;
+  for (std::size_t i = first; i < answered->remarks.size(); ++i) {
+    print_error_text(shown(answered->remarks[i]) + "\n");
+  }
   return exit_code(answered->status, answered->stop);
 }
 

@@ -26,7 +26,8 @@ struct Answered {
   SolveStatus status = SolveStatus::kLimit;
   StopReason stop = StopReason::kFinished;
   std::vector<Warning> warnings;
-  std::vector<std::string> remarks;  // lines for people, to stderr, after the warnings
+  std::vector<std::string> remarks;     // lines for people, to stderr, after the warnings
+  std::size_t num_remarks_in_text = 0;  // the first remarks, which the text says already
 };
 
 // Reads, searches and answers by `plan`, which calls watch_search(); prints; the exit code.

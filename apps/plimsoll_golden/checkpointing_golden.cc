@@ -32,7 +32,7 @@ using checkpoint::UnitMilpProblem;
 constexpr double kGiBDouble = 0x1p30;
 
 // ---------------------------------------------------------------------------- nearness
-// The judge compares bit for bit. Where a record is rounded or random, the answer is the recorded
+// The checker compares bit for bit. Where a record is rounded or random, the answer is the recorded
 // number if ours is near enough, and ours if it is not.
 
 struct Nearness {

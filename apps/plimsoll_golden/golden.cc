@@ -134,7 +134,7 @@ Result<Replay> replay_records(const Json& document, std::span<const Kind> kinds)
     const Json* records = find_field(document, kind.name);
     if (records == nullptr) continue;
     if (!records->is_structured()) {
-      return fail(ErrorCode::kSchema, std::string(kind.name), "is no list");
+      return fail(ErrorCode::kSchema, std::string(kind.name), "is not a list");
     }
     has_records = true;
     const std::size_t count = records->is_array() ? records->size() : 1;

@@ -288,7 +288,7 @@ Json prepare_graph_partition(Json document) {
       if (record["critical_path"].is_null()) record.erase("critical_path");  // took too long
       large_cases.push_back(std::move(record));
     } else {
-      cases.push_back(Json::object());  // of no kind: fails for want of an input
+      cases.push_back(Json::object());  // of no kind: fails because an input is missing
     }
   }
   document.erase("inputs");  // each stands in its cases now

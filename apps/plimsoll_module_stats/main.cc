@@ -104,7 +104,8 @@ int run(int argc, char** argv) {
   app.add_option("--variant", settings.variant,
                  "Release of torch whose count of moved bytes the times follow: reference or "
                  "torch-2.13 (the default)");
-  app.add_flag("--all-leaves", settings.all_leaves, "Keep leaves beside which no unit can stand");
+  app.add_flag("--all-leaves", settings.all_leaves,
+               "Keep leaves beside which there can be no unit");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

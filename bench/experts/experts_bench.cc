@@ -2,7 +2,7 @@
 //
 // experts_bench [--effort N] [--layers N]
 //
-// Layers (58 unless given) of 256 experts in 8 groups, loads exp(normal(0, .9)) x 1000, in two
+// Layers (58 by default) of 256 experts in 8 groups, loads exp(normal(0, .9)) x 1000, in two
 // settings that EPLB was made for: 32 ranks on 4 hosts with 288 slots (groups stay on hosts), and
 // 144 ranks with 288 slots (anywhere). Then every load changes by a factor from .7 to 1.3, and the
 // placement is moved with a tenth and with half of the slots as limit.

@@ -1,12 +1,12 @@
-"""Plans how a distributed model is loaded onto its machines, and proves how good the plan is.
+"""An offline planner for distributed PyTorch models: every plan comes with a bound on how much better any could be.
 
     >>> import plimsoll
     >>> plan = plimsoll.shard("mlperf-dlrm-dcnv2", on="dgx-h100:2", batch_size=4096)
     >>> print(plan.rating, plan.certificate.gap)
 
 Every function takes what the command of its name takes (`plimsoll shard --help`): documents as dicts, paths or names
-of what comes along, flags as keywords with underscores. The first Ctrl-C or SIGTERM ends a search with the best plan so
-far, the second raises. `progress(effort, incumbent, lower_bound)` is called while a search runs; what it raises ends
+of what Plimsoll ships, flags as keywords with underscores. The first Ctrl-C or SIGTERM ends a search with the best plan
+so far, the second raises. `progress(effort, incumbent, lower_bound)` is called while a search runs; what it raises ends
 the search.
 
 `plimsoll.torchrec` has the planner for TorchRec, `plimsoll.options` plans what it dumps, `plimsoll.fx` is torch.fx's
@@ -26,6 +26,22 @@ from typing import TYPE_CHECKING, Any
 
 from plimsoll._command import Document, Progress, call, call_page, call_text
 from plimsoll._errors import Error, OutOfMemory
+from plimsoll._flags import (
+    CheckFlags,
+    CheckpointFlags,
+    ConvertFlags,
+    DiffFlags,
+    ExpertFlags,
+    ExpertReplanFlags,
+    FrontierFlags,
+    PartitionFlags,
+    PlanFlags,
+    ReplanFlags,
+    ShardFlags,
+    SizeFlags,
+    WhatIfFlags,
+    check_keywords,
+)
 from plimsoll._native import __version__
 from plimsoll._records import Records, as_argument
 from plimsoll._sweep import Numbers, sweep
@@ -48,6 +64,8 @@ from plimsoll.plans import (
 )
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from plimsoll import calibration as calibration
     from plimsoll import checkpointing as checkpointing
     from plimsoll import fx as fx
@@ -107,27 +125,32 @@ def __getattr__(name: str) -> Any:
 
 
 def shard(
-    model: Document, on: Document | None = None, *, progress: Progress | None = None, **flags: object
+    model: Document, on: Document | None = None, *, progress: Progress | None = None, **flags: Unpack[ShardFlags]
 ) -> ShardingPlan:
     """Plans which rank holds which shard of which embedding table.
 
     Args:
-        model: A model (plimsoll.model/1) as a dict or a path, or the name of one that comes along; or a dump of another
+        model: A model (plimsoll.model/1) as a dict or a path, or the name of a shipped one; or a dump of another
             planner's options (plimsoll.torchrec_options/1).
         on: Hardware: "dgx-h100:2", "16x40GiB", a topology (plimsoll.topology/1). A dump has its own.
         progress: Called with (effort, objective, lower bound or None).
         flags: Those of `plimsoll shard`: batch_size, search, constraints, reservation, time_limit, effort, seed, ...
     """
+    check_keywords(shard, flags, ShardFlags)
     return ShardingPlan(call("shard", {"model": model}, {"on": on, **flags}, progress))
 
 
 def checkpoint(
-    stats: Document | Records, budget: object = None, *, progress: Progress | None = None, **flags: object
+    stats: Document | Records,
+    budget: object = None,
+    *,
+    progress: Progress | None = None,
+    **flags: Unpack[CheckpointFlags],
 ) -> CheckpointPolicy:
     """Plans which activations are recomputed under a budget ("40 GiB", "70%").
 
     Args:
-        stats: Module statistics (plimsoll.module_stats/1), or the name of some that come along; torch's own, as a
+        stats: Module statistics (plimsoll.module_stats/1), or the name of shipped ones; torch's own, as a
             `ModuleInfo` or a `Graph`; or an operator table (torch's `SACStats`, too) or a partitioner's log, of which
             single values are chosen (`SavePolicy`).
         budget: Peak memory; of a table or log the share or the amount that may be kept. None where overhead="5%" or
@@ -135,6 +158,7 @@ def checkpoint(
         progress: Called with (effort, ms or None, bound or None).
         flags: Those of `plimsoll checkpoint`: peak, costs, world_size, search ("torch" is `sac_milp`), ...
     """
+    check_keywords(checkpoint, flags, CheckpointFlags)
     answer = call("checkpoint", {"stats": as_argument(stats)}, {"budget": budget, **flags}, progress)
     if "frontier" in answer:
         return Frontier(answer)
@@ -142,27 +166,31 @@ def checkpoint(
     return kinds.get(answer.get("schema", ""), CheckpointPolicy)(answer)
 
 
-def frontier(stats: Document | Records, *, progress: Progress | None = None, **flags: object) -> Frontier:
+def frontier(
+    stats: Document | Records, *, progress: Progress | None = None, **flags: Unpack[FrontierFlags]
+) -> Frontier:
     """The least time of recomputing for every peak, exactly; arguments as of `checkpoint`."""
+    check_keywords(frontier, flags, FrontierFlags)
     return Frontier(call("checkpoint", {"stats": as_argument(stats)}, {"frontier": True, **flags}, progress))
 
 
-def partition(graph: Document, *, progress: Progress | None = None, **flags: object) -> Placement:
+def partition(graph: Document, *, progress: Progress | None = None, **flags: Unpack[PartitionFlags]) -> Placement:
     """Places the operators of a graph on devices.
 
     Args:
         graph: A traced model (`torch.export.save`'s .pt2, ONNX), a graph with costs, a profile: a path, a dict of its
-            JSON, or the name of a graph that comes along.
+            JSON, or the name of a shipped graph.
         progress: Called with (effort, ms, bound).
         flags: Those of `plimsoll partition`: on="4xh100-sxm", devices, memory, objective="throughput" | "latency" |
             "pipeline" | "fx", microbatches, general, search, pin, forbid, cost_overlay, time_limit, effort, seed, ...
 
     Without a plan `status` says whether that is proved ("infeasible") or not ("limit"), and `explanation` why.
     """
+    check_keywords(partition, flags, PartitionFlags)
     return Placement(call("partition", {"graph": graph}, flags, progress))
 
 
-def convert(model: Document, plan: Document | Answer, to: str, **flags: object) -> dict[str, Any] | str:
+def convert(model: Document, plan: Document | Answer, to: str, **flags: Unpack[ConvertFlags]) -> dict[str, Any] | str:
     """A plan in the form of another program, for the arguments that it was made with.
 
     Args:
@@ -173,11 +201,12 @@ def convert(model: Document, plan: Document | Answer, to: str, **flags: object) 
             "dnn_partitioning", "dot" (Graphviz: a text) or "plimsoll".
         flags: Those of `plimsoll convert`; of a placement what it records of its making is used where one is absent.
     """
+    check_keywords(convert, flags, ConvertFlags)
     text, _ = call_text("convert", {"model": model, "plan": plan}, {"to": to, **flags})  # type: ignore[dict-item]
     return text if to == "dot" else json.loads(text)
 
 
-def check(model: Document | Records, plan: Document | Answer, **flags: object) -> CheckReport:
+def check(model: Document | Records, plan: Document | Answer, **flags: Unpack[CheckFlags]) -> CheckReport:
     """Judges a plan without any of the code that searches.
 
     Args:
@@ -185,6 +214,7 @@ def check(model: Document | Records, plan: Document | Answer, **flags: object) -
         plan: A plan of any of the planners, TorchRec's own as JSON too.
         flags: Those of `plimsoll check`: on, batch_size, strict, ...
     """
+    check_keywords(check, flags, CheckFlags)
     return CheckReport(call("check", {"model": as_argument(model), "plan": plan}, flags))  # type: ignore[dict-item]
 
 
@@ -194,7 +224,7 @@ def diff(
     *,
     model: Document | Records | None = None,
     on: Document | None = None,
-    **flags: object,
+    **flags: Unpack[DiffFlags],
 ) -> Difference:
     """What differs between two plans: decisions, times, memory, and what moves from the one to the other.
 
@@ -205,6 +235,7 @@ def diff(
         on: Hardware of a sharding plan that states no figures.
         flags: Those of `plimsoll diff`: batch_size, devices, ...
     """
+    check_keywords(diff, flags, DiffFlags)
     arguments = {"before": before, "after": after}
     options = {"model": None if model is None else as_argument(model), "on": on, **flags}
     return Difference(call("diff", arguments, options))  # type: ignore[arg-type]
@@ -218,7 +249,7 @@ def report(
     against: Document | Answer | None = None,
     title: str | None = None,
     fragment: bool = False,
-    **flags: object,
+    **flags: Unpack[PlanFlags],
 ) -> str:
     """A page that shows a plan: one HTML document that loads nothing. In a notebook, answers show themselves so.
 
@@ -231,6 +262,7 @@ def report(
         fragment: Only what stands in the page's body, without a script.
         flags: Those of `plimsoll report`: on, batch_size, ...
     """
+    check_keywords(report, flags, PlanFlags)
     shown = None if model is None else as_argument(model)
     options = {"model": shown, "against": against, "title": title, "fragment": fragment, **flags}
     page = call_page({"plan": plan}, options)  # type: ignore[dict-item]
@@ -246,7 +278,7 @@ def trace(
     model: Document | Records | None = None,
     beside: Document | None = None,
     step: int | None = None,
-    **flags: object,
+    **flags: Unpack[PlanFlags],
 ) -> dict[str, Any]:
     """The step that a plan predicts, as trace events: written as JSON, https://ui.perfetto.dev opens it.
 
@@ -257,6 +289,7 @@ def trace(
         step: Number of the recorded ProfilerStep to begin at; the last one where not given.
         flags: Those of `plimsoll trace`: on, batch_size, ...
     """
+    check_keywords(trace, flags, PlanFlags)
     options = {"model": None if model is None else as_argument(model), "beside": beside, "step": step, **flags}
     return call("trace", {"plan": plan}, options)  # type: ignore[dict-item]
 
@@ -267,7 +300,7 @@ def explain(
     on: Document | None = None,
     *,
     progress: Progress | None = None,
-    **flags: object,
+    **flags: Unpack[ShardFlags],
 ) -> Explanation | ShardingPlan:
     """Says what the time of a sharding plan is made of and what would lower it, or why nothing fits.
 
@@ -282,6 +315,7 @@ def explain(
         The `Explanation` of a plan; where nothing fits the `ShardingPlan` without tables, whose `explanation`,
         `missing_bytes`, `cap`, `conflict` and `fixes` say why, and what to change.
     """
+    check_keywords(explain, flags, ShardFlags)
     documents: dict[str, Document] = {"model": model}
     if plan is not None:
         documents["plan"] = plan  # type: ignore[assignment]
@@ -298,7 +332,7 @@ def replan(
     price_of_move: float | None = None,
     was_on: Document | None = None,
     progress: Progress | None = None,
-    **flags: object,
+    **flags: Unpack[ReplanFlags],
 ) -> Replan:
     """The best plan that moves few bytes from where embedding tables stand now, and the copies that lead there.
 
@@ -313,12 +347,13 @@ def replan(
         progress: As of `shard`.
         flags: Those of `plimsoll replan`: batch_size, objective, time_limit, effort, ...
     """
+    check_keywords(replan, flags, ReplanFlags)
     asked = {"on": on, "max_moved": max_moved, "price_of_move": price_of_move, "was_on": was_on}
     documents: dict[str, Document] = {"model": model, "plan": plan}  # type: ignore[dict-item]
     return Replan(call("replan", documents, {**asked, **flags}, progress))
 
 
-def place_experts(model: Document, *, progress: Progress | None = None, **flags: object) -> ExpertPlan:
+def place_experts(model: Document, *, progress: Progress | None = None, **flags: Unpack[ExpertFlags]) -> ExpertPlan:
     """Places replicas of experts on ranks, so that the slowest ranks carry little.
 
     Args:
@@ -327,6 +362,7 @@ def place_experts(model: Document, *, progress: Progress | None = None, **flags:
         flags: Those of `plimsoll shard` that experts know: search ("eplb": EPLB's placement), time_limit, effort,
             seed, tolerance.
     """
+    check_keywords(place_experts, flags, ExpertFlags)
     return ExpertPlan(call("shard", {"model": model}, flags, progress))
 
 
@@ -336,7 +372,7 @@ def replan_experts(
     *,
     max_moved: str | int | None = None,
     progress: Progress | None = None,
-    **flags: object,
+    **flags: Unpack[ExpertReplanFlags],
 ) -> ExpertPlan:
     """A better placement of experts that copies few replicas from where they stand.
 
@@ -348,6 +384,7 @@ def replan_experts(
         progress: As of `shard`.
         flags: Those of `plimsoll replan` that experts know: time_limit, effort, seed, tolerance.
     """
+    check_keywords(replan_experts, flags, ExpertReplanFlags)
     documents: dict[str, Document] = {"model": model, "plan": plan}  # type: ignore[dict-item]
     return ExpertPlan(call("replan", documents, {"max_moved": max_moved, **flags}, progress))
 
@@ -361,7 +398,7 @@ def size(
     price: Document | None = None,
     max_ranks: int | None = None,
     progress: Progress | None = None,
-    **flags: object,
+    **flags: Unpack[SizeFlags],
 ) -> MachineSize:
     """The smallest machine, or the cheapest, on which a plan exists, or keeps a time.
 
@@ -370,11 +407,12 @@ def size(
         on: Kinds of hardware, without a number: "dgx-h100", ["dgx-h100", "dgx-a100-320gb"].
         accelerator: The same by accelerator: "h100-sxm".
         within: A time to keep, such as "5ms".
-        price: Prices an hour (plimsoll.prices/1).
-        max_ranks: The largest machine; 512 where not given.
+        price: Prices per hour (plimsoll.prices/1).
+        max_ranks: Ranks of the largest machine to try; 512 where not given.
         progress: Called with (machines tried, ms or None, bound or None).
         flags: Those of `plimsoll size`: batch_size, objective, memory, time_limit, effort, seed, ...
     """
+    check_keywords(size, flags, SizeFlags)
     asked = {
         "on": _listed(on),
         "accelerator": _listed(accelerator),
@@ -398,7 +436,7 @@ def whatif(
     executor: Executor | None = None,
     parts: int | None = None,
     progress: Progress | None = None,
-    **flags: object,
+    **flags: Unpack[WhatIfFlags],
 ) -> WhatIf:
     """Plans for many machines and batch sizes.
 
@@ -406,8 +444,8 @@ def whatif(
         model: As of `shard`.
         on: Kinds of hardware: ["dgx-a100-320gb", "dgx-h100"].
         ranks: "8:128" (powers of two), "8:128:8" (steps), a number, or a list of numbers.
-        batch_size: Samples per rank, likewise; the model's own where not given.
-        price: Prices an hour (plimsoll.prices/1).
+        batch_size: Samples per rank, in the same form (default: the model's own).
+        price: Prices per hour (plimsoll.prices/1).
         objective: "time", "step" or "rating".
         threads: Points planned at once; all cores where not given, and 1 in each part of an executor.
         resume: An answer whose rows are taken over, such as one that was cut.
@@ -416,6 +454,7 @@ def whatif(
         progress: Called with (points planned, None, None); with an executor with (parts, None, None).
         flags: Those of `plimsoll whatif`: optimizer, reservation, hbm_cap, time_limit, effort, seed, ...
     """
+    check_keywords(whatif, flags, WhatIfFlags)
     asked = {"on": _listed(on), "price": price, "objective": objective, "resume": resume, **flags}
     return WhatIf(sweep(model, asked, ranks, batch_size, threads, executor, parts, progress))
 
@@ -425,7 +464,7 @@ def _listed(names: str | Sequence[str] | None) -> str | None:
 
 
 def models(name: str | None = None) -> dict[str, Any]:
-    """The documents that come along, or one of them."""
+    """The shipped documents, or one of them."""
     return call("models", {"name": name} if name else {}, {})
 
 

@@ -12,9 +12,45 @@ from typing import Any, ClassVar, TypeVar
 
 from plimsoll._command import call_page
 from plimsoll._errors import Error
+from plimsoll._extras import need
 
 Self = TypeVar("Self", bound="Answer")
 GIB = 2**30
+MOST_ROWS = 40  # of a printed table
+MOST_WARNINGS = 3
+
+
+def cell_text(value: object) -> str:
+    """A cell of a printed table: floats in four digits."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def folded(rows: list[list[object]]) -> list[list[str]]:
+    """Rows as texts; rows in a row that differ in their first cell only are one, "first .. last (count)"."""
+    texts: list[list[str]] = []
+    runs: list[list[str]] = []  # the first cells of every row of `texts`
+    for row in rows:
+        cells = [cell_text(cell) for cell in row]
+        if texts and len(cells) > 1 and texts[-1][1:] == cells[1:]:
+            runs[-1].append(cells[0])
+        else:
+            texts.append(cells)
+            runs.append([cells[0]])
+    for text, names in zip(texts, runs):
+        if len(names) > 1:
+            text[0] = f"{names[0]} .. {names[-1]} ({len(names)})"
+    return texts
+
+
+def table_lines(head: list[str], rows: list[list[object]]) -> list[str]:
+    """A table as lines: equal rows folded, no more than `MOST_ROWS`."""
+    texts = folded(rows)
+    num_left = len(texts) - MOST_ROWS
+    texts = texts[:MOST_ROWS]
+    widths = [max(len(name), *(len(text[i]) for text in texts)) for i, name in enumerate(head)]
+    lines = [head, ["-" * width for width in widths], *texts]
+    shown = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines]
+    return [*shown, f"... {num_left} more rows (to_dataframe() has all of them)"] if num_left > 0 else shown
 
 
 @dataclass(frozen=True)
@@ -139,8 +175,38 @@ class Answer:
             return cls.from_json(file.read(), os.fspath(path))
 
     def _rows(self) -> tuple[list[str], list[list[object]]]:
-        """Head and rows of the table that a notebook shows."""
+        """Head and rows of the table that `print` and a notebook show."""
         return [], []
+
+    def _figures(self) -> list[str]:
+        """Lines between the summary and the table."""
+        return []
+
+    def _numbers(self) -> dict[str, Any]:
+        """Columns of `to_dataframe`, by name."""
+        head, rows = self._rows()
+        return {name.replace(" ", "_"): [row[i] for row in rows] for i, name in enumerate(head)}
+
+    def _printed(self) -> tuple[list[str], list[list[object]], str]:
+        """Head and rows of the table that `print` shows, and a line below it."""
+        return (*self._rows(), "")
+
+    def to_dataframe(self) -> Any:
+        """The numbers as a pandas.DataFrame: a row for each rank, unit, stage, point or finding.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        return need("pandas", "dataframe").DataFrame(self._numbers())
+
+    def __str__(self) -> str:
+        head, rows, remark = self._printed()
+        lines = [f"{type(self).__name__}, {self._summary()}", *(f"  {line}" for line in self._figures())]
+        lines += [f"  {line}" for line in self.explanation if self.status == "infeasible"]
+        lines += [f"  warning: {warning.get('message', '')}" for warning in self.warnings[:MOST_WARNINGS]]
+        if rows:
+            lines += ["", *table_lines(head, rows)]
+        return "\n".join([*lines, remark] if remark else lines)
 
     def _summary(self) -> str:
         certificate = self.certificate

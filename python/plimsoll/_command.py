@@ -32,6 +32,44 @@ def plain(value: object) -> object:
 
 # Flags whose numbers are bytes: the command line wants a unit.
 _SIZES = {"hbm_cap", "ddr_cap", "host_memory", "dense_tensor_estimate", "memory", "optimizer_bytes", "budget"}
+# No device has so few bytes: a smaller number is meant in another unit.
+_LEAST_BYTES = 2**20
+_OF_DEVICES = _SIZES - {"budget"}
+
+_TORCHREC = (
+    "plan its tables with plimsoll.torchrec.Planner, or write them with plimsoll.torchrec.model_document(module, "
+    "topology)"
+)
+_CAPTURE = "capture it: graph = plimsoll.graphs.capture(module, args), then plimsoll.graphs.partition(graph, stages)"
+# What to call with an object of another package, by the class and by the command.
+_ADVICE = {
+    "torch.export.exported_program.ExportedProgram": {
+        "": "write it with torch.export.save(program, 'model.pt2'), then plimsoll.partition('model.pt2', on=...)"
+    },
+    "torch.fx.graph_module.GraphModule": {
+        "": "partition it with plimsoll.fx.Partitioner(), or capture the module with plimsoll.graphs.capture"
+    },
+    "torch.nn.modules.module.Module": {
+        "": _TORCHREC,
+        "checkpoint": "use plimsoll.checkpointing.fit(module, batch, budget), or profile and plan",
+        "partition": _CAPTURE,
+    },
+    "torchrec.distributed.planner.types.Topology": {"": "write it with plimsoll.torchrec.topology_document(topology)"},
+    "torchrec.distributed.types.ShardingPlan": {"": "check it with plimsoll.torchrec.check"},
+}
+
+
+def refuse_object(value: object, command: str, name: str) -> TypeError:
+    """The error for a value that is neither a document nor a word: what it is, and what to call with it."""
+    kind = type(value)
+    for base in kind.__mro__:
+        advice = _ADVICE.get(f"{base.__module__}.{base.__qualname__}")
+        if advice is not None:
+            remedy = advice.get(command, advice[""])
+            break
+    else:
+        remedy = "give a dict, a path, a name or a number"
+    return TypeError(f"{command}: '{name}' is of type {kind.__name__}, not a document; {remedy}")
 
 
 class _Folder:
@@ -47,13 +85,27 @@ class _Folder:
         if self._folder is not None:
             self._folder.cleanup()
 
-    def word(self, value: object, name: str) -> str:
-        """A command-line word for the value: a document becomes a file of that name."""
-        value = getattr(value, "document", value)
+    def word(self, value: object, name: str, command: str) -> str:
+        """A command-line word for the value: a document becomes a file of that name.
+
+        Raises:
+            TypeError: An object of another kind, such as a module.
+            Error: A document without a form in JSON, or a size that lacks its unit.
+        """
+        if isinstance(getattr(value, "document", None), Mapping):  # an answer
+            value = value.document  # type: ignore[attr-defined]
         if name in _SIZES and isinstance(value, int) and not isinstance(value, bool):
+            if name in _OF_DEVICES and 0 < value < _LEAST_BYTES:
+                raise Error(
+                    "value", name, f"{value} is {value} bytes", f"give a size with its unit, such as '{value}GiB'"
+                )
             return f"{value}B"
+        if isinstance(value, os.PathLike):
+            return os.fspath(value)
+        if isinstance(value, (str, int, float)):
+            return str(value)
         if not isinstance(value, Mapping):
-            return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+            raise refuse_object(value, command, name)
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="plimsoll-")
         path = os.path.join(self._folder.name, f"{name}.json")
@@ -80,8 +132,6 @@ def call_text(
     A flag's value is a word, True for a flag without a value, None or False for none, a list to repeat it, or a
     document.
     """
-    if "help" in flags:
-        raise Error("usage", "help", "is no flag of a call", f"plimsoll {command} --help has all flags")
     with _Folder() as folder:
         words = [command, "--json", "-q"]
         for name, value in flags.items():
@@ -91,14 +141,14 @@ def call_text(
             for item in value if isinstance(value, (list, tuple)) else [value]:
                 if item is None or item is False:
                     continue
-                words.append(flag if item is True else f"{flag}={folder.word(item, name)}")
-        words.append("--")  # what follows is no flag, whatever it begins with
-        words += [folder.word(document, name) for name, document in documents.items()]
+                words.append(flag if item is True else f"{flag}={folder.word(item, name, command)}")
+        words.append("--")  # what follows is not a flag, whatever it begins with
+        words += [folder.word(document, name, command) for name, document in documents.items()]
         for word in words:
             try:
                 word.encode()
             except UnicodeEncodeError as why:
-                raise Error("value", command, f"{word!r} is no UTF-8: {why.reason}", "rename it") from None
+                raise Error("value", command, f"{word!r} is not UTF-8: {why.reason}", "rename it") from None
         code, output, errors = interruptible(lambda cancel: _native.run(words, cancel, progress))
         output, errors = folder.without(output), folder.without(errors)
     if '"plimsoll.error/1"' in output[:100]:

@@ -55,9 +55,9 @@ def read_object(path: str | os.PathLike[str], writer: str) -> dict[str, Any]:
     except OSError as why:
         raise Error("not_found", place, why.strerror or str(why), "give a file that can be read") from None
     except ValueError as why:
-        raise Error("syntax", place, f"is no JSON: {why}", f"give what {writer} wrote") from None
+        raise Error("syntax", place, f"is not JSON: {why}", f"give what {writer} wrote") from None
     if not isinstance(document, dict):
-        raise Error("schema", place, "is no object", f"give what {writer} wrote")
+        raise Error("schema", place, "is not an object", f"give what {writer} wrote")
     return document
 
 
@@ -70,7 +70,7 @@ def read_as(path: str | os.PathLike[str], schema: str, writer: str, make: Callab
     document = read_object(path, writer)
     remedy = f"give a file that {writer} wrote"
     if document.pop("schema", None) != schema:
-        raise Error("schema", os.fspath(path), f"is no {schema}", remedy)
+        raise Error("schema", os.fspath(path), f"is not {schema}", remedy)
     try:
         return make(document)
     except (AttributeError, KeyError, TypeError, ValueError) as why:

@@ -180,7 +180,7 @@ def to_document(stats: Any, sac_stats: Any = None) -> dict[str, Any]:
         raise Error(
             "value",
             "stats",
-            f"{type(stats).__name__} is no ModuleInfo, Graph or SACStats",
+            f"{type(stats).__name__} is not a ModuleInfo, Graph or SACStats",
             "give what aggregate_stats or parse_module_info returned",
         )
     document: dict[str, Any] = {**rest, "mod_order": dict(order), "mod_stats": [module_record(node) for node in nodes]}

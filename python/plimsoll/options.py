@@ -54,7 +54,7 @@ class Settings:
 
     Attributes:
         objective: "time" (a step, with rating at most that of TorchRec's own plan), "rating" (the slowest rank, what
-            TorchRec's planner makes small) or "step" (the slowest rank of each phase).
+            TorchRec's planner minimizes) or "step" (the slowest rank of each phase).
         strict: Never plan what TorchRec's runtime trains wrongly.
         strict_numerics: Never plan what keeps an optimizer state for each block of columns either.
         time_limit_s: Clock of the search; None: none.
@@ -63,7 +63,7 @@ class Settings:
         tolerance: A gap up to this counts as optimal.
         progress: Called with (effort, incumbent, lower bound).
         step_model: What a step takes, by the names of `STEP_MODEL`; those that are left out keep their defaults.
-        machine: Times of shards and steps (plimsoll.machine/1): a dict, a path or the name of one that comes along.
+        machine: Times of shards and steps (plimsoll.machine/1): a dict, a path or the name of a shipped one.
     """
 
     objective: str = "time"
@@ -287,7 +287,11 @@ def explain(found: Found, tier: str, least: Mapping[str, int], capacity: int) ->
     missing = found.missing_bytes or max(sum(least.values()) - capacity, 0)
     largest = [(fqn, size) for fqn, size in sorted(least.items(), key=lambda item: (-item[1], item[0]))[:5] if size]
     is_proved = found.status == "infeasible"
-    proved = "proved infeasible; " if is_proved else "no plan was found, and none is proved impossible; most likely "
+    proved = (
+        "proved infeasible; "
+        if is_proved
+        else "no plan was found, and it is not proved that there is none; most likely "
+    )
     lines = [f"plimsoll: {proved}{tier} binds", *found.explanation]
     if missing and not found.missing_bytes:  # else the explanation says which bytes
         lines.append(f"{missing} bytes ({missing / GIB:.3g} GiB) of {tier} are missing over all ranks")

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from plimsoll import _plot
-from plimsoll._answer import GIB, Answer, Certificate
+from plimsoll._answer import GIB, MOST_ROWS, Answer, Certificate
 from plimsoll._errors import Error
 
 __all__ = [
@@ -63,6 +63,27 @@ class ShardingPlan(Answer):
 
     def _summary(self) -> str:
         return f"{super()._summary()}; {len(self.tables)} tables"
+
+    def _figures(self) -> list[str]:
+        times, reference = self.document.get("times", {}), self.document.get("reference") or {}
+        lines = []
+        for name, title in (("rating", "slowest rank"), ("time", "predicted step")):
+            own = times.get(name, self.rating if name == "rating" else math.nan)
+            if math.isnan(own):
+                continue
+            beside = f" (TorchRec's planner: {reference[name]:.4g} ms)" if name in reference else ""
+            lines.append(f"{title} {own:.4g} ms{beside}")
+        tier = "hbm" if self.bytes.get("hbm", np.zeros(0)).any() else "ddr"
+        used = self.bytes.get(tier, np.zeros(0))
+        if used.size:
+            lines.append(f"fullest rank {int(used.argmax())}: {used.max() / GIB:.4g} GiB of {tier.upper()}")
+        return lines
+
+    def _numbers(self) -> dict[str, Any]:
+        numbers: dict[str, Any] = {"rank": np.arange(len(next(iter(self.ms.values()), [])))}
+        numbers.update({f"ms_{name}": values for name, values in self.ms.items()})
+        numbers.update({f"bytes_{name}": values for name, values in self.bytes.items()})
+        return numbers
 
     def _rows(self) -> tuple[list[str], list[list[object]]]:
         rows = [
@@ -132,11 +153,12 @@ class CheckpointPolicy(Answer):
         return f"{super()._summary()}; peak {self.peak_bytes / GIB:.3g} GiB"
 
     def _rows(self) -> tuple[list[str], list[list[object]]]:
+        keys = ("kind", "discard_ratio", "discarded_bytes", "recompute_ms")
         rows: list[list[object]] = [
-            [unit.get("fqn") or ", ".join(unit.get("fqns", [])), unit.get("kind", ""), unit.get("discard_ratio", "")]
+            [unit.get("fqn") or ", ".join(unit.get("fqns", [])), *(unit.get(key, "") for key in keys)]
             for unit in self.units
         ]
-        return ["module", "kind", "discard ratio"], rows
+        return ["module", "kind", "discard ratio", "discarded bytes", "recompute ms"], rows
 
     def plot(self, axes: Any = None) -> Any:
         """Memory while each module's backward runs, and the budget; returns matplotlib's axes."""
@@ -272,6 +294,16 @@ class Frontier(CheckpointPolicy):
         rows: list[list[object]] = [[f"{peak / GIB:.4g}", f"{ms:.6g}"] for peak, ms in zip(self.peak, self.ms)]
         return ["peak GiB", "recompute ms"], rows
 
+    def _printed(self) -> tuple[list[str], list[list[object]], str]:
+        head, rows = self._rows()
+        step = -(-len(rows) // MOST_ROWS)
+        if step <= 1:
+            return head, rows, ""
+        return head, rows[::step], f"... every {step}th of {len(rows)} points (to_dataframe() has all of them)"
+
+    def _numbers(self) -> dict[str, Any]:
+        return {"peak": self.peak, "recompute_ms": self.ms}
+
     def plot(self, axes: Any = None) -> Any:
         """Peak against time, and below what nothing fits; returns matplotlib's axes."""
         return _plot.plot_frontier(self.peak / GIB, self.ms, self.ms_per_byte * GIB, self._summary(), axes)
@@ -285,7 +317,7 @@ class Placement(Answer):
 
     @property
     def objective(self) -> str:
-        """What was made small: "throughput", "latency", "pipeline", "fx"; of a profile "slowest_stage" or "batch"."""
+        """What is minimized: "throughput", "latency", "pipeline", "fx"; of a profile "slowest_stage" or "batch"."""
         return self.document.get("objective", "")
 
     @property
@@ -333,6 +365,14 @@ class Placement(Answer):
         ]
         return ["devices", "operators", "ms", "memory GiB"], rows
 
+    def _numbers(self) -> dict[str, Any]:
+        return {
+            "devices": [stage.get("devices", []) for stage in self.stages],
+            "operators": [len(stage.get("nodes", stage.get("operators", []))) for stage in self.stages],
+            "ms": [stage.get("load_ms", stage.get("time_ms", math.nan)) for stage in self.stages],
+            "memory_bytes": [stage.get("memory_bytes", 0) for stage in self.stages],
+        }
+
     def plot(self, axes: Any = None) -> list[Any]:
         """Load of every stage, and its memory against what its devices hold; returns matplotlib's axes."""
         load, memory = _plot.make_axes(axes, 2)
@@ -350,7 +390,7 @@ class Placement(Answer):
 
 
 class CheckReport(Answer):
-    """What a judge that shares nothing with the searches says of a plan."""
+    """What the checker, which shares nothing with the searches, says of a plan."""
 
     SCHEMAS: ClassVar[tuple[str, ...]] = tuple(
         f"plimsoll.{kind}_report/1"
@@ -376,7 +416,7 @@ class CheckReport(Answer):
 
     @property
     def hazards(self) -> list[dict[str, Any]]:
-        """What is legal and still trains wrongly or late."""
+        """What TorchRec accepts, but trains incorrectly or fails on after the start."""
         return self.document.get("hazards", [])
 
     @property
@@ -503,6 +543,10 @@ class Explanation(Answer):
             for table in self.tables
         ]
 
+    def _numbers(self) -> dict[str, Any]:
+        keys = ("table", "sharding_type", "compute_kernel", "ms", "hbm_bytes")
+        return {key: [table[key] for table in self.tables] for key in keys}
+
 
 class Replan(Answer):
     """A plan of embedding tables to change to, and the copies that lead there."""
@@ -595,6 +639,14 @@ class ExpertPlan(Answer):
         ]
         return ["layer", "slowest rank", "lower bound"], rows
 
+    def _numbers(self) -> dict[str, Any]:
+        loads = self.document.get("slowest_loads", [])
+        return {
+            "layer": range(len(loads)),
+            "slowest_rank": loads,
+            "lower_bound": self.document.get("lower_bounds", [math.nan] * len(loads)),
+        }
+
 
 class MachineSize(Answer):
     """The smallest or cheapest machine on which a plan exists, or keeps a time."""
@@ -639,7 +691,7 @@ class WhatIf(Answer):
 
     @property
     def pareto(self) -> list[dict[str, Any]]:
-        """The rows of the front: no point has as many samples a second at as low a price."""
+        """The rows of the front: no other point has more samples per second at most at its price."""
         return [row for row in self.rows if row["is_pareto"]]
 
     def _summary(self) -> str:

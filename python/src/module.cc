@@ -378,9 +378,10 @@ embedding::MachineModel read_machine(const std::string& text, const std::string&
 // Times are those of this machine.
 void set_machine(OptionSpace& space, const std::string& text, const std::string& name) {
   if (!space.estimator || space.profiles.size() != space.options.tables.size()) {
-    raise({ErrorCode::kValue, "machine",
-           "the options do not tell what their tables look up, which times of a machine need",
-           "leave the enumerator to the planner, or plan without the machine", ""});
+    raise(
+        {ErrorCode::kValue, "machine",
+         "the options do not say what their tables look up, which the times of a machine depend on",
+         "leave the enumerator to the planner, or plan without the machine", ""});
   }
   space.machine = std::make_shared<const embedding::MachineModel>(read_machine(text, name));
 }

@@ -26,7 +26,7 @@ struct BalancePart {
   double lower_bound = 0;  // of the objective
   FilteredBound bound;
   std::uint64_t forbidden = 0;  // causes, a bit each
-  std::uint64_t paid = 0;       // likewise, those whose charges are in the constant
+  std::uint64_t paid = 0;       // as above, those whose charges are in the constant
   Proof proof;
   std::vector<Start> starts;
 

@@ -25,7 +25,8 @@
 // Cost. Effort counts moves, nodes, units placed, thousands of cells priced, and a bound's
 // pricings. Promises. A function of problem, options and seed, whatever the clock, unless a clock
 // or a cancel stops it: then `effort` says where, and `stop_at` of that number stops there again
-// with the same plan. Never worse than an allowed start; the objective is the judge's; lower_bound
+// with the same plan. Never worse than an allowed start; the objective is the checker's;
+// lower_bound
 // <= objective. Source: docs/mathematics/balanced-sharding.md#order-of-the-search.
 #pragma once
 

@@ -1,10 +1,10 @@
 // A part of a placement problem of several barriers as one of a single barrier.
 //
 // Problem. Placements of a part (balance_parts.h) whose slowest rank carries little in all: every
-// piece's loads at all barriers are added up. A placement of it is one of the part but for the caps
-// of a soft tier, which is left out: where that tier stands for the total load (a rating's cap),
-// the smallest total keeps it if any does.
-// Source: docs/mathematics/balanced-sharding.md#order-of-the-search.
+// piece's loads at all barriers are added up. A placement of it is one of the part except for the
+// caps of a soft tier, which is left out: where that tier stands for the total load (a rating's
+// cap), the smallest total keeps it if any does. Source:
+// docs/mathematics/balanced-sharding.md#order-of-the-search.
 #pragma once
 
 #include <cstdint>

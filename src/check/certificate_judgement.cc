@@ -34,7 +34,7 @@ CertificateJudgement judge_infeasible(const CertificateClaims& claims, const Kno
     return refute("said to be infeasible beside an objective");
   }
   if (!known.is_infeasible) {
-    return leave("nothing refutes that there is no plan, and the judge did not prove it" +
+    return leave("the checker neither proved nor refuted that there is no plan" +
                  (known.obstacle.empty() ? "" : ": " + known.obstacle));
   }
   if (!claims.missing.empty()) {
@@ -91,14 +91,15 @@ CertificateJudgement judge_certificate(const CertificateClaims& claims, const Kn
     return {CertificateStatus::kAbsent, "no lower bound is claimed"};
   }
   const double bound = *certificate->lower_bound;
-  if (std::isnan(bound) || std::isinf(bound)) return refute("the lower bound is no number");
+  if (std::isnan(bound) || std::isinf(bound)) return refute("the lower bound is not a number");
   if (std::string reason = above_known(bound, known); !reason.empty()) {
     return refute(std::move(reason));
   }
   if (!known.bound || is_above(bound, *known.bound, kCertificateTolerance)) {
-    return leave(known.obstacle.empty()
-                     ? "nothing refutes the lower bound, and the judge's own do not reach it"
-                     : known.obstacle);
+    return leave(
+        known.obstacle.empty()
+            ? "the lower bound was not refuted, but the checker's own bounds do not reach it"
+            : known.obstacle);
   }
   if (const auto gap = certificate->gap();
       claims.status == SolveStatus::kFeasible && gap && *gap <= kCertificateTolerance) {
@@ -113,16 +114,16 @@ CertificateJudgement judge_certificate(const CertificateClaims& claims, const Kn
 }
 
 void note_search(const SearchedBelow& searched, double claimed, KnownOptimum& known) {
-  if (searched.found) known.plans.push_back({*searched.found, "a plan that the judge found"});
+  if (searched.found) known.plans.push_back({*searched.found, "a plan that the checker found"});
   if (!searched.is_complete) {
-    known.obstacle = fmt::format("the search of the judge's own was given up after {} states",
-                                 searched.num_states);
+    known.obstacle =
+        fmt::format("the checker's own search was given up after {} states", searched.num_states);
     return;
   }
   if (searched.found || (known.bound && *known.bound >= claimed)) return;
   known.bound = claimed;
-  known.proof = fmt::format("a search of the judge's own, of {} states, finds no plan below",
-                            searched.num_states);
+  known.proof =
+      fmt::format("the checker's own search of {} states finds no plan below", searched.num_states);
 }
 
 }  // namespace plimsoll::check

@@ -55,7 +55,28 @@ std::optional<std::string> find_similar(std::string_view word,
 std::string suggest(std::string_view word, std::span<const std::string> candidates) {
   constexpr std::size_t kMaxListed = 16;
   if (candidates.empty()) return {};
-  if (const auto similar = find_similar(word, candidates)) return "did you mean '" + *similar + "'";
+  if (const auto similar = find_similar(word, candidates)) {
+    return std::string("did you mean '").append(*similar).append("'?");
+  }
+  // What was typed may be a part of the name.
+  constexpr std::size_t kShortestPart = 3;
+  constexpr std::size_t kMaxMeant = 4;
+  std::vector<std::string_view> meant;
+  if (word.size() >= kShortestPart) {
+    for (const std::string& candidate : candidates) {
+      if (candidate.find(word) != std::string::npos) meant.emplace_back(candidate);
+    }
+  }
+  if (!meant.empty() && meant.size() <= kMaxMeant) {
+    std::string text = "did you mean ";
+    for (std::size_t i = 0; i < meant.size(); ++i) {
+      if (i > 0) text += i + 1 < meant.size() ? ", " : " or ";
+      text += '\'';
+      text += meant[i];
+      text += '\'';
+    }
+    return text + "?";
+  }
   std::string text = "known: ";
   for (std::size_t i = 0; i < std::min(candidates.size(), kMaxListed); ++i) {
     if (i > 0) text += ", ";

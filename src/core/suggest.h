@@ -14,8 +14,8 @@ namespace plimsoll {
 std::optional<std::string> find_similar(std::string_view word,
                                         std::span<const std::string> candidates);
 
-// "did you mean 'x'" if something similar exists, else "known: a, b, c" (the first 16, then "...");
-// empty without candidates.
+// "did you mean 'x'?" if a similar name exists, or up to four names contain the word; else "known:
+// a, b, c" (the first 16, then "..."); empty without candidates.
 std::string suggest(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace plimsoll

@@ -107,8 +107,7 @@ std::optional<std::uint64_t> find_prefix(std::string_view prefix) {
   return factor;
 }
 
-constexpr Expected kSize{"a size", "80GiB, 80GB or 85899345920 (bytes)"};
-constexpr Expected kSizeWithUnit{"a size", "80GiB, 80GB or 85899345920B (bytes)"};
+constexpr Expected kSize{"a size", "80GiB, 80GB or 85899345920B (bytes)"};
 constexpr Expected kCount{"a number", "4096, 4k (4,000) or 4Ki (4,096)"};
 constexpr Expected kBandwidth{"a bandwidth", "400Gbps, 25GB/s, 600GiB/s or 13421772.8 (bytes/ms)"};
 constexpr Expected kDuration{"a duration", "5s, 200ms, 2m (minutes) or 1.5 (seconds)"};
@@ -120,7 +119,7 @@ Result<Bytes> parse_bytes(std::string_view text) {
   PLIMSOLL_ASSIGN(const Quantity quantity, split_quantity(text, kSize));
   std::string_view prefix = quantity.unit;
   if (prefix.ends_with('b')) {
-    return refuse(ErrorCode::kValue, text, kSize, "'b' counts bits, 'B' counts bytes");
+    return refuse(ErrorCode::kValue, text, kSize, "'b' means bits, 'B' means bytes");
   }
   if (prefix.ends_with('B')) prefix.remove_suffix(1);
   const auto unit = find_prefix(prefix);
@@ -183,7 +182,7 @@ Result<Bytes> parse_bytes(std::string_view text) {
 }
 
 Result<Bytes> parse_size(std::string_view text) {
-  PLIMSOLL_ASSIGN(const Quantity quantity, split_quantity(text, kSizeWithUnit));
+  PLIMSOLL_ASSIGN(const Quantity quantity, split_quantity(text, kSize));
   PLIMSOLL_ASSIGN(const Bytes bytes, parse_bytes(text));
   if (!quantity.unit.empty() || bytes == 0) return bytes;
   return fail(ErrorCode::kValue, {}, fmt::format("'{}' is a size without a unit", text),
@@ -197,7 +196,7 @@ Result<std::int64_t> parse_count(std::string_view text) {
                    ? parse_bytes(text)
                    : refuse(ErrorCode::kValue, text, kCount, "it has a unit");
   if (!count) {
-    return refuse(count.error().code, text, kCount, "it is not a whole number in 63 bits");
+    return refuse(count.error().code, text, kCount, "it is not a whole number below 2^63");
   }
   return *count;
 }

@@ -44,7 +44,7 @@ struct MemorySplit {
   double ms = 0;              // sum of the parts' costs, in their order
   double lower_bound = 0;     // no split of any plans costs less
   std::vector<double> price;  // [parts] ms that the part's next byte would save
-  double next_gib_ms = 0;     // what one more GiB saves if split anew
+  double next_gib_ms = 0;     // what one more GiB saves if split again
   bool operator==(const MemorySplit&) const = default;
 };
 

@@ -31,7 +31,7 @@ inline LeastConflict find_least_conflict(
     std::size_t n, int max_questions,
     const std::function<Possibility(const std::vector<bool>& holds)>& ask) {
   std::vector<bool> holds(n, true);
-  std::vector<std::size_t> open;  // conditions that stay for want of an answer
+  std::vector<std::size_t> open;  // conditions that stay because there is no answer
   LeastConflict found;
   const std::function<void(std::size_t, std::size_t)> leave_out = [&](std::size_t begin,
                                                                       std::size_t end) {

@@ -62,7 +62,7 @@ Result<void> check_problem(const MilpProblem& problem) {
                     "add the column before the row");
       }
       if (last_row[term.column] == i + 1) {
-        return fail(ErrorCode::kSchema, place, fmt::format("column {} stands twice", term.column),
+        return fail(ErrorCode::kSchema, place, fmt::format("column {} occurs twice", term.column),
                     "add the two coefficients");
       }
       last_row[term.column] = i + 1;

@@ -162,7 +162,7 @@ TopologySpec make_planner_spec(const PlannerPreset& preset, int ranks) {
 Result<TopologySpec> find_counted(std::string_view on, std::string_view count,
                                   std::string_view what) {
   PLIMSOLL_ASSIGN(const int ranks, parse_count(on, count, 1));
-  if (what.empty()) return refuse(on, "nothing stands behind the 'x'");
+  if (what.empty()) return refuse(on, "nothing follows the 'x'");
   const bool is_memory = (what.front() >= '0' && what.front() <= '9') ||
                          std::string_view("+-.").find(what.front()) != std::string_view::npos;
   if (is_memory) {
@@ -172,7 +172,7 @@ Result<TopologySpec> find_counted(std::string_view on, std::string_view count,
     }
     const Result<Bytes> memory = parse_bytes(what);
     if (!memory) return refuse(on, memory.error().message);
-    if (*memory == 0) return refuse(on, "a rank without memory holds nothing");
+    if (*memory == 0) return refuse(on, "a rank needs memory");
     TopologySpec spec =
         make_planner_spec(*find_by_id(planner_presets(), "torchrec-defaults"), ranks);
     spec.hbm_cap = *memory;
@@ -202,7 +202,7 @@ Result<TopologySpec> find_named(std::string_view on, std::string_view name,
     return make_node_spec(on, *node, num_nodes, overrides);
   }
   if (const PlannerPreset* preset = find_by_id(planner_presets(), name)) {
-    if (!count) return refuse(on, "say how many ranks");
+    if (!count) return refuse(on, "the number of ranks is missing");
     PLIMSOLL_ASSIGN(const int ranks, parse_count(on, *count, 1));
     return make_planner_spec(*preset, ranks);
   }

@@ -104,7 +104,7 @@ MODELS = {
     "an empty file": ("", "", "syntax", "complete"),
     "two documents": ('{"tables": []} {"tables": []}', "", "syntax", ""),
     "no JSON": ("tables:\n - t\n", "", "syntax", ""),
-    "bytes that are no UTF-8": ('{"tables": [{"name": "\udcff"}]}', FIRST + "name", "syntax", ""),
+    "bytes that are not UTF-8": ('{"tables": [{"name": "\udcff"}]}', FIRST + "name", "syntax", ""),
 }
 
 TOPOLOGIES = {

@@ -254,7 +254,7 @@ class TestAnswers:
         plimsoll.write("model.json", {"modules": [{"path": "m", "tables": tables}]})
         slow = ("--inter-host-bw", "1GiB/s", "--local-world-size", "2")
         text = plimsoll.shard(*slow, on=("--on", "4x40GiB")).out.partition("\n\n  tables")[0]
-        assert re.search(r"worse than the reference's plan: rating .* step .* time .*mean_pooling_grid of m\.b", text)
+        assert re.search(r"worse than TorchRec's plan: rating .* step .* time .*mean_pooling_grid of m\.b", text)
         warnings = plimsoll.answer()["warnings"]
         assert warnings[0]["code"] == "worse_than_reference"
         assert warnings[0]["message"] in text

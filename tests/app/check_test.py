@@ -277,7 +277,7 @@ class BadPlans(Checks):
 
 
 class TestBadPlans:
-    """What is no plan at all is bad input."""
+    """What is not a plan at all is bad input."""
 
     @pytest.fixture
     def plimsoll(self, program_path, tmp_path):

@@ -51,7 +51,7 @@ def test_leaves_beside_units_only(run):
 
 
 def test_times_follow_the_release(run):
-    model = ("dlrm-deep-towers", "--batch", "100")  # of sizes that are no blocks of 512 bytes
+    model = ("dlrm-deep-towers", "--batch", "100")  # of sizes that are not blocks of 512 bytes
     newest = json.loads(run(*model).stdout)["mod_stats"][0]
     reference = json.loads(run(*model, "--variant", "reference").stdout)["mod_stats"][0]
     assert newest["fw_runtime_per_module"] != reference["fw_runtime_per_module"]

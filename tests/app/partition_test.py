@@ -12,7 +12,7 @@ from program import Plimsoll
 DATA = pathlib.Path(__file__).resolve().parents[1] / "data"
 GOLDEN = DATA / "golden"
 GRAPHS = ("bert-l3-inference", "bert24-inference", "bert24-training")
-# The contiguous optima of the placement benchmark's graphs that come along, in ms.
+# The contiguous optima of the placement benchmark's shipped graphs, in ms.
 OPTIMA = {"bert24-inference": 17.789906, "bert24-training": 41.745812, "bert-l3-inference": 27.918568}
 
 
@@ -921,7 +921,7 @@ class Batches(Plimsoll):
 
 
 class TestBatches:
-    """Objective pipeline of graphs that are no profiles."""
+    """Objective pipeline of graphs that are not profiles."""
 
     @pytest.fixture
     def plimsoll(self, program_path, tmp_path):
@@ -1044,7 +1044,7 @@ class TestAdvice:
         explanation, line = plimsoll.lines("g.json", "--memory", "29B", *more)
         assert (explanation["binding"], explanation["missing"]) == ("memory", 1)
         assert "30 bytes" in line
-        assert "1 more than now; one byte less would not, proved" in line
+        assert "1 more than now; one byte less would not (proved)" in line
         plimsoll.run("partition", "g.json", "--memory", "30B", *more)
 
     def test_what_is_not_proved_is_a_note(self, plimsoll):
@@ -1058,7 +1058,7 @@ class TestAdvice:
         plimsoll.write("g.json", chain(length=8, accelerators=3))
         explanation, line = plimsoll.lines("g.json", "--memory", "29B", "--general")
         assert (explanation["binding"], explanation["missing"]) == ("memory", 1)
-        assert "1 more than now; one byte less would not, proved" in line
+        assert "1 more than now; one byte less would not (proved)" in line
         answer = plimsoll.run("partition", "g.json", "--memory", "30B", "--general", "--json").document
         assert answer["status"] == "optimal"
 

@@ -114,7 +114,7 @@ def environment(**variables):
 
 
 def refuse_constant(name):
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def object_of(pairs):
@@ -189,7 +189,7 @@ class Plimsoll:
             timeout=TIMEOUT_S,
             check=False,
         )
-        # An error may quote bytes of a file that are no UTF-8; a document may not.
+        # An error may quote bytes of a file that are not UTF-8; a document may not.
         answer = Answer(done.returncode, done.stdout.decode(), done.stderr.decode(errors="replace"))
         said = f"{arguments}\nstdout: {answer.out[:2000]}\nstderr: {answer.err[:2000]}"
         if code is not None:

@@ -1,7 +1,7 @@
 """No field of a checkpointing plan can be changed into a lie: every mutation is refused, or proved no longer, or
 claims nothing.
 
-checkpoint_judge_test.py PROGRAM [--stride N]: every N-th mutation of every plan (1, all of them, unless given).
+checkpoint_judge_test.py PROGRAM [--stride N]: every N-th mutation of every plan (1, all of them,  by default).
 """
 
 import collections

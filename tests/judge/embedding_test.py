@@ -1,6 +1,6 @@
 """No field of an embedding plan can be changed into a lie: every mutation is refused, or claims nothing.
 
-embedding_test.py PROGRAM [--stride N]: every N-th mutation of every plan (1, all of them, unless given).
+embedding_test.py PROGRAM [--stride N]: every N-th mutation of every plan (1, all of them,  by default).
 """
 
 import collections

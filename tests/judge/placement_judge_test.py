@@ -1,7 +1,7 @@
 """No field of a placement, of torch.fx's partitions or of a plan of a profile can be changed into a lie: every mutation
 is refused, or proved no longer, or claims nothing.
 
-placement_judge_test.py PROGRAM [--stride N]: every N-th mutation of every plan (1, all of them, unless given).
+placement_judge_test.py PROGRAM [--stride N]: every N-th mutation of every plan (1, all of them,  by default).
 """
 
 import collections
@@ -82,7 +82,7 @@ SEARCH = (("provenance.options.search", "becomes *"),)
 NARROWER = (("provenance.options.search", "becomes contiguous"),)
 # An infeasible answer's certificate says nothing more.
 NO_BOUND = (("certificate", "delete"), ("certificate.lower_bound", "delete"))
-# What PipeDream's own optimizer makes small is its own estimate.
+# What PipeDream's own optimizer minimizes is its own estimate.
 PIPEDREAM = (*SEARCH, ("certificate.objective", "*"))
 CASES = {
     "contiguous": judged.Case("partition", cost_graph()),

@@ -32,10 +32,9 @@ def test_numpys_numbers_and_arrays_are_numbers_and_lists():
     [
         (lambda: shard({"tables": [TABLE | {"feature_names": {"f"}}]}), "value", "model: set has no form in JSON"),
         (lambda: shard({"tables": [TABLE | {"num_embeddings": 1j}]}), "value", "complex has no form"),
-        (lambda: shard("caf\udce9.json"), "value", "is no UTF-8"),
+        (lambda: shard("caf\udce9.json"), "value", "is not UTF-8"),
         (lambda: shard("--help"), "not_found", "no shipped model"),
         (lambda: shard("-x.json"), "not_found", "cannot open"),
-        (lambda: shard(MODEL, help=True), "usage", "no flag of a call"),
         (lambda: shard(MODEL, seed="-1"), "usage", "is not a whole number"),
         (lambda: shard(MODEL, batch_size=True), "usage", "batch-size"),
     ],
@@ -57,7 +56,7 @@ for call in (
 ):
     try:
         call()
-    except plimsoll.Error:
+    except (plimsoll.Error, TypeError):
         pass
 code, output, errors = _native.run(["shard", "--help"], _native.Cancel(), None)
 assert code == 0 and "--batch-size" in output and not errors

@@ -12,8 +12,8 @@ PLAN = '{"schema": "plimsoll.checkpointing_plan/1"'
     ("text", "code", "words"),
     [
         (None, "not_found", "No such file"),
-        ("{", "syntax", "is no JSON"),
-        ("[]", "schema", "is no object"),
+        ("{", "syntax", "is not JSON"),
+        ("[]", "schema", "is not an object"),
         ("{}", "schema", "plimsoll"),
     ],
 )

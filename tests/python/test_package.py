@@ -188,7 +188,7 @@ def test_bad_input_is_an_error_with_place_and_remedy():
         plimsoll.shard({"tables": [{"name": "t", "embedding_dim": 64}]}, on="4x16GiB")
     assert caught.value.place.startswith("model.json#")  # no path of ours
     assert pickle.loads(pickle.dumps(caught.value)).place == caught.value.place
-    with pytest.raises(plimsoll.Error, match="--batch-sise"):
+    with pytest.raises(TypeError, match="'batch_sise'; did you mean 'batch_size'"):
         plimsoll.shard(MODEL, on="4x16GiB", batch_sise=3)
 
 

@@ -18,6 +18,7 @@
 #include "plimsoll/common.h"
 #include "plimsoll/core/digest.h"
 #include "plimsoll/core/run_context.h"
+#include "plimsoll/core/units.h"
 #include "plimsoll/help.h"
 #include "plimsoll/io/checkpoint_policy_json.h"
 #include "plimsoll/io/files.h"
@@ -128,10 +129,10 @@ Result<void> check_input(const InputRules& rules, const CLI::App& command, const
   for (const std::string_view name : rules.searches) {
     names += (names.empty() ? "" : ", ") + std::string(name);
   }
-  return fail(
-      ErrorCode::kUsage, "--search",
-      fmt::format("the search '{}' is not for {}", flags.question.search, std::string(rules.name)),
-      "choose from " + names);
+  return fail(ErrorCode::kUsage, "--search",
+              fmt::format("the search '{}' does not plan {}", flags.question.search,
+                          std::string(rules.name)),
+              "choose from " + names);
 }
 
 Result<void> check_questions(const Flags& flags, CheckpointInput input) {
@@ -146,8 +147,7 @@ Result<void> check_questions(const Flags& flags, CheckpointInput input) {
                 "give one of --budget, --overhead, --knee, --frontier and --tradeoff");
   }
   if (flags.is_tradeoff && question.search == "torch") {
-    return fail(ErrorCode::kUsage, "--search", "trade-off curves are not searched for",
-                "leave --search out");
+    return fail(ErrorCode::kUsage, "--search", "--tradeoff does not search", "leave --search out");
   }
   if (input != CheckpointInput::kModuleStats) return {};
   if (question.effort >= 0 && question.search != "milp") {
@@ -160,7 +160,7 @@ Result<void> check_questions(const Flags& flags, CheckpointInput input) {
   }
   if (question.model.in_flight > 1 && (question.budget.empty() || question.search == "torch")) {
     return fail(ErrorCode::kUsage, "--in-flight", "a pipeline stage is planned for one budget",
-                "give --budget, and not torch's search");
+                "give --budget, and another search than torch");
   }
   return {};
 }
@@ -190,14 +190,17 @@ std::string failure_text(const study::CheckpointAnswer& answer) {
   return wrapped(shown(text), text_columns(), 2) + "\n" + no_plan_text(*answer.explanation);
 }
 
-// "5%" of forward and backward, or "12.5" milliseconds.
+// "5%" of forward and backward, "12.5ms", or "12.5", which is milliseconds, too.
 Result<double> parse_overhead(const std::string& text, double compute_ms) {
   const bool is_share = text.ends_with('%');
+  if (const auto seconds = parse_seconds(text); seconds && text.ends_with('s')) {
+    return *seconds * 1000;
+  }
   const auto value =
       parse_number<double>(is_share ? text.substr(0, text.size() - 1) : text, "--overhead");
   if (!value || !(*value >= 0) || !std::isfinite(*value)) {
     return fail(ErrorCode::kUsage, "--overhead", fmt::format("'{}' is not a time", text),
-                "give milliseconds or a share of the step, such as 12.5 or 5%");
+                "give a time or a share of the step, such as 12.5ms or 5%");
   }
   return is_share ? compute_ms * *value / 100 : *value;
 }
@@ -248,8 +251,8 @@ Result<Answered> plan_model(ModuleStats stats, const Flags& flags, const RunCont
   }
   const CheckpointSubject subject{made->stats.name.empty() ? flags.stats : made->stats.name,
                                   made->problem.num_modules(), made->baseline, made->compute_ms};
-  CheckpointText text =
-      describe_checkpoint(*answer, subject, {flags.global.verbosity > 0, flags.prints_profile});
+  CheckpointText text = describe_checkpoint(
+      *answer, subject, {flags.global.verbosity > 0, flags.prints_profile, flags.output});
   return Answered{
       io::write_checkpoint_answer(*answer),
       text.head + failure_text(*answer) +
@@ -258,7 +261,8 @@ Result<Answered> plan_model(ModuleStats stats, const Flags& flags, const RunCont
       *answer->status,
       *answer->stop,
       answer->warnings,
-      explanation_remarks(answer->explanation.value_or(Explanation{}), *answer->status)};
+      explanation_remarks(answer->explanation.value_or(Explanation{}), *answer->status),
+      answer->status == SolveStatus::kInfeasible && answer->explanation ? std::size_t{1} : 0};
 }
 
 Result<Answered> plan_values(CheckpointInput input, const std::string& text, const Flags& flags,
@@ -331,27 +335,29 @@ void add_checkpoint_command(CLI::App& app, Run& run) {
                    "(min_cut_information)")
       ->required();
   command
-      ->add_option("--budget", flags->question.budget,
-                   "The peak to keep: a size (1.6GiB), or a share of the peak without "
-                   "checkpointing (60%); of a table or a log the share to keep (0.5)")
+      ->add_option(
+          "--budget", flags->question.budget,
+          "Largest peak memory: a size (1.6GiB), or a share of the peak without checkpointing "
+          "(60%); for an operator table or a log, the share of the bytes to keep (0.5)")
       ->type_name("SIZE|SHARE")
       ->check(is_given);
   command
       ->add_option("--overhead", flags->question.overhead,
-                   "Instead: the least memory for this much more time (5% of the step, or "
-                   "milliseconds)")
+                   "Instead of --budget: the least memory for at most this much more time, such as "
+                   "5% (of the step) or 12ms")
       ->type_name("SHARE|MS")
       ->check(is_given);
   command->add_flag("--knee", flags->question.is_knee,
-                    "Instead: the plan at the knee of the frontier; of a log up to --budget");
+                    "Instead of --budget: the plan at the knee of the frontier; for a log, of the "
+                    "frontier up to --budget");
   command->add_flag("--frontier", flags->is_frontier,
-                    "Instead: the least time for every budget (the default)");
+                    "Instead of --budget: the least time for every budget (the default)");
   command->add_flag("--tradeoff", flags->is_tradeoff,
-                    "Instead: the order in which torch's greedy rule discards the operators of "
-                    "each module, and the trade-off curve with its fit");
+                    "Instead of --budget: the order in which torch's greedy rule discards the "
+                    "operators of each module, and the trade-off curve with its fit");
   command
       ->add_option("--fit-segments", flags->fit_segments,
-                   "Straight pieces of the fit of --tradeoff, at most")
+                   "Most straight pieces in the fit of --tradeoff")
       ->type_name("N")
       ->check(CLI::Range(1, 4))
       ->capture_default_str();
@@ -364,13 +370,13 @@ void add_checkpoint_command(CLI::App& app, Run& run) {
                    "Stop after this time, such as 500ms, 5s or 2m")
       ->type_name("TIME");
   command->add_flag("--profile", flags->prints_profile,
-                    "Print the memory that the backward of every module needs; of a log also its "
+                    "Print the memory that the backward of every module needs; for a log also its "
                     "backward, step by step");
   group("Search");
   command
       ->add_option("--search", flags->question.search,
-                   "exact; milp, the same by mixed-integer programming; torch, its sac_milp and "
-                   "its policy per module; of a log exact, or torch's knapsacks greedy, ilp, dp, "
+                   "exact, milp (the same by mixed-integer programming) or torch (its sac_milp and "
+                   "its policy per module); for a log exact, or torch's knapsacks greedy, ilp, dp, "
                    "dp_knapsack_sliding_hirschberg (corrected: fixed_hirschberg) and "
                    "dynamic_memory_budget_dp")
       ->check(CLI::IsMember(all_searches()))
@@ -396,7 +402,8 @@ void add_checkpoint_command(CLI::App& app, Run& run) {
              "plimsoll checkpoint stats.json --budget 70GiB --optimizer-bytes 12GiB"},
             {"Which modules are checkpointed",
              "plimsoll checkpoint stats.json --budget 60% --segments 4"},
-            {"FSDP", "plimsoll checkpoint stats.json --budget 60% --world-size 8 --fsdp-buffers"}});
+            {"FSDP", "plimsoll checkpoint stats.json --budget 60% --world-size 8 --fsdp-buffers"}},
+           {"", "checkpoint stats.json --budget 60%", ""});
   command->callback([flags, command, &run] {
     run = [flags, command] { return run_checkpoint(*command, *flags); };
   });

@@ -99,13 +99,13 @@ void add_checkpoint_flags(CLI::App& command, CheckpointFlags& flags) {
   group("Memory and time of a module");
   command
       .add_option("--peak", flags.peak,
-                  "What the budget limits: step, the peak of the whole step, or torch, the sum "
-                  "that torch's planner limits (default: step where the statistics hold it)")
+                  "What the budget limits: step (the peak of the whole step) or torch (the sum "
+                  "that torch's planner limits) (default: step if the statistics have it)")
       ->check(CLI::IsMember({"step", "torch"}));
   command
       .add_option("--costs", flags.costs,
-                  "What recomputation costs: operators, or fit, torch's piecewise-linear curve "
-                  "(default: operators where the statistics hold them)")
+                  "What recomputation costs: operators (their own times) or fit (torch's "
+                  "piecewise-linear curve) (default: operators if the statistics have them)")
       ->check(CLI::IsMember({"operators", "fit"}));
   std::string repairs = "A correction of torch's memory model (repeatable):";
   for (const study::MemoryRepair& repair : study::memory_repairs())
@@ -131,7 +131,7 @@ void add_checkpoint_flags(CLI::App& command, CheckpointFlags& flags) {
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   command.add_flag("--nested", flags.nested_units,
-                   "Units may lie inside a unit that discards everything");
+                   "Allow units inside a unit that discards everything");
   command
       .add_option("--in-flight", flags.in_flight,
                   "Microbatches whose activations a pipeline stage holds")
@@ -153,12 +153,12 @@ void add_checkpoint_flags(CLI::App& command, CheckpointFlags& flags) {
                    "Count the buffers in which FSDP gathers and reduces");
   command
       .add_option("--param-dtype-ratio", flags.param_dtype_ratio,
-                  "Bytes of a gathered parameter to those of a stored one")
+                  "Bytes of a gathered parameter divided by those of a stored one")
       ->type_name("RATIO")
       ->check(CLI::Range(0.0, 64.0));
   command
       .add_option("--reduce-dtype-ratio", flags.reduce_dtype_ratio,
-                  "Bytes of a reduced gradient to those of a stored one")
+                  "Bytes of a reduced gradient divided by those of a stored one")
       ->type_name("RATIO")
       ->check(CLI::Range(0.0, 64.0));
 }
@@ -298,6 +298,11 @@ Result<Bytes> parse_budget(const std::string& text, Bytes whole, const std::stri
   auto bytes = parse_size(text);
   if (!bytes) {
     bytes.error().place = flag;
+    // "0.6" is meant as a share.
+    const auto share = parse_number<double>(text, flag);
+    if (share && *share > 0 && *share < 1) {
+      bytes.error().remedy = fmt::format("for a share write {:.6g}%", *share * 100);
+    }
     return tl::unexpected<Error>(std::move(bytes).error());
   }
   if (*bytes > kMaxBudget) return too_large();

@@ -48,7 +48,7 @@ checkpoint::ModuleStats priced_stats(checkpoint::ModuleStats stats, const Checkp
 Result<checkpoint::MemoryModel> make_memory_model(const CheckpointFlags& flags,
                                                   const checkpoint::ModuleStats& stats);
 
-// The same, made into a problem. Errors likewise.
+// The same, made into a problem. Errors as above.
 Result<checkpoint::CheckpointProblem> make_problem(const CheckpointFlags& flags,
                                                    const checkpoint::ModuleStats& stats);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -101,17 +102,25 @@ std::string frontier_text(const CheckpointAnswer& answer, double compute_ms) {
   constexpr std::size_t kMaxRows = 24;
   const std::size_t n = answer.frontier.size();
   const std::size_t step = std::max<std::size_t>(1, (n + kMaxRows - 2) / (kMaxRows - 1));
+  // Time at the budget of a point and one GiB more: of the last point within it.
+  const auto ms_with_one_gib_more = [&answer](const math::FrontierPoint& point) {
+    const auto after = std::upper_bound(
+        answer.frontier.begin(), answer.frontier.end(), point.bytes + kGiB,
+        [](Bytes bytes, const math::FrontierPoint& other) { return bytes < other.bytes; });
+    const math::FrontierPoint& last = *std::prev(after);
+    return last.ms + last.slope * static_cast<double>(point.bytes + kGiB - last.bytes);
+  };
   const auto add = [&](const math::FrontierPoint& point) {
     table.add({format_bytes(point.bytes), fmt::format("{}", point.bytes),
                fmt::format("{:.4f}", point.ms),
                compute_ms > 0 ? fmt::format("{:.2f} %", 100 * point.ms / compute_ms) : "",
-               fmt::format("{:.3f}", -point.slope * static_cast<double>(kGiB))});
+               fmt::format("{:.3f}", std::max(0.0, point.ms - ms_with_one_gib_more(point)))});
   };
   for (std::size_t i = 0; i + 1 < n; i += step) add(answer.frontier[i]);
   if (n > 0) add(answer.frontier.back());
   std::string text = table.text();
   if (step > 1) {
-    text += fmt::format("... every {}th of {} break points (all of them with --json)\n", step, n);
+    text += fmt::format("... every {}th of {} points (--json has all of them)\n", step, n);
   }
   return text;
 }
@@ -136,7 +145,7 @@ std::string profile_text(const std::vector<study::ProfileEntry>& profile, bool p
   }
   std::string text = table.text();
   if (!is_short) {
-    text += fmt::format("... {} more that need at most {} (all of them with --profile)\n",
+    text += fmt::format("... {} more that need at most {} (--profile lists all of them)\n",
                         rows.size() - kMaxRows, format_bytes(profile[rows[kMaxRows]].bytes));
   }
   return text;
@@ -150,8 +159,8 @@ namespace {
 std::string quality(const CheckpointAnswer& answer) {
   constexpr double kUsefulGap = 1;  // a bound below half of the time tells nobody anything
   const auto gap = answer.certificate->gap();
-  if (gap && *gap > kUsefulGap) return "No bound near it was proved.";
-  if (!gap) return "How close to the best possible plan it is was not computed.";
+  if (gap && *gap > kUsefulGap) return "No useful bound was proved.";
+  if (!gap) return "No bound was computed: how good the best possible plan is, is not known.";
   if (*gap < SearchOptions{}.tolerance) return "No plan is faster within this memory (proved).";
   return fmt::format("At most {} above the best possible plan (proved).", percent_text(*gap));
 }
@@ -178,8 +187,7 @@ std::string plan_details(const CheckpointAnswer& answer, const CheckpointSubject
       predicted.binding.empty() ? "at the loss" : "in the backward of " + predicted.binding,
       predicted.recompute_ms);
   if (predicted.price_ms_per_gib) {
-    text +=
-        fmt::format("one more GiB would save {:.4g} ms at first\n", *predicted.price_ms_per_gib);
+    text += fmt::format("one more GiB saves about {:.4g} ms\n", *predicted.price_ms_per_gib);
   }
   return text;
 }
@@ -218,10 +226,13 @@ CheckpointText describe_checkpoint(const CheckpointAnswer& answer, const Checkpo
     text.body += "\n" + profile_text(answer.profile, print.has_profile);
   }
   if (answer.plan && !prints_profile) {
-    text.body += hint(
-        "Use -v for every module and the memory that its backward needs, -o policy.json to save "
-        "the "
-        "plan.");
+    text.body +=
+        hint(print.output.empty() || print.output == "-"
+                 ? std::string("Use -v for every module and the memory that its backward needs, -o "
+                               "policy.json to save the plan.")
+                 : fmt::format("Use -v for every module and the memory that its backward needs, "
+                               "`plimsoll report {} -o plan.html` for a page to look at.",
+                               shown(print.output)));
   }
   return text;
 }

@@ -19,6 +19,7 @@ struct CheckpointSubject {
 struct CheckpointPrint {
   bool is_verbose = false;   // every unit, how the search went, the profile's largest entries
   bool has_profile = false;  // all of the profile
+  std::string output;        // the file of -o, if any
 };
 
 // What was reached at what cost and how good it is; then the units, those in a row that do the same

@@ -26,7 +26,7 @@ struct SavePolicyFlags {
 Result<study::SavePolicyAnswer> plan_operator_table(const std::string& text,
                                                     const SavePolicyFlags& flags);
 
-// A partitioner's log, by a knapsack. Errors likewise.
+// A partitioner's log, by a knapsack. Errors as above.
 Result<study::SavePolicyAnswer> plan_aot_partition(const std::string& text,
                                                    const SavePolicyFlags& flags,
                                                    const RunContext& context);

@@ -50,6 +50,21 @@ Result<std::vector<std::string>> parse_list(std::string_view text, const std::st
   return words;
 }
 
+Result<std::vector<std::string>> parse_kinds(std::string_view text, const std::string& flag) {
+  PLIMSOLL_ASSIGN(std::vector<std::string> kinds, parse_list(text, flag));
+  for (const std::string& kind : kinds) {
+    if (!topology::find_preset(kind)) continue;
+    const std::size_t mark = kind.find_first_of(":@");           // "dgx-h100:2", "dgx-h100@4"
+    const std::size_t x = kind.find_first_not_of("0123456789");  // "8xh100-sxm"
+    const bool is_counted = x > 0 && x < kind.size() && kind[x] == 'x';
+    if (mark == std::string::npos && !is_counted) continue;
+    return fail(ErrorCode::kUsage, flag, fmt::format("'{}' has a number", kind),
+                fmt::format("give the kind alone: {} {}", flag,
+                            is_counted ? kind.substr(x + 1) : kind.substr(0, mark)));
+  }
+  return kinds;
+}
+
 Result<std::vector<std::int64_t>> parse_numbers(std::string_view text, const std::string& flag) {
   std::vector<std::int64_t> numbers;
   for (const std::string_view word : split(text, ',')) {

@@ -21,6 +21,9 @@ namespace plimsoll::app {
 // "a,b" as words; empty ones are errors at `flag`.
 Result<std::vector<std::string>> parse_list(std::string_view text, const std::string& flag);
 
+// Kinds of hardware without a number of them: "dgx-h100,gb200-nvl72". Error kUsage at the flag.
+Result<std::vector<std::string>> parse_kinds(std::string_view text, const std::string& flag);
+
 // "8:128" as powers of two of the first (8, 16, ... 128), "8:128:8" in steps, "8,12" as such; each
 // may be written as "4k". At most kMaxNumbers. Errors at `flag`.
 inline constexpr std::size_t kMaxNumbers = 100'000;

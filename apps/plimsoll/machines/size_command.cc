@@ -49,7 +49,7 @@ using Planner = std::function<Result<MachinePlan>(const Machine&)>;
 Result<std::vector<std::string>> find_kinds(const SizeFlags& flags) {
   std::vector<std::string> kinds;
   if (!flags.planning.on.empty()) {
-    PLIMSOLL_ASSIGN(kinds, parse_list(flags.planning.on, "--on"));
+    PLIMSOLL_ASSIGN(kinds, parse_kinds(flags.planning.on, "--on"));
   }
   if (!flags.accelerators.empty()) {
     PLIMSOLL_ASSIGN(const auto accelerators, parse_list(flags.accelerators, "--accelerator"));
@@ -170,7 +170,7 @@ std::string verdict_text(const JudgedMachine& judged) {
     case MachineVerdict::kTooSlow:
       return "too slow (proved)";
     case MachineVerdict::kNotKnown:
-      return judged.plan.ms ? "too slow, as far as was searched" : "no plan was found";
+      return judged.plan.ms ? "too slow (not proved)" : "no plan was found";
   }
   return "";
 }
@@ -192,8 +192,8 @@ std::string describe(const SizeFlags& flags, const MachineSize& size, const std:
     text += "\n";
     if (!size.is_smallest) {
       text +=
-          "Of a smaller one it is not known: its search found no such plan, and no proof that "
-          "there is none.\n";
+          "Whether a smaller one is enough is not known: its search found neither such a plan nor "
+          "a proof that there is none.\n";
     }
   } else {
     text = fmt::format("{}: no machine of up to {} has {}\n", flags.planning.model,
@@ -210,7 +210,7 @@ std::string describe(const SizeFlags& flags, const MachineSize& size, const std:
                figure(judged.plan.ms), figure(judged.plan.lower_bound)});
   }
   text += table.text(2);
-  if (first > 0) text += fmt::format("  and {} before them (all with -v)\n", first);
+  if (first > 0) text += fmt::format("  and {} smaller ones (-v lists them)\n", first);
   return text;
 }
 
@@ -275,30 +275,32 @@ Result<Answered> size_machine(const SizeFlags& flags) {
 void add_size_command(CLI::App& app, Run& run) {
   auto flags = std::make_shared<SizeFlags>();
   CLI::App* command = app.add_subcommand(
-      "size", "Find the smallest or the cheapest machine on which a plan exists, or keeps a time");
+      "size", "Find the smallest or cheapest machine that has a plan, or one within a time");
   add_planning_flags(*command, flags->planning);
   command->get_option("MODEL")->description(
       "An embedding model or an operator graph: a file, or a name that `plimsoll models` lists");
   command->get_option("--on")->required(false)->description(
-      "Kinds of hardware, without a number: dgx-h100,dgx-a100-320gb; of a graph an accelerator");
+      "Kinds of hardware, without a number: dgx-h100,dgx-a100-320gb; for a graph, an accelerator");
   command->option_defaults()->group(kCommonGroup);
   command
       ->add_option("--accelerator", flags->accelerators,
-                   "The same by accelerator, in the nodes that hold it: h100-sxm")
+                   "Accelerators instead of --on, in the nodes that have them: h100-sxm")
       ->type_name("NAMES");
-  command->add_option("--within", flags->within, "The time to keep, such as 5ms (default: any)")
+  command
+      ->add_option("--within", flags->within,
+                   "Largest time of the plan, such as 5ms (default: any)")
       ->type_name("TIME");
   command
       ->add_option("--price", flags->price,
-                   "Prices an hour (plimsoll.prices/1): find the cheapest machine")
+                   "Find the cheapest machine by these prices per hour (plimsoll.prices/1)")
       ->type_name("FILE");
-  command->add_option("--max-ranks", flags->max_ranks, "The largest machine")
+  command->add_option("--max-ranks", flags->max_ranks, "Ranks of the largest machine to try")
       ->check(CLI::Range(1, 1 << 16))
       ->type_name("N")
       ->capture_default_str();
   command
       ->add_option("--objective", flags->objective,
-                   "Of tables, the time that is kept: rating (the slowest rank), step or time")
+                   "What --within limits, for tables: rating (the slowest rank), step or time")
       ->check(CLI::IsMember({"rating", "step", "time"}))
       ->capture_default_str();
   command
@@ -307,7 +309,9 @@ void add_size_command(CLI::App& app, Run& run) {
       ->type_name("FILE");
   command->add_option("--time-limit", flags->time_limit, "Stop after this time, such as 5s or 2m")
       ->type_name("TIME");
-  command->add_option("--effort", flags->effort, "Units of search for each machine")
+  command
+      ->add_option("--effort", flags->effort,
+                   "Stop after this many units of search effort for each machine")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 60));
   add_partition_flags(*command, flags->partition);
@@ -315,7 +319,8 @@ void add_size_command(CLI::App& app, Run& run) {
   set_help(*command,
            {{kCommonGroup, "plimsoll size mlperf-dlrm-dcnv2 --accelerator h100-sxm --within 5ms"},
             {"Memory", "plimsoll size mlperf-dlrm-dcnv2 --on dgx-h100 --ddr-cap 0"},
-            {"Devices and rules", "plimsoll size bert24-training --within 60ms --memory 1GiB"}});
+            {"Devices and rules", "plimsoll size bert24-training --within 60ms --memory 1GiB"}},
+           {"size model.json --on dgx-h100", "", "size model.pt2 --on h100-sxm"});
   command->callback([flags, &run] {
     run = [flags] {
       return run_planning(flags->global, flags->output, [&] { return size_machine(*flags); });

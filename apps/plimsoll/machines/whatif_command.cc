@@ -59,7 +59,8 @@ Result<Points> find_points(const WhatIfFlags& flags) {
     return fail(ErrorCode::kUsage, "--on", "no hardware is given",
                 "name kinds of it, such as dgx-h100,gb200-nvl72, and --ranks 8:128");
   }
-  PLIMSOLL_ASSIGN(found.all_kinds, parse_list(flags.planning.on, "--on"));
+  PLIMSOLL_ASSIGN(found.all_kinds, flags.ranks.empty() ? parse_list(flags.planning.on, "--on")
+                                                       : parse_kinds(flags.planning.on, "--on"));
   std::vector<std::int64_t> batches{0};
   if (!flags.batch_sizes.empty()) {
     PLIMSOLL_ASSIGN(batches, parse_numbers(flags.batch_sizes, "--batch-size"));
@@ -96,8 +97,8 @@ Result<Points> find_points(const WhatIfFlags& flags) {
     }
   }
   if (found.points.empty()) {
-    return fail(ErrorCode::kUsage, "--ranks", "no machine has such a number of ranks",
-                "give whole hosts");
+    return fail(ErrorCode::kUsage, "--ranks", "no machine of --on has such a number of ranks",
+                "give the ranks of whole hosts");
   }
   return found;
 }
@@ -226,9 +227,11 @@ std::string describe(const WhatIf& answer, std::size_t num_points, bool is_verbo
       fmt::format("{} of {} points\n\n", grouped(static_cast<std::int64_t>(answer.rows.size())),
                   grouped(static_cast<std::int64_t>(num_points)));
   text += table.text(2);
-  if (!is_all) text += "  only the front is shown (all with -v, --csv or --json)\n";
-  text += has_prices ? "front: no point has as many samples a second for as low a price\n"
-                     : "front: no point has as many samples a second on as few ranks\n";
+  if (!is_all) text += "  only the front is shown (-v, --csv and --json have all points)\n";
+  text += has_prices
+              ? "front: no other point has more samples per second for the same price or less\n"
+              : "front: no other point has more samples per second on as many ranks or "
+                "fewer\n";
   return text;
 }
 
@@ -254,11 +257,12 @@ std::string write_csv(const WhatIf& answer) {
 
 Result<Answered> sweep(const WhatIfFlags& flags) {
   if (flags.planning.easyrec_environment) {
-    return fail(ErrorCode::kUsage, "--easyrec-environment", "it is of one machine",
+    return fail(ErrorCode::kUsage, "--easyrec-environment",
+                "it describes one machine, and a sweep has several",
                 "use `plimsoll shard` for each machine");
   }
   if (flags.prints_csv && prints_document(flags.global, flags.output)) {
-    return fail(ErrorCode::kUsage, "--csv", "two documents would be printed",
+    return fail(ErrorCode::kUsage, "--csv", "it would print a second document",
                 "leave out --json, or write the answer to a file with -o");
   }
   PLIMSOLL_ASSIGN(const SearchOptions limits,
@@ -333,7 +337,7 @@ void add_whatif_command(CLI::App& app, Run& run) {
           "--batch-size", flags->batch_sizes,
           "Samples per rank, in the same form: 4096:65536 (default: the model's own, else 512)")
       ->type_name("NUMBERS");
-  command->add_option("--price", flags->price, "Prices an hour (plimsoll.prices/1)")
+  command->add_option("--price", flags->price, "Prices per hour (plimsoll.prices/1)")
       ->type_name("FILE");
   command
       ->add_option("--objective", flags->objective,
@@ -347,7 +351,7 @@ void add_whatif_command(CLI::App& app, Run& run) {
       ->type_name("FILE");
   command
       ->add_option("--resume", flags->resume,
-                   "Take the rows of this answer, such as one that was cut, and plan the others")
+                   "Keep the rows of this earlier answer and plan the others")
       ->type_name("FILE");
   command
       ->add_option("--time-limit", flags->time_limit,
@@ -372,7 +376,8 @@ void add_whatif_command(CLI::App& app, Run& run) {
            {{kCommonGroup,
              "plimsoll whatif mlperf-dlrm-dcnv2 --on dgx-a100-320gb,dgx-h100 --ranks 8:128 "
              "--batch-size 4096:65536"},
-            {"Search", "plimsoll whatif model.json --on dgx-h100 --ranks 8:1024 --threads 8"}});
+            {"Search", "plimsoll whatif model.json --on dgx-h100 --ranks 8:1024 --threads 8"}},
+           {"whatif model.json --on dgx-h100 --ranks 8:64", "", ""});
   command->callback([flags, &run] {
     run = [flags] {
       return run_planning(flags->global, flags->output, [&] { return sweep(*flags); });

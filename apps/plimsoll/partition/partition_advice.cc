@@ -15,10 +15,10 @@ bool is_exact(const MemoryNeed& need) { return need.enough - need.too_little == 
 
 std::string added_line(const MemoryNeed& need) {
   return fmt::format(
-      "{} bytes ({}) more on each device with a cap would do, of whatever class; more for one "
-      "class alone would not{}",
+      "{} bytes ({}) more on each device with a cap would be enough, whatever its class; more for "
+      "one class alone would not{}",
       need.enough, format_bytes(need.enough),
-      is_exact(need) ? "; one byte less would not, proved" : "");
+      is_exact(need) ? "; one byte less would not (proved)" : "");
 }
 
 std::string advice_line(const PartitionCase& made, const MemoryAdvice& advice) {
@@ -119,10 +119,11 @@ void put_conflict(const PartitionCase& made, const PartitionFlags& flags,
 }  // namespace
 
 std::string memory_need_line(const MemoryNeed& need, Bytes cap, const std::string& device_class) {
-  std::string text = fmt::format("{} bytes ({}) on each {} would do, {} more than now", need.enough,
-                                 format_bytes(need.enough), device_class, need.enough - cap);
-  if (is_exact(need)) return text + "; one byte less would not, proved";
-  if (need.too_little > cap) text += fmt::format("; {} would not, proved", need.too_little);
+  std::string text =
+      fmt::format("{} bytes ({}) on each {} would be enough, {} more than now", need.enough,
+                  format_bytes(need.enough), device_class, need.enough - cap);
+  if (is_exact(need)) return text + "; one byte less would not (proved)";
+  if (need.too_little > cap) text += fmt::format("; {} would not (proved)", need.too_little);
   return text;
 }
 

@@ -144,19 +144,18 @@ Result<void> refuse_overlay(const PartitionFlags& flags) {
 Result<void> refuse_traced_flags(const PartitionFlags& flags) {
   for (const auto& [flag, value] :
        {std::pair("--times", &flags.times), std::pair("--launch-floor", &flags.launch_floor)}) {
-    if (!value->empty()) return refuse(flag, "the graph states its costs", "leave it out");
+    if (!value->empty()) return refuse(flag, "the graph has its own costs", "leave it out");
   }
   return {};
 }
 
 Result<void> refuse_pipeline_flags(const PartitionFlags& flags, const PartitionCase& made) {
   if (!flags.bandwidth.empty()) {
-    return refuse("--bandwidth", "only profiles of pipelines leave their links to a flag",
+    return refuse("--bandwidth", "only profiles of PipeDream and Piper take a bandwidth",
                   "leave it out, or give PipeDream's graph.txt or Piper's JSON");
   }
   if ((flags.microbatches == 0 && !flags.straight) || (flags.is_pipeline && made.costs)) return {};
-  return refuse(flags.straight ? "--straight" : "--microbatches",
-                "only pipelines run batches through replicated stages",
+  return refuse(flags.straight ? "--straight" : "--microbatches", "it is only used for pipelines",
                 made.costs ? "leave it out, or ask for --objective pipeline"
                            : "leave it out, or give a graph with costs by class of device");
 }
@@ -164,7 +163,8 @@ Result<void> refuse_pipeline_flags(const PartitionFlags& flags, const PartitionC
 // What a batch is, and what the graph leaves open about it.
 Result<void> set_terms(const PartitionFlags& flags, PartitionCase& made) {
   if (flags.microbatches == 0) {
-    return refuse("--microbatches", "the number of microbatches is missing", "give their number");
+    return refuse("--microbatches", "it is needed for --objective pipeline",
+                  "give the number of microbatches, such as --microbatches 16");
   }
   if (!made.terms) made.terms.emplace();
   made.terms->num_microbatches = flags.microbatches;
@@ -172,13 +172,13 @@ Result<void> set_terms(const PartitionFlags& flags, PartitionCase& made) {
   if (!is_training(*made.costs)) return {};
   if (!made.operators) {
     made.warnings.push_back({"microbatches_in_flight", "",
-                             "the graph does not say which bytes are kept for each microbatch: "
-                             "those of one count, however many are in flight"});
+                             "the graph does not say which bytes are kept for each microbatch: the "
+                             "bytes of one are counted, however many are in flight"});
   }
   if (made.costs->weights.empty() && !flags.straight) {
     made.warnings.push_back({"no_replicas", "",
-                             "the graph does not say which weights replicas would have to agree "
-                             "on, so that no stage is replicated"});
+                             "the graph does not say which weights replicas have to agree on, so "
+                             "no stage is replicated"});
   }
   return {};
 }
@@ -229,13 +229,15 @@ void fill_from_answer(const study::PlacementAnswer& answer, PartitionFlags& flag
 
 Result<ReadPlacement> read_any_placement(const io::PlanFile& plan, const PartitionCase& made) {
   if (!made.costs) {
-    return refuse(made.name, "a placement by class of device, for a graph of another form",
+    return refuse(made.name,
+                  "this is a placement by class of device, and the graph has another form",
                   "give the graph that it places");
   }
   ReadPlacement placement;
   if (plan.format == io::PlanFormat::kPlacementSplit) {
     if (!made.dnn_ids) {
-      return refuse(plan.name, "a split of the placement benchmark, for a graph of another form",
+      return refuse(plan.name,
+                    "this is a split of the placement benchmark, and the graph has another form",
                     "give the graph that it splits");
     }
     PLIMSOLL_ASSIGN(placement.assignment, io::read_dnn_partitioning_split(
@@ -244,7 +246,7 @@ Result<ReadPlacement> read_any_placement(const io::PlanFile& plan, const Partiti
   }
   PLIMSOLL_ASSIGN(placement.answer, read_placement_answer(plan));
   if (placement.answer.objective == partition::Objective::kFx) {
-    return refuse(plan.name, "partitions of torch.fx's, for a graph of another form",
+    return refuse(plan.name, "these are partitions of torch.fx, and the graph has another form",
                   "give the graph that they partition");
   }
   PLIMSOLL_ASSIGN(placement.assignment,

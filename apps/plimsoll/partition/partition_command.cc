@@ -318,7 +318,13 @@ PartitionText describe(const PartitionCase& made, const PlacementAnswer& answer,
   text.body +=
       "\n" + stages_text(made, answer, flags) + cuts_text(answer, is_verbose) + calls_text(answer);
   if (!is_verbose) {
-    text.body += hint("Use -v for the nodes of every stage, -o placement.json to save the plan.");
+    text.body +=
+        hint(flags.output.empty() || flags.output == "-"
+                 ? std::string("Use -v for the nodes of every stage, -o placement.json to save the "
+                               "plan.")
+                 : fmt::format("Use -v for the nodes of every stage, `plimsoll report {} -o "
+                               "plan.html` for a page to look at.",
+                               shown(flags.output)));
   }
   return text;
 }
@@ -376,7 +382,7 @@ Result<Answered> plan_graph(const PartitionCase& made, const Flags& flags,
 
 Result<Answered> plan_input(const Flags& flags) {
   if (!flags.form.empty() && prints_document(flags.global, flags.output)) {
-    return fail(ErrorCode::kUsage, "--export", "two documents would be printed",
+    return fail(ErrorCode::kUsage, "--export", "it would print a second document",
                 "leave out --json, or write the answer to a file with -o");
   }
   PLIMSOLL_ASSIGN(const SearchOptions limits,
@@ -386,7 +392,7 @@ Result<Answered> plan_input(const Flags& flags) {
   PLIMSOLL_ASSIGN(const PartitionCase made, load_partition_case(asked));
   if (!made.pipeline) return plan_graph(made, flags, limits);
   if (flags.general) {
-    return fail(ErrorCode::kUsage, "--general", "stages of a pipeline stand in a line",
+    return fail(ErrorCode::kUsage, "--general", "stages of a pipeline are always contiguous",
                 "leave it out");
   }
   return plan_pipeline_case(*made.pipeline, flags.partition,
@@ -399,7 +405,7 @@ int run_partition(const Flags& flags) {
 }
 
 std::string search_help() {
-  std::string text = "How placements are found (default: the first for the objective):";
+  std::string text = "How placements are found (default: the first of the objective):";
   for (const study::PlacementSearch& search : study::placement_searches()) {
     text += fmt::format(" {} ({}: {});", search.name, to_string(search.objective), search.help);
   }
@@ -459,14 +465,14 @@ void add_partition_command(CLI::App& app, Run& run) {
   command->add_option("--export", flags->form, export_help())->check(CLI::IsMember(export_names()));
   group("Search");
   command->add_option("--search", flags->search, search_help())->type_name("NAME");
-  CLI::Option* const contiguous = command->add_flag("--contiguous", flags->contiguous,
-                                                    "Stages stand in a line: --search contiguous");
-  command->add_flag("--general", flags->general, "Any placement: --search general")
+  CLI::Option* const contiguous = command->add_flag(
+      "--contiguous", flags->contiguous, "Contiguous stages: the same as --search contiguous");
+  command->add_flag("--general", flags->general, "Any placement: the same as --search general")
       ->excludes(contiguous);
   command->add_option("--variant", flags->variant, "Release of torch that its searches follow")
       ->type_name("NAME")
       ->capture_default_str();
-  command->add_option("--effort", flags->effort, "Stop after this many units of the search's own")
+  command->add_option("--effort", flags->effort, "Stop after this many units of search effort")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 60));
   command->add_option("--tolerance", flags->tolerance, "A gap up to this counts as optimal")
@@ -480,7 +486,8 @@ void add_partition_command(CLI::App& app, Run& run) {
        {"Search", "plimsoll partition graph.json --general --time-limit 10s"},
        {"Devices and rules", "plimsoll partition graph.json --devices 4 --memory 16GiB --pin 17=0"},
        {"Traced models", "plimsoll partition model.pt2 --on 4xh100-sxm --launch-floor 5us"},
-       {"Pipelines", "plimsoll partition graph.json --objective pipeline --microbatches 16"}});
+       {"Pipelines", "plimsoll partition graph.json --objective pipeline --microbatches 16"}},
+      {"", "", "partition graph.json"});
   command->callback([flags, &run] { run = [flags] { return run_partition(*flags); }; });
 }
 

@@ -63,13 +63,13 @@ void add_partition_flags(CLI::App& command, PartitionFlags& flags) {
   group("Pipelines");
   command
       .add_option("--microbatches", flags.microbatches,
-                  "Microbatches in a batch; of a profile all replicas together see them")
+                  "Microbatches in a batch; for a profile, those of all replicas together")
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 30));
-  command.add_flag("--straight", flags.straight, "No stage is replicated");
+  command.add_flag("--straight", flags.straight, "Do not replicate stages");
   command
       .add_option("--bandwidth", flags.bandwidth,
-                  "Of a profile of PipeDream or Piper: between devices, such as 25GB/s")
+                  "Bandwidth between devices, for profiles of PipeDream and Piper, such as 25GB/s")
       ->type_name("RATE");
 }
 

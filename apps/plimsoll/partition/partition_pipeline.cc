@@ -60,12 +60,11 @@ Result<void> set_devices(const PartitionFlags& flags, PipelineModel& model) {
     PLIMSOLL_ASSIGN(model.memory_cap, parse_device_memory(text));
   }
   if (!flags.bandwidth.empty()) {
-    auto bandwidth = parse_bandwidth(flags.bandwidth);
-    if (!bandwidth || !(*bandwidth > 0)) {
-      return refuse("--bandwidth", fmt::format("'{}' is not a bandwidth above 0", flags.bandwidth),
-                    "give one such as 25GB/s");
+    PLIMSOLL_ASSIGN(model.bandwidth, parse_rate(flags.bandwidth, "--bandwidth"));
+    if (!(model.bandwidth > 0)) {
+      return refuse("--bandwidth", fmt::format("'{}' is not above 0", flags.bandwidth),
+                    "give a bandwidth such as 25GB/s");
     }
-    model.bandwidth = *bandwidth;
   }
   if (flags.microbatches > 0) model.num_microbatches = flags.microbatches;
   return {};
@@ -159,7 +158,8 @@ Result<void> check_names(const PipelineCase& made, const PipelineRun& run) {
                   "choose throughput (the slowest stage) or pipeline (a batch of microbatches)");
   }
   if (run.objective == "pipeline" && !made.model.num_microbatches) {
-    return refuse("--microbatches", "the number of microbatches is missing", "give their number");
+    return refuse("--microbatches", "it is needed for --objective pipeline",
+                  "give the number of microbatches, such as --microbatches 16");
   }
   if (run.name.empty() || run.name == kReplicated) return {};
   if (run.name != kPipedream) {
@@ -189,7 +189,8 @@ Result<PipelineCase> read_pipeline_case(const io::GraphFile& file, const Partiti
     PLIMSOLL_ASSIGN(made.pipedream, io::read_pipedream_graph(file.text, flags.graph));
     made.input_hash = sha256_hex(io::write_pipedream_graph(*made.pipedream));
     if (flags.on.empty() && flags.devices.empty()) {
-      return refuse("--devices", "the profile names no devices", "give their number, or --on");
+      return refuse("--devices", "the profile names no devices",
+                    "give the number of microbatches, such as --microbatches 16, or --on");
     }
     if (kept_nodes(*made.pipedream).empty()) {
       return fail(ErrorCode::kValue, flags.graph, "holds nothing but inputs and unread outputs",

@@ -187,7 +187,7 @@ Result<void> set_fx_devices(const PartitionFlags& flags, partition::PartitionerC
   if (!count && !memory) return {};
   if (!memory) {
     if (config.devices.empty()) {
-      return refuse("--devices", "the graph names no device whose like could be meant",
+      return refuse("--devices", "the graph names no device whose memory could be taken over",
                     "give --memory, too");
     }
     memory = config.devices.front().available_mem_bytes;

@@ -73,7 +73,7 @@ Result<std::string> export_dot(const PartitionCase& made, const PlacementAnswer&
 }
 
 constexpr PlacementExport kExports[] = {
-    {"plimsoll", "our own document", export_plimsoll},
+    {"plimsoll", "Plimsoll's own document", export_plimsoll},
     {"dnn_partitioning", "the split JSON of the placement benchmark", export_dnn_partitioning},
     {"device_map", "accelerate's, of a traced model", export_device_map},
     {"split_spec", "of torch.distributed.pipelining, of a traced model", export_split_spec},
@@ -112,7 +112,7 @@ Result<study::PlacementSearch> find_partition_search(const PartitionCase& made,
                 suggest(name, names));
   }
   return fail(ErrorCode::kUsage, "--search",
-              fmt::format("'{}' does not make {} small", name, objective),
+              fmt::format("'{}' does not minimize {}", name, objective),
               "leave one of --objective and --search out");
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <utility>
 
 #include "io/documents/fx_placement.h"
@@ -15,6 +16,7 @@
 #include "plimsoll/io/files.h"
 #include "plimsoll/partition/partition_pipeline.h"
 #include "plimsoll/shard/problem_flags.h"
+#include "plimsoll/text/text_layout.h"
 #include "study/embedding/judged_figures.h"
 #include "study/partition/profile_judging.h"
 
@@ -26,7 +28,12 @@ tl::unexpected<Error> need(std::string flag, const std::string& file, std::strin
               fmt::format("{} does not say what it is a plan of", file), std::move(what));
 }
 
-Result<void> load_sharding(const AnyPlanFlags& flags, const io::PlanFile& file, AnyPlan& plan) {
+std::map<std::string, std::string> options_of(const study::ShardingAnswer& answer) {
+  return answer.provenance ? answer.provenance->options : std::map<std::string, std::string>();
+}
+
+Result<void> load_sharding(const AnyPlanFlags& flags, const io::PlanFile& file, const AnyPlan* like,
+                           AnyPlan& plan) {
   study::ShardingAnswer answer;
   const bool is_own = io::is_own_plan(file.root);
   if (is_own) {
@@ -38,10 +45,11 @@ Result<void> load_sharding(const AnyPlanFlags& flags, const io::PlanFile& file, 
                 "give --model MODEL and --on HARDWARE");
   }
   if (has_hardware) {
-    PLIMSOLL_ASSIGN(
-        embedding::PlanningProblem problem,
-        make_problem(flags.planning, answer.provenance ? answer.provenance->options
-                                                       : std::map<std::string, std::string>()));
+    std::map<std::string, std::string> recorded = options_of(answer);
+    const auto* other =
+        like == nullptr ? nullptr : std::get_if<study::ShardingAnswer>(&like->answer);
+    if (recorded.empty() && other != nullptr) recorded = options_of(*other);
+    PLIMSOLL_ASSIGN(embedding::PlanningProblem problem, make_problem(flags.planning, recorded));
     if (!is_own) {
       PLIMSOLL_ASSIGN(answer.plan,
                       io::read_foreign_plan(file.root, file.name,
@@ -49,6 +57,10 @@ Result<void> load_sharding(const AnyPlanFlags& flags, const io::PlanFile& file, 
     }
     if (answer.plan && answer.bill == Bill{}) {
       PLIMSOLL_RETURN_IF_ERROR(study::put_judged_figures(problem, answer, plan.warnings));
+      const bool is_like_other = !flags.planning.batch_size && recorded.contains("batch_size");
+      plan.rated_at =
+          counted(problem.batch_size, "sample", "samples") + " per rank" +
+          (is_like_other ? " (as the other plan)" : batch_size_note(flags.planning, problem));
     }
     plan.model = std::move(problem.model);
   } else if (!flags.planning.model.empty()) {
@@ -96,7 +108,7 @@ void add_any_plan_flags(CLI::App& command, AnyPlanFlags& flags) {
       .add_option(
           "--model", flags.planning.model,
           "What the plan is of: a model, module statistics or an operator graph; a file, or "
-          "a name that `plimsoll models` lists. Another program's plan needs it")
+          "a name that `plimsoll models` lists. Plans of other programs need it")
       ->type_name("MODEL");
   add_problem_flags(command, flags.planning);
   add_partition_flags(command, flags.partition);
@@ -115,11 +127,12 @@ void add_drawing_flags(CLI::App& command, const std::string& what, std::string& 
       ->type_name("FILE");
 }
 
-Result<AnyPlan> load_any_plan(const AnyPlanFlags& flags, const std::string& file) {
+Result<AnyPlan> load_any_plan(const AnyPlanFlags& flags, const std::string& file,
+                              const AnyPlan* like) {
   if (!is_file_name(file)) {
     for (const InputKind kind : {InputKind::kModel, InputKind::kHardware}) {
       if (const auto known = check_kind(file, kind); !known) {
-        return fail(ErrorCode::kUsage, file, known.error().message + ", and no plan",
+        return fail(ErrorCode::kUsage, file, known.error().message + ", not a plan",
                     "name the file of a plan");
       }
     }
@@ -127,8 +140,8 @@ Result<AnyPlan> load_any_plan(const AnyPlanFlags& flags, const std::string& file
   PLIMSOLL_ASSIGN(std::string text, io::read_text_file(file));
   PLIMSOLL_ASSIGN(const io::PlanFile opened, io::open_plan(std::move(text), file));
   if (io::is_input(opened)) {
-    return fail(ErrorCode::kUsage, file, "this is what plans are of, and no plan",
-                fmt::format("name the file of a plan; give this as --model {}", file));
+    return fail(ErrorCode::kUsage, file, "this is a model or a graph, not a plan",
+                fmt::format("name the file of a plan, and give this as --model {}", file));
   }
   AnyPlan plan;
   plan.name = file;
@@ -141,7 +154,7 @@ Result<AnyPlan> load_any_plan(const AnyPlanFlags& flags, const std::string& file
       break;
     }
     case io::PlanFormat::kShardingPlan:
-      PLIMSOLL_RETURN_IF_ERROR(load_sharding(flags, opened, plan));
+      PLIMSOLL_RETURN_IF_ERROR(load_sharding(flags, opened, like, plan));
       break;
     default:
       PLIMSOLL_RETURN_IF_ERROR(load_placement(flags, opened, plan));

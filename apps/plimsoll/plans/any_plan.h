@@ -44,12 +44,16 @@ struct AnyPlan {
   std::optional<checkpoint::ModuleStats> stats;
   std::optional<PartitionCase> graph;
   std::vector<Warning> warnings;
+  // Of a sharding plan that states no figures: what they are computed for, "512 samples per rank".
+  std::string rated_at;
 };
 
 // The plan of a file ("-": standard input) with its figures: those that it states, else those that
 // the checker computes where --model, and of a sharding plan --on, are given. Errors: kUsage where
-// another program's plan needs them, and those of reading.
-Result<AnyPlan> load_any_plan(const AnyPlanFlags& flags, const std::string& file);
+// another program's plan needs them, and those of reading. `like`: a plan whose recorded options
+// stand for those that neither the flags nor this plan give.
+Result<AnyPlan> load_any_plan(const AnyPlanFlags& flags, const std::string& file,
+                              const AnyPlan* like = nullptr);
 
 // Error kValue at the file: an answer without a plan.
 Result<study::PlanOutline> outline_of(const AnyPlan& plan);

@@ -266,7 +266,7 @@ std::vector<check::Violation> check_inputs(const study::ShardingAnswer& answer,
   const auto context = stated.extract("context");
   for (const auto& [name, hash] : stated) {
     if (is_given(name, hash)) continue;
-    add(fmt::format("the plan was made from another {} than the one it is judged on", name));
+    add(fmt::format("the plan was made from another {} than is given here", name));
   }
   // What the search decides is judged by itself.
   const std::set<std::string> of_search{"effort", "max_column_blocks", "search", "tolerance"};
@@ -274,11 +274,11 @@ std::vector<check::Violation> check_inputs(const study::ShardingAnswer& answer,
     const auto given = inputs.options.find(name);
     if (given == inputs.options.end() || given->second == value || of_search.contains(name))
       continue;
-    add(fmt::format("the plan records {} '{}', and it is '{}'", name, value, given->second));
+    add(fmt::format("the plan records {} '{}', but here it is '{}'", name, value, given->second));
   }
   if (!context.empty() && violations.empty() && inputs.are_as_recorded &&
       !is_given("context", context.mapped())) {
-    add("the plan was made from other inputs or options than those it records and is judged on");
+    add("the plan was made from other inputs or options than it records and is checked with");
   }
   return violations;
 }
@@ -380,7 +380,7 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::Plan
     options.global_constraints = problem.enumeration.global_constraints;
     options.pools_ddr = claims.options.bridge.pools_ddr;
     options.is_whole = !is_bare(answer);
-    // A rating by storage is no time.
+    // A rating by storage is not a time.
     if (!claims.rates_storage) options.stated_rating = answer.rating;
     PLIMSOLL_ASSIGN(report, check::check_sharding(problem.model, *answer.plan, problem.topology,
                                                   problem.cost_model, problem.mode, options));
@@ -541,41 +541,42 @@ void add_check_command(CLI::App& app, Run& run) {
       "standard input, or a name that `plimsoll models` lists");
   command->option_defaults()->group(kCommonGroup);
   command
-      ->add_option(
-          "PLAN", flags->plan,
-          "A plan of this program; a sharding plan of TorchRec or of a TorchEasyRec checkpoint; "
-          "torch.fx's partition result; a plan of PipeDream, of Piper or of the placement "
-          "benchmark; '-' for standard input. What it records of its making is used where a flag "
-          "is absent")
+      ->add_option("PLAN", flags->plan,
+                   "A plan of this program; a sharding plan of TorchRec or of a TorchEasyRec "
+                   "checkpoint; torch.fx's partition result; a plan of PipeDream, of Piper or of "
+                   "the placement benchmark; '-' for standard input. Options that the plan records "
+                   "are used where a flag is not given")
       ->required();
   command->add_flag("--strict", flags->strict,
-                    "Hazards, and claims that cannot be proved again, are violations, too");
+                    "Count hazards, and claims that cannot be proved again, as violations");
   command->option_defaults()->group("Sharding plans");
   command->add_flag("--strict-numerics", flags->strict_numerics,
-                    "Optimizer states per block of columns are violations, too");
+                    "Count optimizer states per block of columns as violations");
   command
       ->add_option("--tolerance", flags->tolerance,
-                   "A plan that is said to be optimal may have a gap up to this")
+                   "Largest gap of a plan that claims to be optimal")
       ->type_name("SHARE")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->option_defaults()->group("Checkpointing plans");
   command
       ->add_option("--budget", flags->budget,
-                   "Peak that the plan must keep (default: the plan's own)")
+                   "Peak memory that the plan must keep to (default: the plan's own budget)")
       ->type_name("SIZE|SHARE");
   add_checkpoint_flags(*command, flags->checkpoint);
   add_partition_flags(*command, flags->partition);
   command->option_defaults()->group("Devices and rules");
   command->add_flag("--contiguous", flags->contiguous,
-                    "The devices of a placement must stand in a line");
+                    "The stages of a placement must be contiguous");
   add_global_flags(*command, flags->global);
   set_help(
       *command,
       {{kCommonGroup, "plimsoll check mlperf-dlrm-dcnv2 plan.json --on dgx-h100:2"},
        {"Sharding plans", "plimsoll check model.json plan.json --on 8x80GiB --strict-numerics"},
        {"Checkpointing plans", "plimsoll check llama-3-8b policy.json --budget 60GiB"},
-       {"Devices and rules", "plimsoll check graph.json placement.json --contiguous"}});
+       {"Devices and rules", "plimsoll check graph.json placement.json --contiguous"}},
+      {"check model.json plan.json --on 8x80GiB", "check stats.json policy.json",
+       "check graph.json placement.json"});
   command->callback([flags, &run] { run = [flags] { return run_check(*flags); }; });
 }
 

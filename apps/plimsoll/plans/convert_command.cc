@@ -182,20 +182,22 @@ void add_convert_command(CLI::App& app, Run& run) {
   for (const std::string& form : placement_export_names()) forms.push_back(form);
   command
       ->add_option("--to", flags->to,
-                   "Of a sharding plan torchrec (every shard), easyrec or plimsoll; of other "
-                   "plans, a form that `plimsoll partition --export` knows")
+                   "For a sharding plan torchrec (every shard), easyrec or plimsoll; for other "
+                   "plans, a form of `plimsoll partition --export`")
       ->check(CLI::IsMember(forms))
       ->capture_default_str();
   command->add_option("-o,--output", flags->output, "Write to this file instead")
       ->type_name("FILE");
-  command->add_flag("--force", flags->force, "Write the plan even if `plimsoll check` refuses it");
+  command->add_flag("--force", flags->force,
+                    "Write the plan even if `plimsoll check` finds violations");
   add_partition_flags(*command, flags->partition);
   add_global_flags(*command, flags->global);
   set_help(*command,
            {{kCommonGroup,
              "plimsoll convert model.json plan.json --on 16x40GiB --to torchrec -o torchrec.json"},
             {"Devices and rules",
-             "plimsoll convert graph.json placement.json --to dnn_partitioning --devices 4"}});
+             "plimsoll convert graph.json placement.json --to dnn_partitioning --devices 4"}},
+           {"convert model.json plan.json --on 8x80GiB", "", "convert graph.json placement.json"});
   command->callback([flags, &run] { run = [flags] { return run_convert(*flags); }; });
 }
 

@@ -30,7 +30,7 @@ using study::PlanDifference;
 using study::PlanKind;
 
 constexpr std::size_t kMostRows = 20;    // of changes, where -v does not ask for all
-constexpr std::size_t kMostReasons = 3;  // likewise, of milliseconds and of bytes
+constexpr std::size_t kMostReasons = 3;  // as above, of milliseconds and of bytes
 
 struct DiffFlags {
   GlobalFlags global;
@@ -42,14 +42,23 @@ struct DiffFlags {
 struct Compared {
   PlanDifference difference;
   std::vector<Warning> warnings;
+  std::string rated_at;  // a line for each plan that does not record a batch size
 };
 
 Result<Compared> compare(const DiffFlags& flags) {
   PLIMSOLL_RETURN_IF_ERROR(check_standard_input(
       {flags.before, flags.after, flags.plan.planning.model, flags.plan.planning.on}));
   PLIMSOLL_ASSIGN(AnyPlan before, load_any_plan(flags.plan, flags.before));
-  PLIMSOLL_ASSIGN(AnyPlan after, load_any_plan(flags.plan, flags.after));
+  PLIMSOLL_ASSIGN(AnyPlan after, load_any_plan(flags.plan, flags.after, &before));
+  // A plan that records no options is rated with those of the other one.
+  if (!before.rated_at.empty() && after.rated_at.empty() && flags.before != "-") {
+    PLIMSOLL_ASSIGN(before, load_any_plan(flags.plan, flags.before, &after));
+  }
   Compared compared;
+  for (const AnyPlan* plan : {&before, &after}) {
+    if (plan->rated_at.empty()) continue;
+    compared.rated_at += fmt::format("{} is rated at {}\n", plan->name, plan->rated_at);
+  }
   PLIMSOLL_ASSIGN(compared.difference, compare_any_plans(before, after));
   compared.warnings = std::move(before.warnings);
   std::move(after.warnings.begin(), after.warnings.end(), std::back_inserter(compared.warnings));
@@ -207,10 +216,11 @@ std::string traffic_text(const PlanDifference& difference, bool is_all) {
       if (most == nullptr || traffic.received_values > most->received_values) most = &traffic;
     }
     if (most == nullptr) continue;
-    text += screen_row(
-        is_between ? "between hosts" : "within hosts",
-        fmt::format("{} to move, the most to rank {}: {}", moved_text(values, bytes), most->rank,
-                    moved_text(most->received_values, most->received_bytes)));
+    text +=
+        screen_row(is_between ? "between hosts" : "within hosts",
+                   fmt::format("{} to move, the most to rank {}: {}{}", moved_text(values, bytes),
+                               most->rank, moved_text(most->received_values, most->received_bytes),
+                               bytes ? "" : " (in bytes with --model)"));
   }
   if (is_all) {
     TextTable table({"rank", "link", "sends", "receives"}, {true, false, true, true});
@@ -235,7 +245,7 @@ std::string links_text(const PlanDifference& difference, bool is_all) {
     table.add({fmt::format("{}", link.from), fmt::format("{}", link.to),
                fmt::format("{:.6g}", link.before), fmt::format("{:.6g}", link.after)});
   }
-  std::string text = "  Sent from device to device, as the graph counts it:\n" + table.text(2);
+  std::string text = "  Sent from device to device, in the graph's unit:\n" + table.text(2);
   if (num_rows < difference.links.size()) {
     text += fmt::format("  and {} more (-v lists them)\n", difference.links.size() - num_rows);
   }
@@ -273,8 +283,8 @@ std::string reasons_text(const PlanDifference& difference, bool is_all) {
 std::string text_of(const DiffFlags& flags, const Compared& compared) {
   const PlanDifference& difference = compared.difference;
   const bool is_all = flags.global.verbosity > 0;
-  std::string text =
-      fmt::format("{} -> {} ({} plans)\n", flags.before, flags.after, to_string(difference.kind));
+  std::string text = fmt::format("{} -> {} ({} plans)\n{}", flags.before, flags.after,
+                                 to_string(difference.kind), compared.rated_at);
   text += difference.is_different
               ? paint(difference.changes.empty() ? std::string("The same decisions on other ranks")
                                                  : counts_text(difference),
@@ -307,7 +317,7 @@ int run_diff(const DiffFlags& flags) {
 void add_diff_command(CLI::App& app, Run& run) {
   auto flags = std::make_shared<DiffFlags>();
   CLI::App* command = app.add_subcommand(
-      "diff", "Say what differs between two plans: decisions, times, memory, and what moves");
+      "diff", "Show what differs between two plans: decisions, times, memory, and what moves");
   command->option_defaults()->group(kCommonGroup);
   command
       ->add_option("BEFORE", flags->before,
@@ -315,12 +325,12 @@ void add_diff_command(CLI::App& app, Run& run) {
       ->required();
   command->add_option("AFTER", flags->after, "Another plan of that kind")->required();
   command->add_flag("--exit-code", flags->wants_exit_code,
-                    "Exit with 6 where the plans decide differently");
+                    "Exit with 6 if the plans decide differently");
   add_any_plan_flags(*command, flags->plan);
   add_global_flags(*command, flags->global);
-  set_help(*command, {{kCommonGroup, "plimsoll diff old.json new.json --exit-code"},
-                      {"Hardware",
-                       "plimsoll diff old.json torchrec.json --model model.json --on dgx-h100:2"}});
+  set_help(*command, {{kCommonGroup, "plimsoll diff old.json new.json --exit-code"}},
+           {"diff old.json torchrec.json --model model.json --on 8x80GiB", "",
+            "diff old.json new.json --model graph.json"});
   command->callback([flags, &run] { run = [flags] { return run_diff(*flags); }; });
 }
 

@@ -37,11 +37,11 @@ struct ReadPlan {
 };
 
 // Where the flags do not say otherwise the question is the one that the plan answers.
-Result<ReadPlan> read_plan(const ExplainFlags& flags, ShardRequest& request) {
-  PLIMSOLL_ASSIGN(const io::PlanFile file, load_plan(flags.shard.planning, flags.plan));
+Result<ReadPlan> read_plan(const ExplainFlags& flags, const io::PlanFile& file,
+                           ShardRequest& request) {
   if (file.format != io::PlanFormat::kShardingPlan) {
     return fail(ErrorCode::kUsage, flags.plan, "this is not a plan of embedding tables",
-                "`plimsoll check` says what a policy or a placement takes");
+                "`plimsoll check` computes the memory and time of other plans");
   }
   const embedding::PlanningProblem& problem = request.problem;
   if (!io::is_own_plan(file.root)) {
@@ -53,7 +53,7 @@ Result<ReadPlan> read_plan(const ExplainFlags& flags, ShardRequest& request) {
   PLIMSOLL_ASSIGN(study::ShardingAnswer answer, io::read_plan_tree(file.root, file.name));
   if (!answer.plan) {
     return fail(ErrorCode::kValue, flags.plan, "the answer holds no plan",
-                "leave it out: `plimsoll explain MODEL --on HARDWARE` says why there is none");
+                "leave it out: `plimsoll explain MODEL --on HARDWARE` explains why there is none");
   }
   if (answer.provenance) {
     const auto& recorded = answer.provenance->options;
@@ -109,19 +109,19 @@ std::string tables_text(const PlanExplanation& told, bool is_verbose) {
   if (count == told.tables.size()) return text;
   double rest = 0;
   for (std::size_t i = count; i < told.tables.size(); ++i) rest += told.tables[i].ms;
-  return text + fmt::format("  and {} more tables with {} (all with -v)\n",
+  return text + fmt::format("  and {} more tables with {} (-v lists them)\n",
                             told.tables.size() - count, ms_text(rest));
 }
 
 std::string bound_text(const PlanExplanation& told) {
   std::string text;
   if (told.certificate && told.certificate->lower_bound) {
-    text = fmt::format("{} is proved by: {}. ", ms_text(*told.certificate->lower_bound),
-                       to_string(told.certificate->proof));
+    text = fmt::format("no plan is below {} (proof: {}). ", ms_text(*told.certificate->lower_bound),
+                       with_short_numbers(to_string(told.certificate->proof)));
   }
   return text + fmt::format(
-                    "Work shared evenly would give a slowest rank of {}, and the largest "
-                    "shard that some table needs takes {}",
+                    "If all ranks had equal work, each would take {}; the largest shard that some "
+                    "table needs takes {}",
                     ms_text(told.even_ms), ms_text(told.shard_ms));
 }
 
@@ -136,31 +136,33 @@ std::string worth_text(const PlanExplanation& told) {
 }
 
 std::string describe(const PlanExplanation& told, const GlobalFlags& flags) {
+  constexpr std::size_t kNear = 15;  // where the text of a row begins
   std::string text = "\n";
   const double ms = value_of(told.times, told.objective);
   text += screen_row(objective_name(told.objective), ms_text(ms));
   text +=
       screen_row("slowest rank", fmt::format("rank {}: {} (the ranks' mean: {})", told.slowest_rank,
                                              ms_text(told.slowest.total()), ms_text(told.mean_ms)));
-  text += screen_row("made of", components_text(told.slowest));
+  text += screen_row("made of", components_text(told.slowest), kNear);
   text += screen_row("memory", fmt::format("{} of {} usable {} on rank {}, the fullest",
                                            size_text(told.fullest), size_text(told.room),
                                            told.tier == "hbm" ? "HBM" : "DDR", told.fullest_rank));
-  text += screen_row("lower bound", bound_text(told));
+  text += screen_row("lower bound", bound_text(told), kNear);
   if (told.planned_again_ms && told.with_one_gib_ms) {
-    text +=
-        screen_row("one more GiB",
-                   fmt::format("a short search finds {} with one GiB of HBM more on every "
-                               "rank, and {} without",
-                               ms_text(*told.with_one_gib_ms), ms_text(*told.planned_again_ms)));
+    text += screen_row(
+        "one more GiB",
+        fmt::format("of HBM on every rank: {}, {} without it (fastest plans of a short search, "
+                    "whatever TorchRec rates them)",
+                    ms_text(*told.with_one_gib_ms), ms_text(*told.planned_again_ms)),
+        kNear);
   }
   const std::string worth = worth_text(told);
-  text +=
-      screen_row("one more GB/s", worth.empty() ? std::string("no rate saves anything") : worth);
+  text += screen_row("one more GB/s",
+                     worth.empty() ? std::string("saves nothing on any link") : worth, kNear);
   text += "\nTables on rank " + std::to_string(told.slowest_rank) + "\n";
   text += tables_text(told, flags.verbosity > 0);
   if (told.faster.empty()) return text;
-  text += "\nFaster (a plan was found with each):\n";
+  text += "\nFaster with one of these changes (a plan was found with each):\n";
   for (const study::Fix& fix : told.faster) {
     text +=
         "  " +
@@ -195,14 +197,18 @@ Result<Answered> explain(const ExplainFlags& flags, const ShardRequest& request,
 
 Result<Answered> run_question(ExplainFlags flags) {
   ShardFlags& shard = flags.shard;
+  std::optional<io::PlanFile> file;
+  if (!flags.plan.empty()) {  // first, so that swapped arguments are recognized
+    PLIMSOLL_ASSIGN(file, load_plan(shard.planning, flags.plan));
+  }
   PLIMSOLL_ASSIGN(ShardRequest request, make_shard_request(shard));
   if (request.dump) {
     return fail(ErrorCode::kUsage, shard.planning.model, "a dump of options is not a model",
                 "`plimsoll shard` says why a dump has no plan");
   }
   PLIMSOLL_ASSIGN(const RunContext context, watch_search(shard.time_limit, shard.global));
-  if (!flags.plan.empty()) {
-    PLIMSOLL_ASSIGN(const ReadPlan read, read_plan(flags, request));
+  if (file) {
+    PLIMSOLL_ASSIGN(const ReadPlan read, read_plan(flags, *file, request));
     return explain(flags, request, read.plan, read.certificate, context);
   }
   const auto begin = std::chrono::steady_clock::now();
@@ -220,7 +226,8 @@ Result<Answered> run_question(ExplainFlags flags) {
                   outcome.status,
                   outcome.stop,
                   outcome.warnings,
-                  explanation_remarks(outcome.explanation, outcome.status)};
+                  explanation_remarks(outcome.explanation, outcome.status),
+                  outcome.status == SolveStatus::kInfeasible ? std::size_t{1} : 0};
 }
 
 }  // namespace
@@ -228,15 +235,16 @@ Result<Answered> run_question(ExplainFlags flags) {
 void add_explain_command(CLI::App& app, Run& run) {
   auto flags = std::make_shared<ExplainFlags>();
   CLI::App* command = app.add_subcommand(
-      "explain", "Say what a plan's time is made of and what would lower it, or why nothing fits");
+      "explain", "Explain what makes a plan's time and what would lower it, or why nothing fits");
   add_shard_flags(*command, flags->shard);
   command->option_defaults()->group(kCommonGroup);
   command->add_option("PLAN", flags->plan,
-                      "A plan of embedding tables, ours or another program's; without it one is "
-                      "made first");
+                      "A plan of embedding tables, of this or another program (default: make one)");
   command->footer("");
-  set_help(*command, {{kCommonGroup, "plimsoll explain model.json plan.json --on dgx-h100:2"},
-                      {"Memory", "plimsoll explain mlperf-dlrm-dcnv2 --on 8x28GiB --ddr-cap 0"}});
+  set_help(*command,
+           {{kCommonGroup, "plimsoll explain model.json plan.json --on dgx-h100:2"},
+            {"Memory", "plimsoll explain mlperf-dlrm-dcnv2 --on 8x28GiB --ddr-cap 0"}},
+           {"explain model.json --on 8x80GiB", "", ""});
   command->callback([flags, command, &run] {
     flags->shard.decided_twice = find_decided_twice(*command);
     run = [flags] {

@@ -101,7 +101,7 @@ std::vector<std::string> contradictions_of(const PlacementAnswer& answer,
         return known.name == search->second && known.objective == answer.objective;
       });
   if (!is_known) {
-    found.push_back(fmt::format("provenance/options/search: '{}' does not make {} small",
+    found.push_back(fmt::format("provenance/options/search: '{}' does not minimize {}",
                                 search->second, to_string(answer.objective)));
   }
   return found;

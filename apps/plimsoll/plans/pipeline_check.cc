@@ -75,7 +75,7 @@ std::vector<std::string> contradictions_of(const ReadPipelinePlan& read) {
     found.emplace_back("objective: a batch without microbatches");
   }
   if (answer.num_devices && *answer.num_devices != read.made.model.num_devices) {
-    found.push_back(fmt::format("num_devices: stated {}, judged on {}", *answer.num_devices,
+    found.push_back(fmt::format("num_devices: stated {}, checked with {}", *answer.num_devices,
                                 read.made.model.num_devices));
   }
   if (!answer.provenance) return found;

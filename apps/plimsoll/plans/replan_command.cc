@@ -128,7 +128,7 @@ std::string schedule_text(const Replan& replan) {
       return text + beside +
              fmt::format("; it needs {} of HBM more on every rank while it runs{}",
                          size_text(schedule.spare_bytes),
-                         schedule.is_spare_proved ? " (without, no shard can be moved: proved)"
+                         schedule.is_spare_proved ? " (without it no shard can be moved: proved)"
                                                   : " (as far as was searched)");
     case ScheduleStatus::kNone:
       return "none was found that keeps the caps";
@@ -189,15 +189,15 @@ std::string describe(const ReplanFlags& flags, const Replan& replan) {
     return text +
            screen_row("no plan", replan.status == SolveStatus::kInfeasible
                                      ? "nothing fits (proved): `plimsoll explain` says why"
-                                     : "none was found that moves so little: raise --max-moved");
+                                     : "no plan was found that moves so little: raise --max-moved");
   }
   const char* what =
       replan.objective == embedding::BalanceObjective::kRating ? "slowest rank" : "predicted step";
   std::string beside;
-  if (replan.before_ms) beside += fmt::format("as it stands {}", ms_text(*replan.before_ms));
+  if (replan.before_ms) beside += fmt::format("old plan {}", ms_text(*replan.before_ms));
   if (replan.fresh_ms) {
-    beside +=
-        fmt::format("{}planned afresh {}", beside.empty() ? "" : ", ", ms_text(*replan.fresh_ms));
+    beside += fmt::format("{}planned from scratch {}", beside.empty() ? "" : ", ",
+                          ms_text(*replan.fresh_ms));
   }
   text += screen_row(what, fmt::format("{:<12} {}", ms_text(*replan.ms), beside));
   if (const std::optional<double> gap = replan.gap()) {
@@ -212,13 +212,13 @@ std::string describe(const ReplanFlags& flags, const Replan& replan) {
                     percent_text(*gap)));
   }
   const double all = static_cast<double>(std::max<Bytes>(replan.total_bytes, 1));
-  text += screen_row(
-      "moved", fmt::format("{:<12} {} of {}{}", size_text(replan.moved_bytes),
-                           percent_text(static_cast<double>(replan.moved_bytes) / all),
-                           size_text(replan.total_bytes),
-                           replan.fresh_ms ? fmt::format("; the plan made afresh would move {}",
-                                                         size_text(replan.fresh_moved_bytes))
-                                           : ""));
+  text += screen_row("moved",
+                     fmt::format("{:<12} {} of {}{}", size_text(replan.moved_bytes),
+                                 percent_text(static_cast<double>(replan.moved_bytes) / all),
+                                 size_text(replan.total_bytes),
+                                 replan.fresh_ms ? fmt::format("; planned from scratch {}",
+                                                               size_text(replan.fresh_moved_bytes))
+                                                 : ""));
   text += screen_row("schedule", schedule_text(replan));
   return text + moves_text(replan, flags.global.verbosity > 0);
 }
@@ -256,49 +256,50 @@ void add_replan_command(CLI::App& app, Run& run) {
   command->get_option("--on")->required(false);  // experts have their own
   command->option_defaults()->group(kCommonGroup);
   command
-      ->add_option("PLAN", flags->plan,
-                   "The plan as tables stand now, ours or another program's; '-' for standard "
-                   "input")
+      ->add_option(
+          "PLAN", flags->plan,
+          "The plan that is in use now, of this or another program; '-' for standard input")
       ->required();
-  CLI::Option* limit =
-      command
-          ->add_option("--max-moved", flags->max_moved,
-                       "Weights and optimizer state that may be copied between ranks: 50GiB, or "
-                       "10% of all (default: 10%)")
-          ->type_name("SIZE");
+  CLI::Option* limit = command
+                           ->add_option("--max-moved", flags->max_moved,
+                                        "Most bytes of weights and optimizer state to copy between "
+                                        "ranks: 50GiB, or 10% of all (default: 10%)")
+                           ->type_name("SIZE");
   command
-      ->add_option("--price-of-move", flags->price_of_move,
-                   "Milliseconds that a moved GiB is worth: the least of time and price together "
-                   "instead of a limit")
+      ->add_option(
+          "--price-of-move", flags->price_of_move,
+          "Instead of a limit: minimize the time plus this many milliseconds for each GiB moved")
       ->type_name("MS")
       ->excludes(limit);
   command
-      ->add_option("--was-on", flags->was_on,
-                   "Hardware of another program's plan, where it is not that of --on")
+      ->add_option(
+          "--was-on", flags->was_on,
+          "Hardware that PLAN was made for, if another program made it and it is not that of --on")
       ->type_name("HARDWARE");
   command
       ->add_option("--objective", flags->objective,
-                   "Of plans: rating (the slowest rank), step or time (default: the old plan's, "
-                   "else time)")
+                   "What is minimized: rating (the slowest rank), step or time (default: the old "
+                   "plan's, else time)")
       ->check(CLI::IsMember({"rating", "step", "time"}));
   command
       ->add_option("-o,--output", flags->output,
-                   "Write the answer as JSON to this file ('-': to standard output); it is read "
-                   "as the new plan wherever a plan is")
+                   "Write the answer as JSON to this file ('-': to standard output); all commands "
+                   "read it as the new plan")
       ->type_name("FILE");
   command->add_option("--time-limit", flags->time_limit, "Stop after this time, such as 5s or 2m")
       ->type_name("TIME");
-  command->add_option("--effort", flags->effort, "Units of search")
+  command->add_option("--effort", flags->effort, "Stop after this many units of search effort")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 60));
-  command->add_option("--tolerance", flags->tolerance, "Gap at which a plan counts as optimal")
+  command->add_option("--tolerance", flags->tolerance, "A gap up to this counts as optimal")
       ->type_name("SHARE")
       ->check(CLI::Range(0.0, 1.0));
   add_global_flags(*command, flags->global);
   set_help(
       *command,
       {{kCommonGroup, "plimsoll replan model.json plan.json --on dgx-h100:2 --max-moved 50GiB"},
-       {"Memory", "plimsoll replan model.json plan.json --on 9x80GiB --hbm-cap 60GiB"}});
+       {"Memory", "plimsoll replan model.json plan.json --on 9x80GiB --hbm-cap 60GiB"}},
+      {"replan model.json plan.json --on 8x80GiB", "", ""});
   command->callback([flags, &run] {
     run = [flags] {
       if (is_of_experts(flags->planning)) {

@@ -49,7 +49,7 @@ Result<study::PlanReport> make_report(const ReportFlags& flags) {
   // Where a plan has no times of its own there is no schedule to show.
   if (auto timeline = predict_step_of(plan)) report.timeline = *std::move(timeline);
   if (flags.against.empty()) return report;
-  PLIMSOLL_ASSIGN(const AnyPlan other, load_any_plan(flags.plan, flags.against));
+  PLIMSOLL_ASSIGN(const AnyPlan other, load_any_plan(flags.plan, flags.against, &plan));
   PLIMSOLL_ASSIGN(report.difference, compare_any_plans(other, plan));
   report.compared_with = name_of(flags.against);
   return report;
@@ -95,10 +95,12 @@ void add_report_command(CLI::App& app, Run& run) {
                    "Title of the page (default: the name of the plan's file)")
       ->type_name("TEXT");
   command->add_flag("--fragment", flags->is_fragment,
-                    "Only what stands in the page's body, without a script, for another page");
+                    "Write the page's body only, without a script, to put into another page");
   add_any_plan_flags(*command, flags->plan);
   add_global_flags(*command, flags->global);
-  set_help(*command, {{kCommonGroup, "plimsoll report plan.json -o plan.html --against old.json"}});
+  set_help(*command, {{kCommonGroup, "plimsoll report plan.json -o plan.html --against old.json"}},
+           {"report torchrec.json -o plan.html --model model.json --on 8x80GiB", "",
+            "report placement.json -o plan.html --model graph.json"});
   command->callback([flags, &run] { run = [flags] { return run_report(*flags); }; });
 }
 

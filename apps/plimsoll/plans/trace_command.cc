@@ -42,7 +42,8 @@ Result<Drawn> draw(const TraceFlags& flags) {
   Drawn drawn;
   drawn.warnings = plan.warnings;
   drawn.text = fmt::format(
-      "{}: {} predicted, {}\n", timeline.what, ms_text(timeline.end_ms),
+      "{}: {} predicted{}, {}\n", timeline.what, ms_text(timeline.end_ms),
+      plan.rated_at.empty() ? "" : " at " + plan.rated_at,
       counted(static_cast<std::int64_t>(timeline.processes.size()), "process", "processes"));
   if (flags.beside.empty()) {
     drawn.trace = io::write_trace(timeline);
@@ -94,7 +95,7 @@ int run_trace(const TraceFlags& flags) {
 void add_trace_command(CLI::App& app, Run& run) {
   auto flags = std::make_shared<TraceFlags>();
   CLI::App* command =
-      app.add_subcommand("trace", "Draw the step that a plan predicts, as a trace for Perfetto");
+      app.add_subcommand("trace", "Write the step that a plan predicts as a trace for Perfetto");
   add_drawing_flags(*command, "trace", flags->file, flags->output);
   CLI::Option* const beside =
       command
@@ -110,7 +111,9 @@ void add_trace_command(CLI::App& app, Run& run) {
   add_any_plan_flags(*command, flags->plan);
   add_global_flags(*command, flags->global);
   set_help(*command,
-           {{kCommonGroup, "plimsoll trace plan.json -o trace.json --beside recorded.json"}});
+           {{kCommonGroup, "plimsoll trace plan.json -o trace.json --beside recorded.json"}},
+           {"trace torchrec.json --model model.json --on 8x80GiB", "",
+            "trace placement.json --model graph.json"});
   command->callback([flags, &run] { run = [flags] { return run_trace(*flags); }; });
 }
 

@@ -123,15 +123,18 @@ std::string describe(const ExpertFlags& flags, const ExpertModel& model,
   text += "\n\n";
   const std::int64_t all = std::int64_t{model.num_slots} * model.num_layers();
   if (!answer.has_plan()) {
-    return text + screen_row("no plan", "none was found that copies so little: raise --max-moved");
+    return text +
+           screen_row("no plan", "no plan was found that copies so little: raise --max-moved");
   }
   std::string beside;
-  if (replan.before_load) beside = fmt::format("as it stands {}, ", load_text(*replan.before_load));
+  if (replan.before_load) {
+    beside = fmt::format("old placement {}, ", load_text(*replan.before_load));
+  }
   text += screen_row("slowest ranks",
                      fmt::format("{:<12} {}placed afresh {}", load_text(*answer.stated.objective),
                                  beside, load_text(replan.fresh_load)));
   text += bound_row(answer);
-  return text + screen_row("moved", fmt::format("{:<12} {} of {}; placed afresh it would be {}",
+  return text + screen_row("moved", fmt::format("{:<12} {} of {}; placed from scratch {}",
                                                 counted(replan.moved, "replica", "replicas"),
                                                 percent_text(static_cast<double>(replan.moved) /
                                                              static_cast<double>(all)),
@@ -199,7 +202,7 @@ Result<Answered> replan(const ExpertFlags& flags) {
   PLIMSOLL_ASSIGN(const SearchOptions limits,
                   make_search_options(flags.global, flags.effort, flags.tolerance));
   if (flags.has_price) {
-    return fail(ErrorCode::kUsage, "--price-of-move", "of experts replicas are counted",
+    return fail(ErrorCode::kUsage, "--price-of-move", "replicas of experts are counted, not bytes",
                 "give --max-moved");
   }
   PLIMSOLL_ASSIGN(const ExpertModel model, read_model(flags));
@@ -248,7 +251,7 @@ Result<check::ExpertReport> judge(const ExpertFlags& flags) {
     if (!(std::abs(*answer.eplb_load - eplb) <= kTolerance * eplb)) {
       report.violations.push_back(
           {check::ExpertViolationCode::kLoadMismatch, std::nullopt,
-           fmt::format("EPLB's placement is said to carry {} and carries {}", *answer.eplb_load,
+           fmt::format("EPLB's placement is stated to carry {}, but carries {}", *answer.eplb_load,
                        eplb)});
     }
   }
@@ -256,7 +259,7 @@ Result<check::ExpertReport> judge(const ExpertFlags& flags) {
     const auto hash = answer.provenance->inputs.find("experts");
     if (hash != answer.provenance->inputs.end() && hash->second != hash_of(model)) {
       report.violations.push_back({check::ExpertViolationCode::kInputsMismatch, std::nullopt,
-                                   "the plan was made from other experts than it is judged on"});
+                                   "the plan was made from other experts than are given here"});
     }
   }
   return report;

@@ -119,12 +119,7 @@ Result<topology::TopologySpec> load_topology(const PlanningFlags& flags) {
   const auto set_bandwidth = [](const std::string& text, std::string_view place,
                                 std::optional<double>& field) -> Result<void> {
     if (text.empty()) return {};
-    auto bandwidth = parse_bandwidth(text);
-    if (!bandwidth) {
-      bandwidth.error().place = place;
-      return tl::unexpected<Error>(std::move(bandwidth).error());
-    }
-    field = *bandwidth;
+    PLIMSOLL_ASSIGN(field, parse_rate(text, std::string(place)));
     return {};
   };
   PLIMSOLL_RETURN_IF_ERROR(
@@ -232,7 +227,7 @@ std::optional<std::string> find(const std::map<std::string, std::string>& record
   return found->second;
 }
 
-// A key that is no table's name but a table's fqn is meant as such; all others are names.
+// A key that is not a table's name but a table's fqn is meant as such; all others are names.
 void add_constraints(const embedding::ConstraintMap& constraints, PlanningProblem& problem) {
   std::set<std::string> names;
   std::set<std::string> fqns;
@@ -393,6 +388,24 @@ Result<PlanningProblem> make_easyrec_problem(const PlanningFlags& flags, Plannin
   return std::move(planner.problem);
 }
 
+// That a shipped name is of what the plan is of; files say so themselves when they are read.
+Result<void> check_subject(const io::PlanFile& plan, const std::string& name) {
+  if (is_file_name(name)) return {};
+  const bool is_of_modules = plan.format == io::PlanFormat::kCheckpointPolicy;
+  const bool is_of_graph = io::is_of_graph(plan.format) || io::is_of_profile(plan.format);
+  const InputKind wanted = is_of_modules ? InputKind::kModuleStats
+                           : is_of_graph ? InputKind::kGraph
+                                         : InputKind::kModel;
+  const auto known = check_kind(name, wanted);
+  if (known) return {};
+  return fail(ErrorCode::kUsage, name,
+              fmt::format("{}, and {} is a plan of {}", known.error().message, plan.name,
+                          is_of_modules ? "module statistics"
+                          : is_of_graph ? "an operator graph"
+                                        : "an embedding model"),
+              "give what the plan was made from");
+}
+
 }  // namespace
 
 std::string recorded_of_tables(const std::vector<std::string>& flags) {
@@ -469,7 +482,7 @@ void add_problem_flags(CLI::App& command, PlanningFlags& flags) {
       ->type_name("KIND");
   command
       .add_option("--dense-tensor-estimate", flags.dense_tensor_estimate,
-                  "Memory of the dense part per rank (default: as the model says)")
+                  "Memory of the model's dense part per rank (default: the model's own)")
       ->type_name("SIZE");
   add_parsed(command, "--parameter-multiplier", &parse_multiplier, flags.parameter_multiplier,
              "Bytes that a heuristical or sku_aware reservation counts for each byte of dense "
@@ -480,7 +493,7 @@ void add_problem_flags(CLI::App& command, PlanningFlags& flags) {
       command.add_option("--ddr-cap", flags.ddr_cap, "DDR per rank")->type_name("SIZE");
   command
       .add_option("--host-memory", flags.host_memory,
-                  "DDR per host, such as 2TiB, of which every rank has an equal share")
+                  "DDR per host, such as 2TiB, shared equally by its ranks")
       ->type_name("SIZE")
       ->excludes(ddr_cap);
   group("Hardware");
@@ -616,6 +629,7 @@ Result<io::PlanFile> load_plan(const PlanningFlags& flags, const std::string& pl
   PLIMSOLL_ASSIGN(std::string text, io::read_text_file(plan));
   PLIMSOLL_ASSIGN(io::PlanFile opened, io::open_plan(std::move(text), plan));
   if (io::is_input(opened)) return swapped();
+  PLIMSOLL_RETURN_IF_ERROR(check_subject(opened, flags.model));
   return opened;
 }
 

@@ -22,7 +22,7 @@ struct PlanningFlags {
   std::string cost_model;
   std::string machine;
   std::vector<std::string> optimizers;  // NAME or NAME:TABLE,...
-  std::vector<std::string> data_types;  // likewise
+  std::vector<std::string> data_types;  // as above
   std::string constraints;
   std::string reservation;
   std::string pipeline_type;

@@ -1,4 +1,5 @@
-// The flags of planning_flags.h for commands whose model is no argument: none of them is required.
+// The flags of planning_flags.h for commands whose model is not an argument: none of them is
+// required.
 #pragma once
 
 #include "plimsoll/shard/planning_flags.h"

@@ -45,7 +45,7 @@ std::string reports_of(const ShardFlags& flags, const ShardRequest& request,
 std::vector<std::string> remarks_of(const ReportedRun& run) {
   const PlanningResult& result = run.planning();
   if (!result.failure) return {};
-  // Of a reservation TorchRec's text names its classes, which the command line has not.
+  // TorchRec's text on a reservation names Python classes, which the command line does not have.
   const std::string message =
       result.reservation ? result.failure->message : "nothing is left for tables";
   std::vector<std::string> remarks = {

@@ -31,7 +31,7 @@ Result<std::optional<io::TorchrecOptions>> load_dump(const PlanningFlags& flags)
       {"--easyrec-environment", flags.easyrec_environment}};
   for (const auto& [flag, is_given] : decided) {
     if (!is_given) continue;
-    return fail(ErrorCode::kUsage, flag, "the dump of options has decided that",
+    return fail(ErrorCode::kUsage, flag, "the dump of options already decides it",
                 "leave the flag out");
   }
   PLIMSOLL_ASSIGN(io::TorchrecOptions dump, io::read_torchrec_options(text, flags.model));

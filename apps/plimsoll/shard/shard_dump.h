@@ -13,8 +13,8 @@
 
 namespace plimsoll::app {
 
-// Nothing where MODEL is no dump. Errors: those of reading; kUsage where a flag is given that the
-// dump has decided.
+// Nothing where MODEL is not a dump. Errors: those of reading; kUsage where a flag is given that
+// the dump has decided.
 Result<std::optional<io::TorchrecOptions>> load_dump(const PlanningFlags& flags);
 
 // Model, machine and batch size as far as the dump tells them, for reports.

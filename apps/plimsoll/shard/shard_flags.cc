@@ -190,7 +190,7 @@ Result<void> fit_to_dump(const ShardFlags& flags, ShardRequest& request) {
     return refuse("--widths", "the dump has the widths that its planner tried");
   }
   if (bridge.step_model.ms_per_output_byte > 0) {
-    return refuse("--step-model", "the dump does not tell how many bytes a shard sends out");
+    return refuse("--step-model", "the dump does not say how many bytes a shard sends out");
   }
   if (request.dump->has_components || bridge.objective == BalanceObjective::kRating) return {};
   if (!flags.objective.empty()) {
@@ -210,7 +210,7 @@ Result<ShardRequest> begin_request(ShardFlags& flags,
   request.is_frontier = flags.is_frontier;
   PLIMSOLL_ASSIGN(request.dump, load_dump(flags.planning));
   if (request.dump && !flags.planning.machine.empty()) {
-    return fail(ErrorCode::kUsage, "--machine", "a dump does not tell what its tables look up",
+    return fail(ErrorCode::kUsage, "--machine", "a dump does not say what its tables look up",
                 "plan from the model, or leave the flag out");
   }
   if (request.dump) {
@@ -313,8 +313,8 @@ void add_shard_flags(CLI::App& command, ShardFlags& flags) {
   group(kCommonGroup);
   command
       .add_option("--search", flags.search,
-                  "balanced, our own search with a lower bound, or torchrec, TorchRec's planner; "
-                  "of experts balanced or eplb (default: balanced)")
+                  "balanced (Plimsoll's own search, with a lower bound) or torchrec (TorchRec's "
+                  "planner); for experts balanced or eplb (default: balanced)")
       ->type_name("NAME");
   command
       .add_option("-o,--output", flags.output,
@@ -332,11 +332,11 @@ void add_shard_flags(CLI::App& command, ShardFlags& flags) {
       ->check(CLI::IsMember({"rating", "step", "time"}));
   command
       .add_option("--step-model", flags.step_model,
-                  "What a step takes beside the ranks (default: that of --machine, else 0.5 ms for "
-                  "each sharding type of a module)")
+                  "Time of a step outside the ranks' own work (default: that of --machine, else "
+                  "0.5 ms for each sharding type of a module)")
       ->type_name("FILE");
   command.add_flag("--frontier", flags.is_frontier,
-                   "The best objective for every HBM size of a rank");
+                   "Find the best plan for every HBM size per rank");
   group("Which plans the balanced search considers");
   command
       .add_option("--widths", flags.widths,
@@ -345,7 +345,7 @@ void add_shard_flags(CLI::App& command, ShardFlags& flags) {
       ->check(CLI::IsMember({"default", "all"}));
   command
       .add_option("--rules", flags.rules,
-                  "Ranks that are allowed or forbidden, tables that stay together or apart")
+                  "Placement rules: allowed and forbidden ranks, tables together or apart")
       ->type_name("FILE");
   command.add_flag("--pool-ddr", flags.pools_ddr, "The ranks of a host share its DDR");
   command.add_flag("--strict-numerics", flags.strict_numerics,

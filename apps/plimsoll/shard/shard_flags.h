@@ -21,7 +21,7 @@ namespace plimsoll::app {
 struct ShardFlags {
   GlobalFlags global;
   PlanningFlags planning;
-  std::string search;  // balanced or torchrec; empty: balanced, but for a stored plan
+  std::string search;  // balanced or torchrec; empty: balanced, except for a stored plan
   std::string objective;
   std::string step_model;
   std::string rules;

@@ -324,7 +324,15 @@ std::string plan_text(const PlanningResult& result, const topology::Topology& to
   return text;
 }
 
-constexpr const char* kHint = "Use -v for every table and rank, -o plan.json to save the plan.";
+// What to do next: save the plan, or look at the saved one.
+std::string next_step(const ShardFlags& flags) {
+  return flags.output.empty() || flags.output == "-"
+             ? std::string("Use -v for every table and rank, -o plan.json to save the plan.")
+             : fmt::format(
+                   "Use -v for every table and rank, `plimsoll report {} -o plan.html` for "
+                   "a page to look at.",
+                   shown(flags.output));
+}
 
 }  // namespace
 
@@ -373,7 +381,7 @@ ShardText describe(const ShardFlags& flags, const ShardRequest& request, const R
   if (result.outcome.plan->tables.empty()) return text;
   text.body += "\n";
   text.body += is_verbose ? plan_text(result, request.problem.topology, run.bill)
-                          : folded_tables(*result.outcome.plan) + hint(kHint);
+                          : folded_tables(*result.outcome.plan) + hint(next_step(flags));
   return text;
 }
 

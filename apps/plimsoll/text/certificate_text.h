@@ -1,4 +1,4 @@
-// What every `check` prints: the verdict, the judge's word on the certificate, the findings.
+// What every `check` prints: the verdict, the checker's word on the certificate, the findings.
 #pragma once
 
 #include <fmt/format.h>

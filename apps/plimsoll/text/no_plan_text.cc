@@ -17,11 +17,11 @@ std::string no_plan_text(const study::NoPlan& none) {
     for (const study::ConflictMember& member : none.conflict) {
       names += (names.empty() ? "" : "; ") + member.name;
     }
-    const std::string_view what = none.conflict.size() == 1 ? "Cause: "
-                                  : none.is_irreducible
-                                      ? "Conflict (without any one of these a plan "
-                                        "fits, all other constraints left out): "
-                                      : "Conflict: ";
+    const std::string_view what =
+        none.conflict.size() == 1 ? "Cause: "
+        : none.is_irreducible
+            ? "Conflict (these alone rule out every plan; without any one of them a plan fits): "
+            : "Conflict: ";
     text += line(std::string(what) + names, 0);
   }
   if (none.fixes.empty()) return text;

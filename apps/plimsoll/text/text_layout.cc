@@ -62,17 +62,14 @@ constexpr std::array<Range, 8> kNoWidth{{{0x300, 0x36f},
                                          {0xfe00, 0xfe0f},
                                          {0xfe20, 0xfe2f},
                                          {0xe0100, 0xe01ef}}};
-constexpr std::array<Range, 11> kWide{{{0x1100, 0x115f},
-                                       {0x2e80, 0x303e},
-                                       {0x3041, 0xa4cf},
-                                       {0xac00, 0xd7a3},
-                                       {0xf900, 0xfaff},
-                                       {0xfe30, 0xfe6f},
-                                       {0xff00, 0xff60},
-                                       {0xffe0, 0xffe6},
-                                       {0x1f300, 0x1f64f},
-                                       {0x1f900, 0x1f9ff},
-                                       {0x20000, 0x3fffd}}};
+constexpr std::array<Range, 26> kWide{
+    {{0x1100, 0x115f},   {0x231a, 0x231b},   {0x23e9, 0x23ec},   {0x2614, 0x2615},
+     {0x2648, 0x2653},   {0x26a1, 0x26a1},   {0x2705, 0x2705},   {0x2728, 0x2728},
+     {0x274c, 0x274c},   {0x2753, 0x2755},   {0x2757, 0x2757},   {0x2795, 0x2797},
+     {0x2b1b, 0x2b1c},   {0x2b50, 0x2b50},   {0x2e80, 0x303e},   {0x3041, 0xa4cf},
+     {0xac00, 0xd7a3},   {0xf900, 0xfaff},   {0xfe30, 0xfe6f},   {0xff00, 0xff60},
+     {0xffe0, 0xffe6},   {0x1f300, 0x1f64f}, {0x1f680, 0x1f6ff}, {0x1f900, 0x1f9ff},
+     {0x1fa70, 0x1faff}, {0x20000, 0x3fffd}}};
 
 std::size_t width_of(char32_t code) {
   return is_in(code, kNoWidth) ? 0 : is_in(code, kWide) ? 2 : 1;
@@ -235,11 +232,32 @@ std::string in_lines(std::string_view text, std::size_t indent) {
   return result;
 }
 
-std::string screen_row(std::string_view name, std::string_view what) {
-  constexpr std::size_t kIndent = 30;
+std::string screen_row(std::string_view name, std::string_view what, std::size_t indent) {
   std::string text = fmt::format("{:<15}{}", name, what);
   text.erase(text.find_last_not_of(' ') + 1);
-  return "  " + wrapped(text, text_columns() - 2, kIndent) + "\n";
+  return "  " + wrapped(text, text_columns() - 2, indent + 2) + "\n";
+}
+
+std::string with_short_numbers(std::string_view text) {
+  constexpr std::size_t kLongest = 8;  // characters of a number that is left as it is
+  std::string result;
+  for (std::size_t i = 0; i < text.size();) {
+    if (!is_digit(text[i])) {
+      result += text[i++];
+      continue;
+    }
+    std::size_t end = i;
+    while (end < text.size() &&
+           (is_digit(text[end]) ||
+            (text[end] == '.' && end + 1 < text.size() && is_digit(text[end + 1])))) {
+      ++end;
+    }
+    const std::string number(text.substr(i, end - i));
+    const bool is_long = number.size() > kLongest && number.find('.') != std::string::npos;
+    result += is_long ? fmt::format("{:.4g}", std::stod(number)) : number;
+    i = end;
+  }
+  return result;
 }
 
 std::string hint(std::string_view text) { return "\n" + wrapped(text, text_columns(), 0) + "\n"; }

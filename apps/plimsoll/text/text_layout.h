@@ -34,8 +34,11 @@ std::string wrapped(std::string_view text, std::size_t width, std::size_t indent
 // Every line of the text wrapped to the terminal, what goes on after `indent` blanks.
 std::string in_lines(std::string_view text, std::size_t indent);
 
-// "  slowest rank   2.283 ms    ...": a row of a first screen, wrapped below what it says.
-std::string screen_row(std::string_view name, std::string_view what);
+// "  slowest rank   2.283 ms    ...": a row of a first screen, wrapped below column `indent` of it.
+std::string screen_row(std::string_view name, std::string_view what, std::size_t indent = 28);
+
+// Numbers with many digits after the point in four digits: "3.7831180237707054 ms" as "3.783 ms".
+std::string with_short_numbers(std::string_view text);
 
 // What to type to see or do more, below a text.
 std::string hint(std::string_view text);
@@ -55,7 +58,7 @@ std::string percent_text(double share);
 // without a bound.
 std::string bound_words(const Certificate& certificate);
 
-// Names that are equal but for one number, which counts up, or one name alone.
+// Names that are equal except for one number, which counts up, or one name alone.
 struct FoldedName {
   std::string first, last;    // "layers.0.mlp", "layers.10.mlp"
   std::string before, after;  // of the number: "layers.", ".mlp"; of one name alone empty

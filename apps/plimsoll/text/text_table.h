@@ -22,7 +22,7 @@ class TextTable {
     rows_.push_back(std::move(row));
   }
 
-  bool empty() const { return rows_.size() == 1; }  // but for the header
+  bool empty() const { return rows_.size() == 1; }  // except for the header
 
   // Each line after `indent` blanks. Where lines would be longer than `columns`, the widest
   // left-aligned columns lose the middle of their cells, the last one the end.

@@ -104,7 +104,7 @@ struct UnitPlacements {
 // bytes, ranks or charges out of range or no number; kSchema for lists of another length, pieces
 // that do not add up to the ranks of a host or of the problem; kConflict for a unit without
 // choices, lists that are not ascending, distinct ranks of blocks; kOverflow where all bytes
-// together leave 63 bits.
+// together exceed 63 bits.
 Result<void> validate(const PlacementProblem& problem);
 
 // "unit 3 'name'".

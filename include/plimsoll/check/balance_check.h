@@ -1,12 +1,12 @@
 // What makes the claims beside a plan right: its status, the times it states, the rating it keeps,
 // the bound it proves, the reference's figures and the curve of memory against time.
 //
-// Times are added up anew from what check_sharding found on every rank. The bound is computed from
+// Times are added up again from what check_sharding found on every rank. The bound is computed from
 // the prices in the certificate (balance::verify_bound) on the problem that model, machine and
 // options give; of the search nothing is used but the way from options to that problem
 // (placement_bridge.h). Whatever search is said to have made the plan, every claim that is there is
 // judged; what is missing counts as its default. A bound that its prices do not prove is proved by
-// prices of the judge's own or by its own search to the end (exhaustive_search.h), refuted by a
+// prices of the checker's own or by its own search to the end (exhaustive_search.h), refuted by a
 // real plan below it, or not repeated. The reference's figures are those of its search, which runs
 // again. Source: docs/mathematics/balanced-sharding.md#certificates.
 #pragma once
@@ -31,8 +31,8 @@ struct StatedBalance {
   // The objective that the options name, where they do; that of the answer stands in `options`.
   std::optional<embedding::BalanceObjective> recorded_objective;
   std::optional<SolveStatus> status;
-  // Gaps that count as `optimal`: what the plan says of itself, and what the judge accepts. Both >=
-  // 0; a plan is optimal within the smaller one.
+  // Gaps that count as `optimal`: what the plan says of itself, and what the checker accepts. Both
+  // >= 0; a plan is optimal within the smaller one.
   double tolerance = SearchOptions{}.tolerance;
   double accepted_tolerance = SearchOptions{}.tolerance;
   std::optional<double> rating;  // judged here where it counts bytes, or where there is no plan
@@ -52,7 +52,7 @@ struct BalanceReport {
   std::vector<Violation> violations;
   std::optional<embedding::PlanTimes> times;  // of the plan
   std::optional<double> proved_bound;         // ms, by the prices; infinite: no plan exists
-  // The stated bound is more than the prices prove: it rests on a search to its end. The judge
+  // The stated bound is more than the prices prove: it rests on a search to its end. The checker
   // searches again by rules of its own (exhaustive_search.h), up to the limits there.
   bool is_bound_searched = false;
   bool is_search_repeated = false;  // to its end: the stated bound holds

@@ -1,8 +1,8 @@
 // What a plan claims of its own quality, held against what a judge knows of the best plan.
 //
-// A bound is refuted where it is above a plan that exists: the plan itself, or one that the judge
+// A bound is refuted where it is above a plan that exists: the plan itself, or one that the checker
 // made. A status is refuted where it contradicts the rest: `optimal` needs a bound within the
-// default tolerance, whatever tolerance the search was given. A claim is proved where the judge's
+// default tolerance, whatever tolerance the search was given. A claim is proved where the checker's
 // own bound reaches it. All claims together are proved or not: one that is only not repeated leaves
 // them not repeated. What says how a bound was found is for people and proves nothing.
 #pragma once
@@ -18,7 +18,7 @@
 #pragma GCC visibility push(default)
 namespace plimsoll::check {
 
-// `optimal` is meant up to this gap, and bounds are compared up to it with plans of the judge's:
+// `optimal` is meant up to this gap, and bounds are compared up to it with plans of the checker's:
 // searches whose solver works in floating point promise no more.
 inline constexpr double kCertificateTolerance = 1e-6;
 

@@ -1,6 +1,6 @@
-// What makes a checkpointing plan right, judged from outside: module statistics and the plan are
-// all that is seen, and what the plan frees, costs and needs is computed anew by rules of the
-// judge's own, position by position.
+// What makes a checkpointing plan right, checked independently of the search: module statistics and
+// the plan are all that is seen, and what the plan frees, costs and needs is computed again by
+// rules of the checker's own, position by position.
 //
 // Violations are plans that cannot be applied, do not do what they say or do not fit. Hazards are
 // legal and pointless, or refused by torch unless it is told otherwise.
@@ -8,7 +8,7 @@
 // How far the peak can be trusted, measured against the simulator of whole steps
 // (step_simulator.h). Where each unit's inputs are kept in any case (its first operator keeps them,
 // or who made them does) and nothing that it makes is kept by others but its outputs, the discarded
-// bytes are exact. Then kStep is exact but for what a unit needs while it runs again, and is too
+// bytes are exact. Then kStep is exact except for what a unit needs while it runs again, and is too
 // low by that; with `unit_room` it is never too low. Operators that stand in a module beside its
 // children are seen only as a part of that module.
 // Sources: docs/mathematics/checkpointing.md#the-problem,
@@ -43,7 +43,7 @@ enum class CheckpointViolationCode {
   kNoGradient,           // a module without a backward
   kUnitNotAllowed,       // not among `ac_units`
   kContainsFsdpUnit,     // an FSDP unit strictly inside the unit
-  kNotSiblings,          // a run that is no unbroken run of children of one module
+  kNotSiblings,          // a run that is not an unbroken run of children of one module
   kOperatorsMismatch,    // operators that are not those of the tables: length, index, name, nth
   kMissingOperators,     // a unit that keeps something and does not say which operators
   kGroupSplit,           // an in-place group, or the random operators, saved in part
@@ -110,7 +110,7 @@ enum class PeakRule {
 // What a unit's discarded bytes and time follow from.
 enum class PriceRule {
   kOperators,     // the saved operators; the one that makes the output is never run again
-  kEarlyStop,     // likewise, and nothing after the last operator that autograd keeps runs again
+  kEarlyStop,     // as above, and nothing after the last operator that autograd keeps runs again
   kAllOperators,  // the saved operators; all others are run again, the output's maker too
   kFit,           // the discard ratio and the piecewise-linear fit
 };
@@ -182,7 +182,7 @@ Result<CheckpointReport> check_checkpointing(const checkpoint::ModuleStats& stat
                                              const checkpoint::CheckpointPolicy& policy,
                                              const CheckpointCheckOptions& options = {});
 
-// An answer without a plan: that nothing fits the budget, or a frontier. Errors likewise.
+// An answer without a plan: that nothing fits the budget, or a frontier. Errors as above.
 Result<CheckpointReport> check_checkpoint_claims(const checkpoint::ModuleStats& stats,
                                                  const CheckpointCheckOptions& options);
 

@@ -1,5 +1,6 @@
-// What makes partitions of an operator graph right, and their critical path, judged from outside:
-// only the graph's, the configuration's and the placement's data are shared with the searches.
+// What makes partitions of an operator graph right, and their critical path, checked independently
+// of the search: only the graph's, the configuration's and the placement's data are shared with the
+// searches.
 //
 // Every operator stands in one partition, with the sources that it reads; every partition is on
 // devices that exist; a device holds the total sizes of its partitions' nodes and every value that
@@ -64,7 +65,7 @@ Result<CriticalPathReport> check_critical_path(const partition::Graph& graph,
                                                const partition::Placement& placement,
                                                std::optional<double> stated_sec = {});
 
-// The same but for the critical path, which stays 0: for operators without latencies.
+// The same except for the critical path, which stays 0: for operators without latencies.
 Result<CriticalPathReport> check_partitions(const partition::Graph& graph,
                                             const partition::PartitionerConfig& config,
                                             const partition::Placement& placement);

@@ -1,8 +1,8 @@
 // What makes a plan of experts and its claims right.
 //
 // Every layer has its slots, every expert stands somewhere, groups stay on hosts where the model
-// says so; loads of ranks are added up anew. A stated bound of a layer holds where ranks carry that
-// much in the mean, where slots do not suffice for replicas that all carry less, or where the
+// says so; loads of ranks are added up again. A stated bound of a layer holds where ranks carry
+// that much in the mean, where slots do not suffice for replicas that all carry less, or where the
 // heaviest host does (docs/experts.md#the-bound). A stated sum of the old plan's copies is counted
 // rank by rank. Shares no code with the search, nor with the bound's.
 #pragma once

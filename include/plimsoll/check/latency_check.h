@@ -1,5 +1,5 @@
-// How long one sample takes under a placement, judged from outside: only the cost graph's data are
-// shared with the searches.
+// How long one sample takes under a placement, checked independently of the search: only the cost
+// graph's data are shared with the searches.
 //
 // Devices whose class has an unlimited link rate are hosts and run each node by itself as soon as
 // it can start. An accelerator runs what it holds in contiguous pieces, as few as possible: a

@@ -1,4 +1,4 @@
-// Is a placement of given options right? The judge of plans that were made from a dump of another
+// Is a placement of given options right? The checker of plans that were made from a dump of another
 // planner's options, where there is no model to compute them from.
 //
 // Sizes and times of shards are the dump's; that every table takes one of its own options, shards
@@ -36,7 +36,7 @@ struct GivenSpace {
   const embedding::CostModel& cost_model;  // the release's
 };
 
-// `plan` may be null; under `strict` hazards are violations, but for states of the optimizer per
+// `plan` may be null; under `strict` hazards are violations, except for states of the optimizer per
 // block, which are under `strict_numerics`. O(shards).
 CheckReport check_options(const GivenSpace& space, const std::vector<StatedOption>& options,
                           const embedding::ShardingPlan* plan, bool pools_ddr, bool strict,

@@ -1,5 +1,5 @@
-// What makes a pipeline plan right, and what it costs, judged from outside: only the model's data
-// are shared with the searches.
+// What makes a pipeline plan right, and what it costs, checked independently of the search: only
+// the model's data are shared with the searches.
 //
 // Every operator stands in one stage, no edge leads to an earlier stage, devices and microbatches
 // suffice, and every stage's bytes fit a device with all microbatches that are in flight there: of

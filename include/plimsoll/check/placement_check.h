@@ -1,5 +1,5 @@
-// What makes an assignment of operators to devices right, and what it costs, judged from outside:
-// only the cost graph's data are shared with the searches.
+// What makes an assignment of operators to devices right, and what it costs, checked independently
+// of the search: only the cost graph's data are shared with the searches.
 //
 // A device's load is the time of its nodes plus, for every net of which it holds a part but not
 // all, the net's amount over its link rate: an input that comes from outside is moved once however
@@ -71,7 +71,7 @@ struct StatedDevice {
 };
 
 struct PlacementCheckOptions {
-  bool requires_contiguity = true;  // else the last two findings about order are no violations
+  bool requires_contiguity = true;  // else the last two findings about order are not violations
   // Stated times are compared at 1e-9 of the largest load.
   std::optional<double> stated_max_load;
   std::vector<StatedDevice> stated = {};                    // [num_devices], or empty

@@ -1,10 +1,11 @@
 // What makes a pipeline of replicated stages over a cost graph right, and what its batch takes,
-// judged from outside: only the graph's data and the terms are shared with the search.
+// checked independently of the search: only the graph's data and the terms are shared with the
+// search.
 //
 // Every node stands in one stage, colours in the same one, values of the forward pass lead to later
 // stages only; a stage has devices of one class that may run all its nodes, no device has two
 // stages; replicas divide the microbatches. Times, bytes and microbatches in flight by the formulas
-// of replicated_stages.h, computed anew. Source:
+// of replicated_stages.h, computed again. Source:
 // docs/partition.md#a-batch-through-replicated-stages.
 #pragma once
 

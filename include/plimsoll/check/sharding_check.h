@@ -1,12 +1,12 @@
-// What makes an embedding plan right, judged from outside: data types and estimator are shared with
-// the planner, everything else is computed anew, shard by shard and rank by rank.
+// What makes an embedding plan right, checked independently of the search: data types and estimator
+// are shared with the planner, everything else is computed again, shard by shard and rank by rank.
 //
 // Violations are plans that cannot run, do not fit or lose data. Hazards pass TorchRec's own
-// checks, yet its runtime trains them wrongly without a word, refuses them late, or runs them
+// checks, yet its runtime trains them wrongly and says nothing, refuses them late, or runs them
 // otherwise than the plan says. The guards of the planner's search (grid_shard or key_value only by
-// constraint) are no rule of a plan: what a sharder offers is allowed. Where a plan carries cache
-// or key-value parameters they count, not the constraint's. The hazards were measured on torchrec
-// 1.8.0: docs/check.md#hazards.
+// constraint) are not a rule of a plan: what a sharder offers is allowed. Where a plan carries
+// cache or key-value parameters they count, not the constraint's. The hazards were measured on
+// torchrec 1.8.0: docs/check.md#hazards.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ enum class ViolationCode {
   kDuplicateTable,    // twice in the plan
   kWrongDeviceGroup,  // the table's constraint sends it to another kind of device
   kTypeNotAllowed,    // the module's sharder has no such type, or the constraint forbids it
-  kKernelNotAllowed,  // likewise; or a kernel that the type cannot carry; or a dynamic table in
+  kKernelNotAllowed,  // as above; or a kernel that the type cannot carry; or a dynamic table in
                       // another mode or with other buckets than its own
   kDenseOffDataParallel,  // kernel dense with any other type
   kLoadFactor,            // a cache load factor outside [0, 1]; or not strictly between where the
@@ -69,7 +69,7 @@ enum class ViolationCode {
                        // otherwise, or steps that do not lead to the plan (transfer_check.h)
   kExplanationMismatch,  // why there is no plan is not what is found again
   kHazard,               // a hazard under `strict` or `strict_numerics`
-  kNotRepeated,          // a claim that the judge cannot repeat, under `strict`
+  kNotRepeated,          // a claim that the checker cannot repeat, under `strict`
 };
 std::string_view to_string(ViolationCode code);
 
@@ -110,7 +110,7 @@ struct Hazard {
 };
 
 struct CheckOptions {
-  bool strict = false;            // hazards are violations too, but for kOptimizerStatePerBlock
+  bool strict = false;            // hazards are violations too, except for kOptimizerStatePerBlock
   bool strict_numerics = false;   // and so is that one
   std::int64_t batch_size = 512;  // per rank, >= 0; 0 means 512
   embedding::ReservationOptions reservation;  // what is taken from every rank before tables

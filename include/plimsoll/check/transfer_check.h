@@ -1,5 +1,5 @@
 // What makes a transfer schedule right: its steps, simulated one by one. Estimates of bytes are
-// shared with the planner, everything else is computed anew.
+// shared with the planner, everything else is computed again.
 //
 // At the start every rank holds the shards of the old plan. A step allocates a shard and copies
 // into it, from the ranks it names and from its own, every value that some rank held at the start;
@@ -32,7 +32,7 @@ Result<std::vector<Violation>> check_transfers(const TransferCase& given,
                                                const embedding::TransferSchedule& schedule);
 
 // Of the new plan's shards, the weights and optimizer state that some rank holds by the old plan
-// and the shard's own does not. Errors likewise.
+// and the shard's own does not. Errors as above.
 Result<Bytes> count_moved_bytes(const TransferCase& given);
 
 }  // namespace plimsoll::check

@@ -17,7 +17,7 @@
 // before it); in-place groups are never saved (a cached tensor must not be changed afterwards); an
 // operator that changes a tensor from outside the module is saved, because running it again would
 // change it twice.
-// Random operators that must be stored are saved but for the one that makes the output; where
+// Random operators that must be stored are saved except for the one that makes the output; where
 // another of them cannot be saved, all of them run again.
 // Sources: docs/mathematics/checkpointing.md#choices-of-operators,
 // docs/mathematics/torch-checkpointing.md#applying-a-policy.
@@ -41,7 +41,7 @@ struct OperatorOption {
 
 struct OperatorRules {
   // Recomputation ends with the last operator that autograd saves: what follows is free. Off: all
-  // that is not saved runs again, but for the operator that makes the output.
+  // that is not saved runs again, except for the operator that makes the output.
   bool early_stop = false;
   // A choice that keeps less beside what autograd keeps may be better in that alone (saved_copies).
   bool counts_copies = false;

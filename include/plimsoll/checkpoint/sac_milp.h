@@ -51,7 +51,7 @@ struct SACMilpResult {
 };
 
 // Errors: those of validate() and make_module_tree(), kValue for an option out of range,
-// kZeroDivision for a module that is no leaf and keeps nothing, kValue for one without a fit.
+// kZeroDivision for a module that is not a leaf and keeps nothing, kValue for one without a fit.
 Result<SACMilpResult> plan_like_sac_milp(const ModuleStats& stats, const SACMilpOptions& options);
 
 }  // namespace plimsoll::checkpoint

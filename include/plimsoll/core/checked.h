@@ -1,4 +1,4 @@
-// Arithmetic on sizes that cannot wrap: a sum that leaves 64 bits stops at their end.
+// Arithmetic on sizes that cannot wrap: a sum that exceeds 64 bits stops at their end.
 //
 // No rank has 2^63 - 1 bytes, so a size that stopped there is handled as what it is: too large.
 // Where a number must be exact or refused, use the __builtin_..._overflow functions and an Error.

@@ -34,7 +34,7 @@ Result<Bytes> parse_bytes(std::string_view text);
 // The same, but without a unit only 0: who writes "80" means gigabytes and gets bytes.
 Result<Bytes> parse_size(std::string_view text);
 
-// Reads a whole number of things: "4096", "4k" (4000), "4Ki" (4096), "1.5M". Errors likewise.
+// Reads a whole number of things: "4096", "4k" (4000), "4Ki" (4096), "1.5M". Errors as above.
 Result<std::int64_t> parse_count(std::string_view text);
 
 // Reads "400 Gbps", "25 GB/s", "600 GiB/s", or a plain number of bytes per millisecond; returns

@@ -12,7 +12,7 @@
 // checker's hazards is least, then the objective. A plan of the least number that tables and
 // collections allow (embedding/problem/option_hazards.h) has a bound of all plans of that number;
 // it is above zero where a warning names tables and hazards (`hazard_unavoidable`). Where no such
-// plan fits or is found, the search begins anew with all options and reduces hazards as far as
+// plan fits or is found, the search begins again with all options and reduces hazards as far as
 // plans are found; the bound is of all plans then, and `optimal` asks for a proof of the number,
 // too. Deterministic (balance/balanced_placement.h). Under `keeps_reference_rating` the reference's
 // rating caps the plan's (BridgeOptions::rating_cap): plan and bound are those of the plans that
@@ -55,7 +55,7 @@ struct BalancedOptions {
   bool uses_reference = true;          // as a start
   ReferenceOptions reference;
   bool certifies = true;  // keeps the prices that prove the bound
-  // Begins anew with all options where no plan of the fewest hazards is found.
+  // Begins again with all options where no plan of the fewest hazards is found.
   bool may_keep_hazards = true;
   bool explains = true;  // says why there is no plan, where that is proved
   // Where an earlier run was stopped (BalancedResult::stops), to stop there again.

@@ -25,7 +25,7 @@ struct EasyRecEnvironment {
   EasyRecDynamicProgrammingOptions dynamic_programming;
   bool forces_checkpoint_plan = false;  // FORCE_LOAD_SHARDING_PLAN is 1
 };
-// Error kValue, the variable as its place, where one is no number or no share.
+// Error kValue, the variable as its place, where one is not a number or not a share.
 Result<EasyRecEnvironment> read_easyrec_environment(const EnvironmentLookup& environment);
 
 struct EasyRecSetup {

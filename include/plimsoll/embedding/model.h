@@ -47,7 +47,7 @@ struct CacheParams {
   bool operator==(const CacheParams&) const = default;
 };
 
-// Pass-through but for max_l1_cache_size.
+// Pass-through except for max_l1_cache_size.
 struct KeyValueParams {
   std::optional<std::int64_t> max_l1_cache_size;    // MB of 2^20 bytes
   std::optional<std::int64_t> l2_cache_size;        // GB

@@ -60,8 +60,8 @@ struct BridgeOptions {
   std::map<std::string, std::vector<int>> forbidden_ranks = {};  // by fqn, ascending
   std::vector<std::vector<std::string>> together = {};           // fqns of one rank, host or spread
   std::vector<std::vector<std::string>> apart = {};              // fqns that share no rank
-  // ms > 0: no rank's total is larger, but for a relative 1e-9. It stands as a tier that no option
-  // needs, so not where options need all three, nor where ranks differ in speed.
+  // ms > 0: no rank's total is larger, except for a relative 1e-9. It stands as a tier that no
+  // option needs, so not where options need all three, nor where ranks differ in speed.
   std::optional<double> rating_cap = {};
   bool is_for_bound = false;          // every plan is a placement; not every placement is a plan
   std::vector<int> ways = {};         // by number of `PlacementBridge::num_ways`; absent: the first
@@ -76,7 +76,7 @@ struct BridgeInput {
   const topology::Topology* room = nullptr;  // never null; after reservation
   const Model* model = nullptr;
   const Estimator* estimator = nullptr;    // for output bytes
-  std::span<const TableProfile> profiles;  // likewise
+  std::span<const TableProfile> profiles;  // as above
   // Where it is there, the times of shards are its (StepModel's kernels and collectives), which
   // needs an estimator and profiles; ratings stay the options'.
   const MachineModel* machine = nullptr;

@@ -95,7 +95,7 @@ enum class EasyRecForm { kV1, kV2, kV3 };
 struct EasyRecDynamicProgrammingOptions {
   EasyRecForm form = EasyRecForm::kV3;
   std::int64_t hbm_bins_per_device = 100;  // below 1 counts as 1
-  std::int64_t ddr_bins_per_device = 25;   // likewise; v3 only
+  std::int64_t ddr_bins_per_device = 25;   // as above; v3 only
   bool has_cuda = true;                    // v1 and v2 bin ddr where CUDA is not available
   bool operator==(const EasyRecDynamicProgrammingOptions&) const = default;
 };
@@ -111,7 +111,7 @@ std::unique_ptr<Proposer> make_embedding_offload_scaleup_proposer(Score score = 
 // for TorchEasyRec's (easyrec_dynamic_programming_v3+uniform; "easyrec_v1" and "easyrec_v2" for
 // those of its earlier revisions). "name:N" sets greedy's threshold, grid search's number of
 // proposals, or a dynamic program's HBM bins a device. `easyrec` holds for TorchEasyRec's programs,
-// but for the form, which the name says. Errors: kNotFound with a suggestion, kValue.
+// except for the form, which the name says. Errors: kNotFound with a suggestion, kValue.
 Result<std::vector<std::unique_ptr<Proposer>>> make_proposers(
     std::string_view names, const EasyRecDynamicProgrammingOptions& easyrec = {});
 std::span<const std::string> proposer_names();

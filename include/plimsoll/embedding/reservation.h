@@ -78,8 +78,8 @@ struct OverdrawnRank {
 // first that any rank lacks. (The reference looks at the HBM of rank 0 alone.)
 std::optional<OverdrawnRank> find_overdrawn_rank(const topology::Topology& reserved);
 
-// Nothing where reserving does not fail for want of storage, or no capacity would be enough. Some
-// hundred reservations.
+// Nothing where reserving does not fail because storage is short, or no capacity would be enough.
+// Some hundred reservations.
 std::optional<ReservationShortage> find_reservation_shortage(const CostModel& cost_model,
                                                              const ReservationOptions& options,
                                                              const topology::Topology& topology,

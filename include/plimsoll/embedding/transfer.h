@@ -55,7 +55,7 @@ struct TransferSchedule {
   std::vector<TransferStep> steps;
   Bytes spare_bytes = 0;         // of kNeedsSpare
   bool is_spare_proved = false;  // without a spare buffer not even one shard could be moved
-  Bytes moved_bytes = 0;         // that cross links, but for
+  Bytes moved_bytes = 0;         // that cross links, except for
   Bytes staged_bytes = 0;        // what staging sends beside
   bool operator==(const TransferSchedule&) const = default;
 };

@@ -18,7 +18,7 @@ Result<std::string> read_text_file(const std::string& path);
 
 // Writes beside the target and renames, so that a reader sees the old text or the new one and never
 // a part; signals that would end the process wait until both are done, so that nothing stays
-// behind. A target that exists and is no regular file (a pipe, a terminal) is written directly.
+// behind. A target that exists and is not a regular file (a pipe, a terminal) is written directly.
 // Error kIo.
 Result<void> write_text_file(const std::string& path, std::string_view text);
 

@@ -1,4 +1,4 @@
-// Placements of operators on devices as JSON: "plimsoll.placement/1", whatever they make small and
+// Placements of operators on devices as JSON: "plimsoll.placement/1", whatever they minimize and
 // whichever search made them.
 //
 // Nodes stand by name; where a graph's file knows them by number, by that. Strictness as in
@@ -28,9 +28,9 @@ using study::take_pipeline;
 bool is_placement(std::string_view text);
 
 // Besides the shape: stages or a status; a stage has distinct devices, and torch.fx's list holds
-// the same in the same order; a node is in one stage, but for torch.fx's, whose sources are copied.
-// Whether the placement suits a graph is the checker's question. Errors: kSyntax, kSchema, kValue,
-// kOverflow, kConflict.
+// the same in the same order; a node is in one stage, except for torch.fx's, whose sources are
+// copied. Whether the placement suits a graph is the checker's question. Errors: kSyntax, kSchema,
+// kValue, kOverflow, kConflict.
 Result<PlacementAnswer> read_placement(std::string_view text, std::string_view file);
 std::string write_placement(const PlacementAnswer& answer);
 

@@ -21,7 +21,7 @@ using study::ShardingAnswer;
 using study::TakenOption;
 
 // Reads the bare plan or the whole answer. Besides the shape: every shard has a rank, and no run
-// leaves 63 bits. Whether the plan is right is the checker's question. Error kConflict: a stated
+// exceeds 63 bits. Whether the plan is right is the checker's question. Error kConflict: a stated
 // gap that objective and lower bound contradict.
 Result<ShardingAnswer> read_plan(std::string_view text, std::string_view file);
 

@@ -20,9 +20,9 @@ struct ShippedDocument {
 };
 
 std::span<const ShippedDocument> shipped_models();        // plimsoll.model/1, by id, ascending
-std::span<const ShippedDocument> shipped_module_stats();  // plimsoll.module_stats/1, likewise
-std::span<const ShippedDocument> shipped_machines();      // plimsoll.machine/1, likewise
-std::span<const ShippedDocument> shipped_graphs();        // of dnn_partitioning_json.h, likewise
+std::span<const ShippedDocument> shipped_module_stats();  // plimsoll.module_stats/1, as above
+std::span<const ShippedDocument> shipped_machines();      // plimsoll.machine/1, as above
+std::span<const ShippedDocument> shipped_graphs();        // of dnn_partitioning_json.h, as above
 
 // Error kNotFound with a suggestion.
 Result<embedding::Model> load_shipped_model(std::string_view id);

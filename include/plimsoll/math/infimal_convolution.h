@@ -7,7 +7,7 @@
 // W(u) + m u inside; the best valley is followed by a sliding-window minimum over a monotone deque.
 // A price that is a finite set of points is the minimum of as many shifted copies of W.
 // Cost. O(n) a linear piece for n pieces of W (and of the results so far); O(n k log k) for k
-// points. Promises. Exact at every integer but for the tolerance of the minimum. Source:
+// points. Promises. Exact at every integer except for the tolerance of the minimum. Source:
 // docs/mathematics/checkpointing.md#buying-bytes.
 #pragma once
 

@@ -2,7 +2,7 @@
 //
 // Problem. A frontier says for every budget how little time is enough. It is made by long chains of
 // clips, minima and convolutions; each step must neither lose a crossing of two lines nor leave
-// slivers behind where two lines agree but for rounding, or the pieces multiply until memory is
+// slivers behind where two lines agree except for rounding, or the pieces multiply until memory is
 // gone.
 // Method. Abscissae are 64-bit integers, so that pieces that should end together do. Only whole
 // bytes matter: two lines that cross between two of them change places at the upper one. The

@@ -6,7 +6,7 @@
 // its own link rate. The load of a device is the time of its nodes there plus what it moves. What
 // orders the nodes is the same nets: a producer comes before its consumers.
 //
-// A parameter is no node but a weight: every device that runs one of its readers holds a copy of
+// A parameter is not a node but a weight: every device that runs one of its readers holds a copy of
 // it, once however many of them it runs, and nothing travels for it.
 //
 // In a training graph every backward node is colour mate of its forward node. Order then means the
@@ -86,7 +86,7 @@ struct CostGraph {
 // Errors, at "class 0", "node 3 'conv'", "net 7", "weight 2" or "pair_rates". kValue: a count,
 // time, memory, rate or amount outside its range or no number, a node or device that does not
 // exist, no device at all, pair rates that differ by direction; kSchema: times for another number
-// of classes, pair rates of another shape; kOverflow: all bytes together leave 63 bits; kConflict:
+// of classes, pair rates of another shape; kOverflow: all bytes together exceed 63 bits; kConflict:
 // a class name, consumer, reader or forbidden device twice, a net that feeds its own producer, a
 // forward node that reads a backward one, nodes that wait for each other in a cycle.
 Result<void> validate(const CostGraph& graph);

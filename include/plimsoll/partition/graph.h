@@ -62,7 +62,7 @@ struct Graph {
 
 // Drops repeated inputs and derives the rest. Errors at a node's name: kConflict (a name twice, a
 // second output), kValue (an input that is no earlier node, or is the output; a negative size),
-// kOverflow (sizes whose sums leave 62 bits).
+// kOverflow (sizes whose sums exceed 62 bits).
 Result<Graph> make_graph(std::vector<Node> nodes);
 
 // The graph in which every node of that kind and target is of the new kind and target; names,

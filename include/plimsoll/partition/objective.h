@@ -1,4 +1,4 @@
-// What a placement of operators makes small.
+// What a placement of operators minimizes.
 #pragma once
 
 #include <string_view>

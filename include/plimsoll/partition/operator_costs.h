@@ -50,7 +50,7 @@ struct OperatorDevices {
   DeviceClass devices;         // link rate in bytes / ms
   std::string time_column;     // of the graph, whose known times count; empty: the roofline's
   Roofline roofline;           // of operators without a known time; both 0: each must have one
-  double launch_floor_ms = 0;  // >= 0, finite; the least time of an operator that is no view
+  double launch_floor_ms = 0;  // >= 0, finite; the least time of an operator that is not a view
   bool operator==(const OperatorDevices&) const = default;
 };
 
@@ -82,7 +82,7 @@ Result<OperatorCosts> make_cost_graph(const OperatorGraph& graph,
                                       const OperatorCostOptions& options);
 
 // The device of every operator: that of its cost node; an operator that was dropped goes with its
-// last placed input, or else with device 0. [num_nodes] -1 for what is no operator (and for a
+// last placed input, or else with device 0. [num_nodes] -1 for what is not an operator (and for a
 // subgraph's get_attr: as its reader). Precondition: a device for every node of the costs'
 // graph; any numbers, as those of partitions, will do.
 std::vector<int> operator_devices(const OperatorGraph& graph, const OperatorCosts& costs,

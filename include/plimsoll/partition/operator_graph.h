@@ -57,7 +57,7 @@ struct OperatorGraph {
 // operator that reads nothing, a weight that is neither get_attr nor placeholder, a tie of what are
 // no weights; kSchema: times for another number of columns; kConflict: a name, input, column or
 // output twice, a forward node (but the output) that reads a backward one, tied weights of
-// different sizes; kOverflow: all bytes together leave 62 bits.
+// different sizes; kOverflow: all bytes together exceed 62 bits.
 Result<void> validate(const OperatorGraph& graph);
 
 // "node 3 'conv'".

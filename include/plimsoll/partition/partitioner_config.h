@@ -50,8 +50,8 @@ struct PartitionerConfig {
 };
 
 // What no rule can work with; the reference would compute nonsense. Errors: kValue (a negative
-// memory, latency or rate, one that is no number, a node that the graph does not have), kSchema (a
-// list of latencies of another length), kConflict (a node mapped twice).
+// memory, latency or rate, one that is not a number, a node that the graph does not have), kSchema
+// (a list of latencies of another length), kConflict (a node mapped twice).
 Result<void> validate(const PartitionerConfig& config, const Graph& graph);
 
 }  // namespace plimsoll::partition

@@ -74,7 +74,7 @@ inline constexpr int kMaxPipelineDevices = 1 << 16;
 
 // Errors, at "operator 3 'conv'", "edge 7" or a field's name. kValue: a number outside its range or
 // no number, no operator, an operator that does not exist; kSchema: sync for another number of
-// edges; kOverflow: bytes in flight that may leave 63 bits; kConflict: a degree, choice or edge
+// edges; kOverflow: bytes in flight that may exceed 63 bits; kConflict: a degree, choice or edge
 // twice, degrees out of order, edges in a cycle.
 Result<void> validate(const PipelineModel& model);
 

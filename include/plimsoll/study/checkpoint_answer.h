@@ -39,7 +39,7 @@ struct CheckpointAnswer : Answer<checkpoint::CheckpointPolicy> {
   int world_size = 1;                               // >= 1, over which parameters are sharded
   std::vector<ProfileEntry> profile;                // by position in forward post-order
   std::vector<math::FrontierPoint> frontier;        // by bytes
-  std::vector<math::FrontierPoint> frontier_bound;  // likewise, what is proved; empty: the same
+  std::vector<math::FrontierPoint> frontier_bound;  // as above, what is proved; empty: the same
   bool operator==(const CheckpointAnswer&) const = default;
 };
 

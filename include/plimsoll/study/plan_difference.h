@@ -85,7 +85,7 @@ struct PlanDifference {
 // Error kUsage, at "plans": plans of two kinds.
 Result<PlanDifference> compare_plans(const PlanOutline& before, const PlanOutline& after);
 
-// The same, with what has to be moved. `model` may be null. Errors likewise, and kValue at "plan":
+// The same, with what has to be moved. `model` may be null. Errors as above, and kValue at "plan":
 // an answer without a plan. Shards of a table that overlap are counted as they stand.
 // O(shards log shards + overlapping pairs of old and new shards).
 Result<PlanDifference> compare_plans(const ShardingAnswer& before, const ShardingAnswer& after,

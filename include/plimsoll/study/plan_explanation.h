@@ -46,7 +46,7 @@ struct PlanExplanation {
   Bytes fullest = 0, room = 0;             // bytes there, and what is usable
   std::optional<Certificate> certificate;  // as the plan states it
   double even_ms = 0;   // no plan rates below: every table's cheapest option, shared evenly
-  double shard_ms = 0;  // likewise: the cheapest largest shard of any one table
+  double shard_ms = 0;  // as above: the cheapest largest shard of any one table
   std::vector<RateWorth> rates;  // what saves most first
   // By a short search, in the objective: planned again as it is, and with one GiB of HBM more on
   // every rank. Absent where that finds no plan.

@@ -33,7 +33,7 @@ struct PlanReport {
   std::vector<math::FrontierPoint> frontier, frontier_bound;
   std::optional<ChosenPoint> chosen;
   std::optional<StepTimeline> timeline;      // set by whoever has what it needs
-  std::optional<PlanDifference> difference;  // from another plan to this one, likewise
+  std::optional<PlanDifference> difference;  // from another plan to this one, as above
   std::string compared_with;                 // the other plan's name
   std::vector<Warning> warnings;
 };

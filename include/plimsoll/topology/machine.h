@@ -11,7 +11,7 @@
 namespace plimsoll::topology {
 
 // One that find_preset() reads (presets.h): so many ranks of a node ("dgx-h100:2", or "dgx-h100@4"
-// where they are no whole nodes), of a planner's preset ("torchrec-defaults:16"), an accelerator
+// where they are not whole nodes), of a planner's preset ("torchrec-defaults:16"), an accelerator
 // ("4xh100-sxm") or a memory ("16x40GiB"). Errors: those of find_preset.
 Result<std::string> name_machine(std::string_view kind, int ranks);
 

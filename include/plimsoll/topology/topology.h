@@ -117,8 +117,8 @@ struct TopologySpec {
 // pod_size > world_size (the reference's own test; it lets pod_size * local_world_size exceed
 // world_size), a bandwidth that is not positive and finite, a multiplier that is negative or not
 // finite, a rule that can never apply. kOverflow: the caps of a tier do not sum in 63 bits, or the
-// group size is above kMaxGroupSize. HBM of a cpu rank is 0 unless given rank by rank; ssd is 0
-// where `has_ssd_tier` is false. An mtia rank has the HBM of an accelerator, or, where
+// group size is above kMaxGroupSize. HBM of a cpu rank is 0 if it is not given rank by rank; ssd is
+// 0 where `has_ssd_tier` is false. An mtia rank has the HBM of an accelerator, or, where
 // `mtia_has_hbm` is false (release 1.2), that of a cpu. `place` of an error is the field's name
 // ("hbm_caps/3").
 Result<Topology> make_topology(const TopologySpec& spec, bool zero_cap_is_default,

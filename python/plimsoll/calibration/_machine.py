@@ -145,7 +145,7 @@ def expect_machine(document: Mapping[str, Any], place: str = "") -> dict[str, An
         )
     for key in ("kernels", "collectives"):
         if not isinstance(document.get(key, []), list):
-            raise Error("schema", f"{place}#/{key}", "is no list", f"give what {WRITER} wrote")
+            raise Error("schema", f"{place}#/{key}", "is not a list", f"give what {WRITER} wrote")
     return dict(document)
 
 

@@ -74,7 +74,7 @@ def _time_of(words: list[str], place: str) -> float:
         rest = words[3:] if _is_number(words[3]) else words[4:]
         return float(rest[len(rest) % 2]) * 1e-3  # a root, or not, before pairs of four columns
     except (IndexError, ValueError):
-        raise Error("syntax", place, "is no row of nccl-tests", "give the text as it was printed") from None
+        raise Error("syntax", place, "is not a row of nccl-tests", "give the text as it was printed") from None
 
 
 def _is_number(word: str) -> bool:

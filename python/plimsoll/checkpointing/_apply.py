@@ -30,7 +30,7 @@ def apply(model: nn.Module, plan: Plan) -> nn.Module:
     modules = dict(model.named_modules())
     for unit in plan.units:
         if unit.fqn not in modules:
-            raise Error("value", unit.fqn, "is no module of this model", "profile this model, and plan again")
+            raise Error("value", unit.fqn, "is not a module of this model", "profile this model, and plan again")
     for unit in plan.units:
         module = modules[unit.fqn]
         module._plimsoll_unit = unit  # type: ignore[assignment]

@@ -119,7 +119,7 @@ def is_self_or_submodule(name_descendant: str, name_ancestor: str) -> bool:
 
 
 def is_submodule(name_descendant: str, name_ancestor: str) -> bool:
-    """Is the one module below the other? Likewise."""
+    """Is the one module below the other? As above."""
     return name_ancestor + "." in name_descendant
 
 

@@ -50,7 +50,7 @@ def sac_milp(
         torch returns any number between it and the budget. ({}, 0, -1) where nothing fits.
 
     Raises:
-        ZeroDivisionError: A module that is no leaf keeps nothing and has no `sac_memory`; or `world_size` is 0.
+        ZeroDivisionError: A module that is not a leaf keeps nothing and has no `sac_memory`; or `world_size` is 0.
         Error: A module that could be a unit has no price: no slopes, and no curve or operator table to fit them to.
     """
     ranks = _whole_ranks(world_size)
@@ -107,7 +107,7 @@ def _raise_sac_memory(graph: GraphLike) -> None:
             raised.append(f"{node['fqn']} ({node['sac_memory']} to {node['act_fw_per_module']} bytes)")
             node["sac_memory"] = node["act_fw_per_module"]  # type: ignore[index]
         if node["sac_memory"] == 0:
-            raise ZeroDivisionError(f"{node['fqn']} is no leaf, and its operators take no memory; mark it as a leaf")
+            raise ZeroDivisionError(f"{node['fqn']} is not a leaf, and its operators take no memory; mark it as a leaf")
     if raised:
         more = f" and {len(raised) - 3} more" if len(raised) > 3 else ""
         logger.warning(
@@ -180,7 +180,7 @@ def get_optimal_checkpointing_policy_per_module(
         A decision an operator; [] where what must be saved does not fit.
 
     Raises:
-        ValueError: The budget is no such share.
+        ValueError: The budget is not such a share.
     """
     if not (0 <= memory_budget <= 1):
         raise ValueError(f"`memory_budget` must be a float between 0 and 1. Got {memory_budget}.")

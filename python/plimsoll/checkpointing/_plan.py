@@ -62,7 +62,7 @@ def size_text(count: int) -> str:
 
 @dataclass
 class Unit:
-    """A module whose activations are recomputed, but for the outputs of some operators.
+    """A module whose activations are recomputed, except for the outputs of some operators.
 
     Attributes:
         fqn: Its name, as `named_modules` has it.
@@ -144,7 +144,7 @@ class Plan:
         return "\n".join(lines)
 
     def _groups(self) -> Iterable[tuple[int, str, int, int]]:
-        """Units that are alike but for a number in their names: how many, the pattern, kept and all operators."""
+        """Units that are alike except for a number in their names: how many, the pattern, kept and all operators."""
 
         def key(unit: Unit) -> tuple[str, int, int]:
             pattern = ".".join("N" if part.isdigit() else part for part in unit.fqn.split("."))
@@ -172,7 +172,7 @@ class Frontier:
     """Plans for falling budgets.
 
     Attributes:
-        plans: With falling peaks and rising times; the first is no checkpointing.
+        plans: With falling peaks and rising times; the first is the step without checkpointing.
     """
 
     plans: list[Plan]
@@ -216,17 +216,19 @@ def parse_budget(budget: str | int | float, peak: int) -> int:
     if isinstance(budget, str):
         found = _SIZE.match(budget)
         if found is None:
-            raise Error("value", "budget", f"'{budget}' is no size", "give '6GiB', '70%', 0.7 or a number of bytes")
+            raise Error("value", "budget", f"'{budget}' is not a size", "give '6GiB', '70%', 0.7 or a number of bytes")
         number, unit = float(found[1]), found[2].lower()
         if unit == "%":
             return int(number / 100 * peak)
         base = 1024 if "i" in unit else 1000
         return int(number * base ** " kmgt".index(unit[0] if unit != "b" else " "))
     if isinstance(budget, bool) or not isinstance(budget, (int, float)):
-        raise Error("value", "budget", f"{budget!r} is no size", "give '6GiB', '70%', 0.7 or a number of bytes")
+        raise Error("value", "budget", f"{budget!r} is not a size", "give '6GiB', '70%', 0.7 or a number of bytes")
     if isinstance(budget, float):
         if not 0 < budget <= 1:
-            raise Error("value", "budget", f"{budget} is no share of the peak", "give 0.7, or a whole number of bytes")
+            raise Error(
+                "value", "budget", f"{budget} is not a share of the peak", "give 0.7, or a whole number of bytes"
+            )
         return int(budget * peak)
     return budget
 

@@ -20,7 +20,7 @@ class Call:
     first: int  # steps, one past the last one
     last: int
     saves: tuple[int, int]  # indices into `Trace.saves`, one past the last one
-    operators: tuple[int, int]  # likewise
+    operators: tuple[int, int]  # as above
     inputs: list[int]  # numbers of storages
     written_buffers: int = 0  # bytes that the call changes
 

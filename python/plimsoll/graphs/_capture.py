@@ -356,7 +356,9 @@ def _training_rows(
         value = _default_loss(output) if loss is None else loss(output, *([] if target is None else [target]))
         note.end_forward(last)
         if not isinstance(value, torch.Tensor) or value.numel() != 1 or value.grad_fn is None:
-            raise Error("value", "loss", "is no number that depends on the parameters", "return a tensor of one number")
+            raise Error(
+                "value", "loss", "is not a number that depends on the parameters", "return a tensor of one number"
+            )
         end = note.watch(value)
         distinct = list({id(given[name]): given[name] for name in parameters}.values())
         gradients = torch.autograd.grad(value, distinct, allow_unused=True)
@@ -435,7 +437,9 @@ def capture(
         Error: The model cannot be traced.
     """
     if not isinstance(args, tuple):
-        raise Error("value", "args", f"a {type(args).__name__} is no tuple", "give the positional arguments, (batch,)")
+        raise Error(
+            "value", "args", f"a {type(args).__name__} is not a tuple", "give the positional arguments, (batch,)"
+        )
     kwargs = dict(kwargs or {})
     if times not in ("roofline", "measured"):
         raise Error("value", "times", f"{times!r} is not known", "give 'roofline' or 'measured'")

@@ -5,7 +5,7 @@ modules.
 Method. A module becomes a module of the stage if its operators stand next to each other in the list and are more than
 one. Modules within modules are folded in turn. Operators that depend on nothing stand before the outermost module that
 they need not be in.
-Promises. The operators run in the order in which they stood, but for those constants; weights keep their names.
+Promises. The operators run in the order in which they stood, except for those constants; weights keep their names.
 """
 
 from __future__ import annotations
@@ -162,5 +162,5 @@ class _Folder:
         return bool(path) and str(node.target).startswith(f"{path[-1]}.")
 
     def _is_code(self, node: Node) -> bool:
-        """The body of an operator, which is no argument."""
+        """The body of an operator, which is not an argument."""
         return isinstance(self._owned[str(node.target)], torch.fx.GraphModule)

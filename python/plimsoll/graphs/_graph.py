@@ -178,7 +178,7 @@ def read(document: dict[str, Any], place: str) -> Graph:
         raise Error(
             "schema",
             place,
-            "is no operator graph (plimsoll-fx-graph)",
+            "is not an operator graph (plimsoll-fx-graph)",
             "give what Graph.save wrote, or a .pt2; plimsoll.partition also plans ONNX and other files",
         )
     nodes = []

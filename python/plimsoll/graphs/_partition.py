@@ -193,14 +193,14 @@ def partition(
     if objective == "pipeline" and microbatches is None:
         raise Error("usage", "microbatches", "is missing", "say how many microbatches a batch has")
     if stages is not None and stages < 1:
-        raise Error("value", "stages", f"{stages} is no number of stages", "give at least 1")
+        raise Error("value", "stages", f"{stages} is not a number of stages", "give at least 1")
     if starts is not None:
         stages = len(starts) + 1
     if times is None:
         times = "measured" if any("measured" in node.ms for node in graph.nodes) else "roofline"
     for name in sorted({"contiguous", "forbid", "general", "pin", "search", "straight"} & set(flags)):
         raise Error(
-            "usage", name, "is no flag of graphs.partition", "plimsoll.partition(graph.to_document(), ...) has it"
+            "usage", name, "is not a flag of graphs.partition", "plimsoll.partition(graph.to_document(), ...) has it"
         )
     has_count = bool(re.match(r"\d+x", on) or ":" in on)
     if stages is None and not has_count:

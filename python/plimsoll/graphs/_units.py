@@ -11,7 +11,7 @@ A *step* is a traced operator with all that it runs; steps are numbered in graph
    arguments, so that accelerate's device maps and torchtitan's lists of modules can express every cut. Where too few
    cuts are left, this rule is given up.
 
-Operators that depend on nothing, not even on weights, run again in every stage that reads them; they are no steps.
+Operators that depend on nothing, not even on weights, run again in every stage that reads them; they are not steps.
 """
 
 from __future__ import annotations
@@ -383,7 +383,7 @@ class _Contraction:
             node = self.nodes[weight]
             rows.append(
                 Operator(
-                    f"weight {node.target}",  # names with blanks are no module's
+                    f"weight {node.target}",  # names with blanks are not those of modules
                     "get_attr",
                     node.target,
                     node.module,

@@ -69,7 +69,7 @@ def check(
             parameters and quantised communication count as TorchRec counts them.
         constraints: As the planner got them; caches and output types count, too.
         strict: What is legal and still trains wrongly is a violation, too.
-        flags: Those of `plimsoll check`; `batch_size`, `reservation` (nothing is reserved unless given), `cost_model`
+        flags: Those of `plimsoll check`; `batch_size`, `reservation` (default: nothing is reserved), `cost_model`
             (the installed release's).
     """
     sharders = list(sharders) if sharders is not None else get_default_sharders()

@@ -61,7 +61,7 @@ def passed_on(entry: Mapping[str, Any], constraint: ParameterConstraints | None)
 
     Args:
         entry: The table's in a plan.
-        constraint: The table's; what it has wins, but for the load factor of a cache, which a search may choose.
+        constraint: The table's; what it has wins, except for the load factor of a cache, which a search may choose.
     """
     given: dict[str, Any] = {
         "enforce_hbm": entry.get("enforce_hbm"),

@@ -15,7 +15,7 @@ from torchrec.distributed.types import ModuleSharder
 from plimsoll.options import TIERS
 from plimsoll.torchrec._constraints import constraint_document, fused_params, sharder_document
 
-# Classes that sharders shard, by name, so that a release without one is no trouble.
+# Classes that sharders shard, by name, so that a release may lack one.
 KINDS = {
     "EmbeddingBag": "embedding_bag",
     "EmbeddingBagCollection": "embedding_bag_collection",

@@ -55,7 +55,7 @@ class Planner(EmbeddingShardingPlanner):
 
     Args:
         objective: "time" (least time of a step among plans that TorchRec rates no worse than its own), "rating" (what
-            TorchRec's planner makes small: the slowest rank) or "step".
+            TorchRec's planner minimizes: the slowest rank) or "step".
         time_limit_s: Clock of the search; `timeout_seconds` where it is not given.
         effort: Moves of the search; `EFFORT`, a million, where it is not given.
         seed: Of the search.
@@ -66,7 +66,7 @@ class Planner(EmbeddingShardingPlanner):
         progress: Called with (effort, incumbent, lower bound).
         step_model: What a step takes on your machine (`plimsoll.options.STEP_MODEL`).
         machine: Times of a machine (plimsoll.machine/1), as `plimsoll calibrate` measures them: a dict, a path, or the
-            name of one that comes along. Ratings stay TorchRec's; options must be the planner's own enumerator's.
+            name of a shipped one. Ratings stay TorchRec's; options must be the planner's own enumerator's.
 
     Attributes:
         certificate: Objective, lower bound, gap and proof of the last plan.
@@ -169,7 +169,7 @@ class Planner(EmbeddingShardingPlanner):
         return plan
 
     def _tell_of_other_plans(self) -> None:
-        """Of a plan that is not the one that was found and proved, only what is computed anew is told."""
+        """Of a plan that is not the one that was found and proved, only what is computed again is told."""
         search, room, plan = self._search, self._search.room, self._best_plan
         if room is None or not plan:
             return

@@ -160,7 +160,7 @@ def create_planner(
         settings: Further keywords of `Planner`: objective, effort, stats, ...
 
     Raises:
-        Error: A variable that is no number; a dynamic embedding table.
+        Error: A variable that is not a number; a dynamic embedding table.
     """
     if proposer not in PROPOSERS:
         raise Error("not_found", "proposer", f"no proposer '{proposer}'", f"choose {', '.join(PROPOSERS)}")
@@ -246,7 +246,7 @@ def _constraints_of(model: nn.Module) -> dict[str, ParameterConstraints]:
 
 
 def _keep_types(by_fqn: dict[str, ParameterConstraints], path: str | os.PathLike[str] | None) -> None:
-    """Constrains the tables of a checkpoint whose types must stay, but for those that are constrained.
+    """Constrains the tables of a checkpoint whose types must stay, except for those that are constrained.
 
     Optimizer states of data_parallel tables have other names than those of the other types, and could not be loaded.
     """

@@ -17,7 +17,7 @@ namespace plimsoll::balance {
 namespace {
 
 constexpr double kSmallShare = 0.05;  // of a cap: smaller pieces have no anchors
-constexpr double kWhole = 1e-6;       // what is nearer to 0 or 1 is no mixture
+constexpr double kWhole = 1e-6;       // what is nearer to 0 or 1 is not a mixture
 constexpr int kTargets = 5;           // tried at a node besides the tree's own
 constexpr double kNearTarget = 1e-3;  // relative: no other is tried
 constexpr double kLoadShare = 0.3;    // of loads beside bytes, in what lies apart
@@ -410,8 +410,8 @@ class Tree {
     return sum;
   }
 
-  // The unit whose mixture is of choices that lie farthest apart, but for those that the last proof
-  // puts beyond the target; cut into its choice of the largest share and the others.
+  // The unit whose mixture is of choices that lie farthest apart, except for those that the last
+  // proof puts beyond the target; cut into its choice of the largest share and the others.
   void choose_branch(std::vector<char> allowed, Node& node) const {
     std::vector<double> cost;
     const double value = value_of(result_.witness.proofs.back(), allowed, &cost);

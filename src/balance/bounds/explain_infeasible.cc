@@ -74,8 +74,8 @@ std::string describe_tier(const MissingBytes& missing, int tier, const Explained
   const std::string& name = words.tiers[tier];
   if (missing.unit[tier] >= 0) {
     return fmt::format(
-        "{} {} fits on no rank: {} ({} bytes) of {} are missing on a rank, beside what must be on "
-        "every rank",
+        "{} {} does not fit on any rank: {} ({} bytes) of {} are missing, beside what every rank "
+        "must hold",
         words.unit, ranks.name_of_unit(missing.unit[tier]), format_bytes(bytes), bytes, name);
   }
   const Bytes sum = bytes * ranks.num_ranks;
@@ -111,7 +111,7 @@ void describe_rest(const MissingBytes& missing, const ExplainedRanks& ranks,
   explanation.binding = words.unit + " " + ranks.name_of_unit(missing.beyond_bytes->unit);
   explanation.lines.push_back(
       explanation.binding +
-      " may stand on no rank, whichever choice it takes and however much memory the ranks have");
+      " may not be on any rank, whatever its choice and the memory of the ranks");
 }
 
 }  // namespace
@@ -170,11 +170,12 @@ Explanation describe(const MissingBytes& missing, const ExplainedRanks& ranks,
         "the search for the smallest reason was cut: fewer bytes may do");
   } else if (explanation.lines.size() > 1) {
     explanation.lines.emplace_back(
-        "all of these are missing: with a byte a rank less of any it is proved that nothing fits, "
-        "with all of them no longer");
+        "all of these bytes are missing: with one byte per rank less of any of them nothing fits "
+        "(proved); with all of them the proof no longer holds");
   } else {
     explanation.lines.emplace_back(
-        "with a byte a rank less it is proved that nothing fits, with all of them no longer");
+        "with one byte per rank less nothing fits (proved); with all of them the proof no longer "
+        "holds");
   }
   return explanation;
 }

@@ -1,6 +1,6 @@
 // Bounds by contents of hosts and ranks, over windows of the slowest load (B6), and branched on the
 // numbers of uniform units (B7) or, of few hosts, on the load of each one's blocks: a mixture of
-// contents with many blocks and with few is no content of a host.
+// contents with many blocks and with few is not the content of a host.
 //
 // pattern_master.h bounds the uniform load for a room, window_search.h makes that a bound of the
 // slowest rank. Placements of more than `target` are not looked at: the value is at most that.

@@ -11,7 +11,7 @@ namespace {
 struct Window {
   double value = 0;
   int node = 0;    // in the witness
-  int proof = -1;  // likewise; of this window or one around it
+  int proof = -1;  // as above; of this window or one around it
   double low = 0;
   double high = 0;
   RoomLimits limits;

@@ -43,7 +43,7 @@ struct WindowOptions {
   double goal = kInfinity;         // values from here on are as good
   double tolerance = 1e-6;         // > 0, relative width of windows that are not split
   double branch_width = 0;         // >= 0, relative; 0: never branched
-  double host_width = 0;           // >= 0, likewise, on blocks of hosts
+  double host_width = 0;           // >= 0, as above, on blocks of hosts
   int num_hosts = 0;               // that may be branched on
   std::int64_t max_nodes = 1000;   // >= 1, asked proofs
   std::function<bool()> is_spent;  // may be empty; asked between nodes

@@ -116,7 +116,7 @@ class ContentMaster {
   std::vector<Need> needs_;
   std::vector<int> need_of_class_, need_of_owed_;  // [classes], [items]; -1: none
   std::vector<Entry> entries_[2];                  // pieces, blocks
-  math::KnapsackTable tables_[2];                  // likewise
+  math::KnapsackTable tables_[2];                  // as above
   std::vector<double> prices_;                     // [needs]
   std::vector<int> rooms_;                         // cells, ascending
   FillingPool& pool_;

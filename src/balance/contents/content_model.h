@@ -23,7 +23,7 @@ struct ContentItem {
   bool is_block = false;
   int num_parts = 1;  // of a unit
   double load = 0;    // of a piece, or of a block on each rank of its host
-  TierBytes bytes{};  // likewise
+  TierBytes bytes{};  // as above
 };
 
 struct ContentClass {

@@ -18,7 +18,7 @@ namespace plimsoll::balance {
 struct ContentSearchOptions {
   double room = 0;               // ms, > 0: where the slowest load of pieces is expected
   double lower_bound = 0;        // ms, without charges and floor; a plan as good ends the search
-  double incumbent = kInfinity;  // likewise; of any plan known
+  double incumbent = kInfinity;  // as above; of any plan known
   double tolerance = 1e-6;       // >= 0
   std::int64_t max_effort = 1000000;
   std::uint64_t seed = 0;

@@ -3,8 +3,8 @@
 //
 // Of every item (content_model.h) it counts how many parts stand somewhere, of every class how many
 // units are uniform and how many stand nowhere yet. A unit whose parts stand only in part is owed
-// the rest. Bytes are exact but for blocks and uniform choices, whose largest piece counts for all.
-// Source: docs/mathematics/balanced-sharding.md#dives-by-contents.
+// the rest. Bytes are exact except for blocks and uniform choices, whose largest piece counts for
+// all. Source: docs/mathematics/balanced-sharding.md#dives-by-contents.
 #pragma once
 
 #include <optional>

@@ -56,7 +56,7 @@ class AnnealingEnergy {
     }
   }
 
-  // Splits the target anew; O(ranks).
+  // Splits the target again; O(ranks).
   void rebalance() {
     if (num_barriers_ == 1) return;
     double sum = 0, weight = 0;

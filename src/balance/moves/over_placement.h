@@ -37,7 +37,7 @@ class OverPlacement {
   // By how much the energy would grow; of equals what stays emptiest is a little less.
   double growth(int choice, int piece, int place) const;
 
-  // Likewise of a piece or block that moves, and of two that change places (all of it, without
+  // The same of a piece or block that moves, and of two that change places (all of it, without
   // ties).
   double growth_of_move(int slot, int place) const;
   double growth_of_swap(int slot_a, int slot_b) const;

@@ -15,7 +15,7 @@
 // overdrawn, as an overload of its own, in everything but what is kept. Cost. O(1) a piece moved,
 // O(ranks of a host) a block; a choice O(ranks) where it is uniform, or up to 256 ranks, with
 // several barriers 64 (more are sampled for its new place). Promises. A function of problem, start,
-// options; never worse than the start by the judge. Source:
+// options; never worse than the start by the checker. Source:
 // docs/mathematics/balanced-sharding.md#annealing-towards-a-target.
 #pragma once
 

@@ -38,7 +38,7 @@ std::optional<UnitPlacements> construct(const PlacementItems& items,
 
 struct Start {
   UnitPlacements placements;
-  double objective = 0;  // the judge's
+  double objective = 0;  // the checker's
 };
 
 // Is the start allowed, and are its choices among the items' (find_choice)? O(pieces): for checks.

@@ -486,8 +486,8 @@ class Dive {
   std::int64_t priced_bytes_ = 0;
   Digest of_ranks_, of_hosts_;
   std::vector<Digest> host_digest_;       // [hosts]
-  std::vector<TierBytes> host_bytes_;     // likewise
-  std::vector<TierBytes> host_caps_;      // likewise
+  std::vector<TierBytes> host_bytes_;     // as above
+  std::vector<TierBytes> host_caps_;      // as above
   std::vector<std::uint64_t> sets_;       // [depth] of units kept apart that the unit is in
   std::vector<int> chosen_;               // [depth]
   std::vector<std::vector<int>> places_;  // [depth]

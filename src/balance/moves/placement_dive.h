@@ -13,8 +13,8 @@
 // Symmetry: of ranks that differ in nothing only the first is tried, and of hosts that hold equal
 // ranks; of two equal units the second takes no earlier choice; no state is looked at twice (128
 // bits of it are kept). Cost. Exponential; O(ranks) a node, where states are stored. Promises. A
-// function of its arguments. kRefuted: no placement has objective <= target, but for rounding of
-// sums. kFound: `placements` has, by the judge; where `relaxes`, perhaps only without the rules.
+// function of its arguments. kRefuted: no placement has objective <= target, except for rounding of
+// sums. kFound: `placements` has, by the checker; where `relaxes`, perhaps only without the rules.
 // Source: docs/mathematics/balanced-sharding.md#depth-first-search.
 #pragma once
 
@@ -50,7 +50,7 @@ struct DiveOptions {
 struct DiveResult {
   DiveEnd end = DiveEnd::kLimit;
   UnitPlacements placements;  // where kFound
-  bool is_allowed = false;    // likewise, and of at most the target: not sure where `relaxes`
+  bool is_allowed = false;    // as above, and of at most the target: not sure where `relaxes`
   std::int64_t num_nodes = 0;
 };
 

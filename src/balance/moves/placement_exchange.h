@@ -4,7 +4,7 @@
 // rank is depends on which sizes stand together, and of thousands of partners a few have the right
 // ones. Method. Against a target tau a little below the incumbent, as in bin packing:
 //   mend      the ranks above tau, slowest first: with partners from the lightest on, the pieces of
-//             both are dealt anew so that the two exceed tau least;
+//             both are dealt again so that the two exceed tau least;
 //   tighten   ranks within tau, drawn at random: dealt so that one is as full as tau allows, which
 //             gathers the room that is left in few ranks.
 // Both in turn until no rank exceeds tau (a new incumbent, and tau goes down by half of the gap

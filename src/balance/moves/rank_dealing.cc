@@ -10,9 +10,9 @@ namespace plimsoll::balance {
 namespace {
 
 constexpr std::size_t kMaxDealt = 12;     // pieces of two ranks together, to try all subsets
-constexpr std::size_t kMaxTriples = 40;   // likewise, to change three
+constexpr std::size_t kMaxTriples = 40;   // as above, to change three
 constexpr std::int64_t kWorkAUnit = 200;  // of effort
-constexpr double kLeast = 1e-12;          // of tau: less is no gain
+constexpr double kLeast = 1e-12;          // of tau: less is not a gain
 
 }  // namespace
 

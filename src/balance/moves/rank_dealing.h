@@ -1,4 +1,4 @@
-// Deals the pieces of two ranks anew, exactly where they are few: a part of exchanges
+// Deals the pieces of two ranks again, exactly where they are few: a part of exchanges
 // (placement_exchange.h) and shakes (placement_shake.h).
 //
 // Against a target tau the two ranks are to exceed it least, and then to be as unequal as they can:

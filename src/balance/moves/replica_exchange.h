@@ -1,10 +1,10 @@
 // Placements where memory is tight: replica exchange, with every cap as soft as the target.
 //
-// Problem. One barrier, equal ranks but for their caps. Where all tiers together hold little more
-// than the units need, almost every change of one unit overdraws some cap, so that searches among
-// allowed placements stand still: which large units are cut, and which tier they use, has to change
-// together.
-// Method. A placement may overdraw. Against a target tau of the slowest rank its energy is
+// Problem. One barrier, equal ranks except for their caps. Where all tiers together hold little
+// more than the units need, almost every change of one unit overdraws some cap, so that searches
+// among allowed placements stand still: which large units are cut, and which tier they use, has to
+// change together. Method. A placement may overdraw. Against a target tau of the slowest rank its
+// energy is
 //     sum over ranks, and over the load and every tier d of  o + 10 o^2 at  o = max(0, use / cap
 //     - 1)
 //   + kappa * (mean load + priced bytes) / tau,
@@ -43,7 +43,7 @@ struct ReplicaOptions {
   double incumbent = kInfinity;  // ms: of the slowest rank of the best placement known
   std::array<double, kNumTiers> byte_price{};  // >= 0, ms of mean load a byte
   // [any number][units] choices, into the unit's, that every second replica begins with, in turn;
-  // the others, and units for which they are no use, begin with those of least price.
+  // the others, and units for which they are of no use, begin with those of least price.
   std::vector<std::vector<int>> guides;
   std::int64_t max_moves = 1000000;  // >= 0; those that change very many ranks count more
   double tolerance = 1e-6;           // >= 0; stops at this gap

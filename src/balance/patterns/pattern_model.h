@@ -25,7 +25,7 @@ struct PatternItem {
   double share = 1;          // of a unit
   std::int64_t copies = 0;   // of all units of the class together
   std::vector<int> place;    // [kinds], blocks: [host kinds]; into places, -1: cannot stand
-  std::vector<double> load;  // likewise; of a block: its smallest piece
+  std::vector<double> load;  // as above; of a block: its smallest piece
 };
 
 // Units of one group in their cheapest uniform choice.

@@ -55,7 +55,7 @@ class PricedProblem {
   }
 
  private:
-  // What piece `run` costs on the rank, but for what it moves.
+  // What piece `run` costs on the rank, except for what it moves.
   double on_rank(const PieceRun& run, int rank, const RelocationPrices& prices) const {
     double sum = 0;
     const auto r = static_cast<std::size_t>(rank);

@@ -117,7 +117,7 @@ class Judge {
     if (static_cast<std::int64_t>(placement.slots.size()) != num_slots ||
         !std::all_of(placement.slots.begin(), placement.slots.end(),
                      [&](int slot) { return slot >= 0 && slot < end; })) {
-      find(place_of(problem_, unit) + " does not stand where its choice can stand");
+      find(place_of(problem_, unit) + " is not where its choice may be");
       return;
     }
     switch (choice.spread) {

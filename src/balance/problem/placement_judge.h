@@ -1,4 +1,4 @@
-// The judge of every search over a placement problem: what a placement costs, and what it breaks.
+// The checker of every search over a placement problem: what a placement costs, and what it breaks.
 //
 // Plain sums in unit order, with no code of the searches. Cost. O(pieces of device and host choices
 // + runs + ranks).

@@ -41,8 +41,8 @@ Result<void> check_ranks(const PlacementProblem& problem) {
         return fail(ErrorCode::kValue, "caps", "a negative cap", "give at least 0");
       }
       if (__builtin_add_overflow(total[tier], caps[tier], &total[tier])) {
-        return fail(ErrorCode::kOverflow, "caps", "the caps of a tier together leave 63 bits",
-                    "give smaller caps");
+        return fail(ErrorCode::kOverflow, "caps",
+                    "the caps of a tier together exceed 2^63 - 1 bytes", "give smaller caps");
       }
     }
   }
@@ -97,8 +97,9 @@ Result<void> check_choice(const PlacementProblem& problem, const UnitChoice& cho
                 "give one piece for each rank");
   }
   if (choice.distinct_ranks && choice.spread != Spread::kDevice) {
-    return fail(ErrorCode::kConflict, place, "distinct ranks of a choice that is no device choice",
-                "ask them of device choices alone");
+    return fail(ErrorCode::kConflict, place,
+                "distinct ranks of a choice that is not a device choice",
+                "ask for distinct ranks of device choices only");
   }
   if (!is_ascending(choice.causes, static_cast<int>(problem.charges.size()))) {
     return fail(ErrorCode::kConflict, place, "causes that are not ascending or have no charge",
@@ -172,7 +173,7 @@ Result<void> validate(const PlacementProblem& problem) {
     }
   }
   if (!fits_all(problem)) {
-    return fail(ErrorCode::kOverflow, "units", "the bytes of all units together leave 62 bits",
+    return fail(ErrorCode::kOverflow, "units", "the bytes of all units together exceed 2^62",
                 "give smaller sizes");
   }
   return {};

@@ -23,7 +23,7 @@ class PlacementState {
 
   void clear();
   void assign(const UnitPlacements& placements);  // choices as in the problem
-  UnitPlacements placements() const;              // likewise; every unit must be placed
+  UnitPlacements placements() const;              // as above; every unit must be placed
 
   // Index into PlacementItems::choices, -1 while the unit is not placed.
   int choice(int unit) const { return choice_[unit]; }

@@ -1,4 +1,4 @@
-// What of a placement problem a bound's proof may rest on: the judge's own view (verify_bound.h).
+// What of a placement problem a bound's proof may rest on: the checker's own view (verify_bound.h).
 //
 // Ranks and hosts that look alike are visited once. Blocks on the only host there is count as
 // uniform, and a choice that another can replace is left out: it is in no better placement, and

@@ -38,7 +38,7 @@ double VerifiedTree::value() {
     open.pop_back();
     const ChoiceNode& node = witness_.nodes[number];
     if (++num_visited > witness_.nodes.size() || num_steps_ > max_steps_) {
-      return refuse("nodes that form no tree, or take longer to check than a search's");
+      return refuse("nodes that do not form a tree, or take longer to check than a search takes");
     }
     if (node.first_child < 0) {
       if (node.proof < 0 || node.proof >= std::ssize(witness_.proofs)) {
@@ -50,7 +50,7 @@ double VerifiedTree::value() {
     }
     if (node.first_child <= number || node.first_child >= std::ssize(witness_.nodes) - 1 ||
         node.unit < 0 || node.unit >= problem().num_units()) {
-      return refuse("nodes that form no tree");
+      return refuse("nodes that do not form a tree");
     }
     Allowed others = allowed;
     for (std::size_t c = 0; c < allowed[node.unit].size(); ++c) {
@@ -77,7 +77,7 @@ bool VerifiedTree::is_sound(const ChoiceProof& proof) {
 // A placement of at most the target, which the filter holds for, takes at least the weighted sum.
 double VerifiedTree::value_of(const ChoiceProof& proof, const Allowed& allowed) {
   for (const auto& of_unit : allowed) num_steps_ += std::ssize(of_unit);
-  if (!(proof.target >= 0)) return refuse("a target that is none");
+  if (!(proof.target >= 0)) return refuse("a target that is not a number");
   const double target = proof.target * (1 - 1e-9);
   if (!choices_.filter(target, forbidden_, allowed)) return target;
   if (proof.mean == 0 && proof.price.empty() && proof.anchors.empty()) {

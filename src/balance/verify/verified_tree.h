@@ -1,7 +1,7 @@
-// What a tree of choices proves: a part of the judge of bounds (verify_bound.h).
+// What a tree of choices proves: a part of the checker of bounds (verify_bound.h).
 //
 // Every leaf is filtered again with what its branches allow, and its weighted sum formed again.
-// A choice that another can replace is left out of the judge's problem and of every branch.
+// A choice that another can replace is left out of the checker's problem and of every branch.
 #pragma once
 
 #include <cstdint>

@@ -52,7 +52,7 @@ double VerifiedWindows::value() {
   num_classes_ = 1;
   for (const int c : witness_.class_of_unit) {
     if (c < 0 || c >= problem().num_units()) {
-      tell("a class that is none");
+      tell("a class that does not exist");
       return -kInfinity;
     }
     num_classes_ = std::max(num_classes_, c + 1);
@@ -90,7 +90,7 @@ double VerifiedWindows::descend(const Box& all) {
         node.first_child <= number ||
         node.first_child >= static_cast<int>(witness_.nodes.size()) - 1 ||
         node.class_index >= num_classes_) {
-      tell("windows that form no tree");
+      tell("windows that do not form a tree");
       return -kInfinity;
     }
     Box first = box;
@@ -146,7 +146,7 @@ double VerifiedWindows::uniform_load(int number, const Box& box) {
   }
   const double value = has_values ? by_patterns(proof, box) : by_function(proof, box);
   if (num_steps_ > max_steps_) {
-    tell("windows that take longer to check than a search's");
+    tell("windows that take longer to check than a search takes");
     return -kInfinity;
   }
   proved_[{number, key}] = value;

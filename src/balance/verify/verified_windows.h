@@ -1,4 +1,4 @@
-// What a tree of windows of the slowest load proves: a part of the judge of bounds
+// What a tree of windows of the slowest load proves: a part of the checker of bounds
 // (verify_bound.h).
 //
 // Every leaf's proof is computed again: two knapsack tables a kind of hosts, or the sum of a dual

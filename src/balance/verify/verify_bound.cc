@@ -26,7 +26,7 @@ class Verifier {
       verdict_.value = lesser(verdict_.value, verdict_.case_values.back());
       if (!verdict_.fault.empty()) return refuse(verdict_.fault);
     }
-    if (std::isnan(verdict_.value)) return refuse("the witness holds numbers that are none");
+    if (std::isnan(verdict_.value)) return refuse("the witness holds values that are not numbers");
     verdict_.holds = verdict_.value >= bound_.value * (1 - 1e-7);
     if (!verdict_.holds) verdict_.fault = "the witness proves less";
     return verdict_;

@@ -1,4 +1,4 @@
-// The judge of lower bounds: computes what a bound's witness proves, from the problem alone.
+// The checker of lower bounds: computes what a bound's witness proves, from the problem alone.
 //
 // It knows the problem, the witness and the theorems of average_bound.h, target_filter.h,
 // choice_tree.h, pattern_master.h, window_bound.h and window_search.h, and shares no code with the
@@ -20,7 +20,7 @@
 namespace plimsoll::balance {
 
 struct BoundVerdict {
-  bool holds = false;  // `value` is at least the bound's, but for a relative 1e-7
+  bool holds = false;  // `value` is at least the bound's, except for a relative 1e-7
   double value = 0;    // ms, what the witness proves; -infinity where it proves nothing
   std::string fault;   // one sentence, where it does not hold
   std::vector<double>

@@ -1,4 +1,4 @@
-// The judge of bounds that price moved bytes: what their prices prove.
+// The checker of bounds that price moved bytes: what their prices prove.
 //
 // It knows the problem, what choices move, and the theorem; piece by piece and rank by rank, and
 // shares no code with the search (prices/relocation_bound.h). Prices that are negative, no numbers

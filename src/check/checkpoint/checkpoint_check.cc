@@ -1,4 +1,4 @@
-// The judge of checkpointing plans.
+// The checker of checkpointing plans.
 //
 // Problem. Say whether a plan, whoever made it, can be applied to a model, frees and costs what it
 // says, and fits its budget.
@@ -33,13 +33,14 @@ Result<void> check_options(const checkpoint::ModuleStats& stats,
     return fail(ErrorCode::kValue, "world_size", "there is no rank", "give at least 1");
   }
   if (options.constant_bytes < 0) {
-    return fail(ErrorCode::kValue, "constant_bytes", "a size is not negative", "give at least 0");
+    return fail(ErrorCode::kValue, "constant_bytes", "a size is negative", "give at least 0");
   }
   if (options.in_flight < 1) {
-    return fail(ErrorCode::kValue, "in_flight", "no microbatch is at work", "give at least 1");
+    return fail(ErrorCode::kValue, "in_flight", "fewer than one microbatch in flight",
+                "give at least 1");
   }
   if (!std::isfinite(options.unit_overhead_ms) || options.unit_overhead_ms < 0) {
-    return fail(ErrorCode::kValue, "unit_overhead_ms", "a time is not negative", "give at least 0");
+    return fail(ErrorCode::kValue, "unit_overhead_ms", "a time is negative", "give at least 0");
   }
   const auto absent = [](const std::string& place, std::string_view field) {
     return fail(ErrorCode::kSchema, place, std::string(field) + " is absent",
@@ -70,8 +71,8 @@ Bytes share_of(Bytes bytes, int world_size) {
   return bytes / world_size + (bytes % world_size == 0 ? 0 : 1);
 }
 
-// What is resident at the loss. Where the step's peak lies inside a module, that peak is no figure
-// of the loss, and the total just before the root's backward is.
+// What is resident at the loss. Where the step's peak lies inside a module, that peak is not a
+// figure of the loss, and the total just before the root's backward is.
 Bytes loss_of(const JudgedCheckpoint& given) {
   const Bytes step_peak = given.stats->total_step_peak.value_or(0);
   if (!given.stats->total_before_root_bw) return step_peak;

@@ -1,4 +1,4 @@
-// What a module may keep as a unit: every choice of operators that no other beats, by the judge.
+// What a module may keep as a unit: every choice of operators that no other beats, by the checker.
 
 #include "check/checkpoint/checkpoint_choices.h"
 

@@ -1,7 +1,7 @@
 // What a module may keep as a unit, by the rules of operator_choices.h told again: nothing that is
 // changed in place, no view, not the output; operators that change a tensor from outside are kept;
-// random ones are kept or run again together, or kept but for the output where they must be stored
-// and can.
+// random ones are kept or run again together, or kept except for the output where they must be
+// stored and can.
 #pragma once
 
 #include <optional>

@@ -64,7 +64,7 @@ bool is_same_time(double stated, double found) {
 // What is known of the best plan without a search of all.
 void add_simple_knowledge(const JudgedCheckpoint& given, Bytes budget, KnownOptimum& known) {
   known.bound = 0;
-  known.proof = "no plan takes less than no time";
+  known.proof = "no plan takes less than 0 ms";
   const Bytes kept = peak_without_units(given) + held_by_others(given, 0);
   if (kept <= budget) known.plans.push_back({0, "the plan without units"});
 }
@@ -82,11 +82,11 @@ void add_searched_knowledge(const JudgedCheckpoint& given, Bytes budget, double 
   if (!all.obstacle.empty() || all.plans.empty()) return;
   const double least = all.plans.back().ms;
   known.bound = std::max(*known.bound, least);
-  known.proof = fmt::format("a search of the judge's own, of {} states, finds no faster plan",
-                            all.num_labels);
+  known.proof =
+      fmt::format("the checker's own search of {} states finds no faster plan", all.num_labels);
   // Bytes of a fitted price that are bought by the piece are not whole.
   if (given.options->price != PriceRule::kFit) {
-    known.plans.push_back({least, "a plan that the judge found"});
+    known.plans.push_back({least, "a plan that the checker found"});
   }
 }
 
@@ -225,11 +225,11 @@ CertificateJudgement judge_plan_claims(const JudgedCheckpoint& given,
   KnownOptimum known;
   if (is_right) known.value = report.recompute_ms;
   if (stated.is_for_other_rules) {
-    known.obstacle = "the plan is judged by other rules than it was made by";
+    known.obstacle = "the plan is checked by other rules than it was made by";
     return judge_certificate(claims, known);
   }
   if (stated.is_of_upstream) {
-    known.obstacle = "torch's program has rules of its own, which the judge does not repeat";
+    known.obstacle = "torch's program has rules of its own, which the checker does not repeat";
     return judge_certificate(claims, known);
   }
   const Bytes budget = stated.budget.value_or(options.predicted_peak.value_or(report.peak));
@@ -246,10 +246,10 @@ CertificateJudgement judge_no_plan(const JudgedCheckpoint& given) {
   if (stated.claims.status == SolveStatus::kInfeasible && !stated.budget) {
     known.obstacle = "the answer does not say within what budget";
   } else if (stated.is_for_other_rules || stated.is_of_upstream) {
-    known.obstacle = "it was found by other rules than the judge's";
+    known.obstacle = "it was found by other rules than the checker's";
   } else if (stated.claims.status == SolveStatus::kInfeasible) {
     if (given.options->has_runs_or_nested) {
-      known.obstacle = "runs of modules and units within units are not enumerated by the judge";
+      known.obstacle = "runs of modules and units within units are not enumerated by the checker";
     }
     if (const auto least = find_least_peak(given)) {
       known.is_infeasible = *least > *stated.budget;
@@ -281,7 +281,7 @@ CertificateJudgement judge_frontier(const JudgedCheckpoint& given) {
   KnownOptimum known;
   known.value = stated.frontier.back().ms;
   if (stated.is_for_other_rules) {
-    known.obstacle = "the frontier is judged by other rules than it was made by";
+    known.obstacle = "the frontier is checked by other rules than it was made by";
     return judge_certificate(claims, known);
   }
   if (const auto& certificate = claims.certificate;
@@ -295,8 +295,8 @@ CertificateJudgement judge_frontier(const JudgedCheckpoint& given) {
       return {CertificateStatus::kRefuted, std::move(fault)};
     }
     known.bound = all.plans.back().ms;
-    known.proof = fmt::format("a search of the judge's own, of {} states, finds the same curve",
-                              all.num_labels);
+    known.proof =
+        fmt::format("the checker's own search of {} states finds the same curve", all.num_labels);
   } else if (std::string fault = fault_by_prices(given); !fault.empty()) {
     return {CertificateStatus::kRefuted, std::move(fault)};
   }

@@ -1,4 +1,4 @@
-// What a checkpointing plan states besides its units, held against what the judge computes.
+// What a checkpointing plan states besides its units, held against what the checker computes.
 #pragma once
 
 #include "check/checkpoint/checkpoint_rules.h"
@@ -12,7 +12,7 @@ void check_making(const StatedCheckpointing& stated, CheckpointFindings& finding
 void check_stated(const JudgedCheckpoint& given, const CheckpointReport& report,
                   CheckpointFindings& findings);
 
-// The certificate of a plan, which `is_right` but for it.
+// The certificate of a plan, which `is_right` except for it.
 CertificateJudgement judge_plan_claims(const JudgedCheckpoint& given,
                                        const CheckpointReport& report, bool is_right);
 

@@ -47,7 +47,7 @@ class Enumeration {
 
   CheckpointOptimum run() {
     if (given_.options->has_runs_or_nested) {
-      out_.obstacle = "runs of modules and units within units are not enumerated by the judge";
+      out_.obstacle = "runs of modules and units within units are not enumerated by the checker";
       return std::move(out_);
     }
     find_candidates();
@@ -67,7 +67,7 @@ class Enumeration {
     }
     if (out_.num_labels > max_labels_) {
       out_.obstacle =
-          "the judge's own search was given up after " + std::to_string(max_labels_) + " states";
+          "the checker's own search was given up after " + std::to_string(max_labels_) + " states";
       out_.plans.clear();
       return std::move(out_);
     }

@@ -1,4 +1,4 @@
-// The least time of any plan of a model, and the least peak, by a search of the judge's own.
+// The least time of any plan of a model, and the least peak, by a search of the checker's own.
 //
 // Problem. Of all units that do not hold one another, each keeping what some choice of operators
 // keeps, find what takes least time within a budget. Runs of modules and units within units are
@@ -6,11 +6,11 @@
 // Method. Positions are walked in forward post-order with labels (bytes gone, height so far, ms),
 // of which only those that no other beats are kept. In a nested order a unit leads from the labels
 // before its first position to those behind its last; in any other order the sets of units are
-// walked one by one. Choices of operators are built group by group, by rules of the judge's own.
+// walked one by one. Choices of operators are built group by group, by rules of the checker's own.
 // A fitted price is taken at every whole byte where these are few; else each set of units buys its
 // bytes where they are cheapest, which is exact for convex prices.
 // Cost. Exponential at worst; given up beyond `max_labels` that are kept, or 32 times as many made.
-// Promises. `least_ms` is exact; of fitted prices bought by the piece, exact but for what a byte
+// Promises. `least_ms` is exact; of fitted prices bought by the piece, exact except for what a byte
 // or two cost.
 #pragma once
 
@@ -31,7 +31,7 @@ struct CheckpointOptimum {
   std::int64_t num_labels = 0;
 };
 
-// Plans within the budget; absent: all. A plan's peak is what the judge would find.
+// Plans within the budget; absent: all. A plan's peak is what the checker would find.
 CheckpointOptimum find_checkpoint_plans(const JudgedCheckpoint& given, std::optional<Bytes> budget,
                                         std::int64_t max_labels = kMaxLabels);
 

@@ -32,7 +32,7 @@ class Placer {
       if (next.nodes.size() > 1 && !check_run(next)) continue;
       if (outer != nullptr && !is_inside(next, *outer)) {
         findings_.add(Code::kNestedOutside, next.fqn, "a module inside " + outer->fqn, next.fqn,
-                      "a nested unit stands outside the unit that lists it");
+                      "a nested unit is outside the unit that lists it");
         continue;
       }
       if (!check_apart(placed, next)) continue;
@@ -90,7 +90,7 @@ class Placer {
       }
       if (!module.requires_grad) {
         findings_.add(Code::kNoGradient, module.fqn, "a module with a backward", "no gradient",
-                      "nothing of the module is kept for a backward");
+                      "nothing of the module is kept for the backward pass");
       }
       if (!options.ac_units.empty() && !lists(options.ac_units, module.fqn)) {
         findings_.add(Code::kUnitNotAllowed, module.fqn, "a module of ac_units", module.fqn,
@@ -148,12 +148,12 @@ class Placer {
         const std::string& outer = is_inner ? other.fqn : placed.fqn;
         findings_.add(Code::kUnitInsideUnit, inner, "units that are apart",
                       inner + " inside " + outer,
-                      "a unit stands inside another and is not among its nested units");
+                      "a unit is inside another and is not among its nested units");
         return false;
       }
       if (placed.last < other.last) {
         findings_.add(Code::kOrder, placed.fqn, "forward order", placed.fqn + " after " + other.fqn,
-                      "units do not stand in forward order");
+                      "units are not in forward order");
         return true;
       }
     }

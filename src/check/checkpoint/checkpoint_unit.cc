@@ -143,7 +143,7 @@ class UnitCheck {
         break;
       }
       const int maker = output_maker(table);
-      // Random operators that must be stored are, but for the one that never runs again.
+      // Random operators that must be stored are, except for the one that never runs again.
       const bool is_last = n + 1 == tables_.size();
       check_random(table, save, table.force_store_random && is_last ? maker : -1);
       if (maker >= 0 && save[maker]) {
@@ -153,7 +153,7 @@ class UnitCheck {
     }
   }
 
-  // All alike but for `excepted`.
+  // All alike except for `excepted`.
   void check_random(const SACStats& table, const std::vector<bool>& save, int excepted) {
     int first = -1;
     for (int op : table.rand_ops) {
@@ -193,7 +193,7 @@ class UnitCheck {
         static_cast<double>(memory) * unit_.discard_ratio - static_cast<double>(memory - inside);
     if (!(unit_.discard_ratio >= 0 && unit_.discard_ratio <= 1)) {
       add(Code::kRatio, "a share in [0, 1]", fmt::format("{}", unit_.discard_ratio),
-          "the discard ratio is no share");
+          "the discard ratio is not between 0 and 1");
     } else if (std::abs(by_ratio - static_cast<double>(unit_.discarded)) > ratio_bytes) {
       add(Code::kRatio, fmt::format("{} bytes", unit_.discarded),
           fmt::format("{:.0f} bytes", by_ratio),

@@ -160,18 +160,18 @@ class Judge {
       contradict("the plan names a cap of its rating, and is said to be made without one");
     }
     if (stated_.reference && !options.uses_reference) {
-      contradict("the plan states the reference's times, and is said to be made without it");
+      contradict("the plan states TorchRec's times, but records that it was made without them");
     }
     if (space_.given != nullptr && space_.given->estimator == nullptr &&
         bridge_options().step_model.ms_per_output_byte > 0) {
-      contradict("the step model counts output bytes, of which a dump of options tells nothing");
+      contradict("the step model counts output bytes, which a dump of options does not state");
     }
     if (!report_.times) return;
     const double rating = report_.times->rating;
     if (cap && !(rating <= *cap * (1 + kTolerance))) {
       add(ViolationCode::kRatingAboveCap, fmt::format("at most {} ms", *cap),
           fmt::format("{} ms", rating),
-          fmt::format("the plan is said to rate at most {} ms and rates {} ms", *cap, rating));
+          fmt::format("the plan is stated to rate at most {} ms, but rates {} ms", *cap, rating));
     }
     const bool is_explained =
         std::any_of(stated_.warnings.begin(), stated_.warnings.end(), [](const std::string& code) {
@@ -180,7 +180,7 @@ class Judge {
         });
     if (!cap && options.keeps_reference_rating && is_of_time && stated_.reference &&
         !is_explained && rating > stated_.reference->rating * (1 + kTolerance)) {
-      contradict("the plan is said to rate as well as the reference's, and rates worse");
+      contradict("the plan is stated to rate as well as TorchRec's, but rates worse");
     }
   }
 
@@ -189,7 +189,7 @@ class Judge {
     const std::optional<double>& cap = bridge_options().rating_cap;
     if (!stated_.reference && !cap) return {};
     if (!stated_.are_inputs_given) {
-      report_.not_repeated.emplace_back("the reference's plan is one of other inputs or options");
+      report_.not_repeated.emplace_back("TorchRec's plan is one of other inputs or options");
       return {};
     }
     const auto repeated =
@@ -197,13 +197,13 @@ class Judge {
             ? embedding::repeat_reference(*space_.problem, stated_.options)
             : embedding::repeat_reference(*space_.problem, *space_.given, stated_.options);
     if (!repeated) {
-      report_.not_repeated.push_back("the reference's search cannot be repeated: " +
+      report_.not_repeated.push_back("TorchRec's search cannot be repeated: " +
                                      repeated.error().message);
       return {};
     }
     if (!repeated->reference) {
       add(ViolationCode::kReferenceMismatch, "no plan", "a plan",
-          "the reference's search is said to find a plan and finds none");
+          "TorchRec's search is stated to find a plan, but finds none");
       return {};
     }
     const PlanTimes& found = *repeated->reference;
@@ -227,8 +227,7 @@ class Judge {
     if (is_close(stated, found)) return;
     add(ViolationCode::kReferenceMismatch, fmt::format("{} ms", found),
         fmt::format("{} ms", stated),
-        fmt::format("the reference plan's {} is said to be {} ms and is {} ms", what, stated,
-                    found));
+        fmt::format("TorchRec's {} is stated as {} ms, but is {} ms", what, stated, found));
   }
 
   Result<void> judge_bound() {
@@ -236,7 +235,7 @@ class Judge {
     if (!is_infeasible() && !lower_bound()) return {};
     const double lower = is_infeasible() ? kInfinity : *lower_bound();
     if (std::isnan(lower)) {
-      refute_bound("a number", "the stated bound is no number");
+      refute_bound("a number", "the stated bound is not a number");
       return {};
     }
     for (const std::optional<double>& plan : {objective(), known_}) {
@@ -317,7 +316,7 @@ class Judge {
     } else if (attempt.refuter) {
       refute_bound(
           fmt::format("at most {} ms", *attempt.refuter),
-          fmt::format("the stated bound, {}, is above a plan of {} ms that the judge found",
+          fmt::format("the stated bound, {}, is above a plan of {} ms that the checker found",
                       bound_text(), *attempt.refuter));
     } else {
       leave_bound();
@@ -328,8 +327,9 @@ class Judge {
   void leave_bound() {
     report_.not_repeated.push_back(
         is_infeasible()
-            ? std::string("that nothing fits is stated without a proof that can be repeated here")
-            : fmt::format("the stated bound, {}, rests on what is too long to be repeated here{}",
+            ? std::string(
+                  "the plan states that nothing fits, without a proof that can be repeated here")
+            : fmt::format("the stated bound, {}, has a proof that is too long to repeat here{}",
                           bound_text(),
                           report_.proved_bound
                               ? fmt::format("; the prices prove {:.6g} ms", *report_.proved_bound)
@@ -365,7 +365,7 @@ class Judge {
   void compare(std::string_view what, double stated, double found) {
     if (is_close(stated, found)) return;
     add(ViolationCode::kTimesMismatch, fmt::format("{} ms", found), fmt::format("{} ms", stated),
-        fmt::format("the plan's {} is said to be {} ms and is {} ms", what, stated, found));
+        fmt::format("the plan's {} is stated as {} ms, but is {} ms", what, stated, found));
   }
 
   void add(ViolationCode code, std::string expected, std::string found, std::string message) {
@@ -452,8 +452,9 @@ void conclude(BalanceReport balance, bool is_strict, CheckReport& report) {
   } else if (!balance.not_repeated.empty()) {
     judgement = {CertificateStatus::kNotRepeated, balance.not_repeated.front()};
   } else {
-    judgement = {CertificateStatus::kProved,
-                 balance.proof.empty() ? "what is stated is right; no bound is" : balance.proof};
+    judgement = {CertificateStatus::kProved, balance.proof.empty()
+                                                 ? "what is stated is right; no bound is stated"
+                                                 : balance.proof};
   }
   if (!is_strict || judgement.status != CertificateStatus::kNotRepeated) return;
   for (const std::string& claim : balance.not_repeated) {

@@ -80,7 +80,7 @@ void compare(const Entries& stated, const Entries& found, std::string_view unit,
   for (const auto& [name, values] : stated) {
     const auto right = found.find(name);
     if (right == found.end()) {
-      add(std::nullopt, fmt::format("the bill names {}, of which there is none", name));
+      add(std::nullopt, fmt::format("the bill names {}, which does not exist", name));
       continue;
     }
     if (values.size() != right->second.size()) {
@@ -91,7 +91,7 @@ void compare(const Entries& stated, const Entries& found, std::string_view unit,
     for (std::size_t rank = 0; rank < values.size(); ++rank) {
       if (is_close(values[rank], right->second[rank])) continue;
       add(static_cast<int>(rank),
-          fmt::format("the bill's {} of rank {} is said to be {} {} and is {}", name, rank,
+          fmt::format("the bill's {} of rank {} is stated as {} {}, but is {}", name, rank,
                       values[rank], unit, right->second[rank]));
       break;
     }

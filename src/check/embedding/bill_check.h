@@ -1,5 +1,5 @@
 // Is a stated bill right? Bytes and milliseconds of every rank by cause, as embedding::make_bill
-// writes them, from what the judge found on every rank: bytes exactly, times at 1e-9 relative. A
+// writes them, from what the checker found on every rank: bytes exactly, times at 1e-9 relative. A
 // bill that is stated is whole: what it leaves out is said to be nothing.
 #pragma once
 

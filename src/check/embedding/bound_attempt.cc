@@ -93,7 +93,7 @@ Result<BoundAttempt> attempt_bound(const PlanSpace& space, const BoundScope& sco
   if (!problem.units.empty()) cases = cheap_cases(problem);
   const double priced = problem.units.empty() ? problem.floor_ms : cases.verdict.value;
   if (claimed <= priced * (1 + kBoundTolerance)) {
-    attempt.proof = "prices that the judge found prove " + plan_text(claimed);
+    attempt.proof = "prices that the checker found prove " + plan_text(claimed);
     return attempt;
   }
   if (stated != nullptr && !stated->cases.empty()) {

@@ -1,4 +1,4 @@
-// What the judge makes of a bound that comes without prices that prove it.
+// What the checker makes of a bound that comes without prices that prove it.
 //
 // Prices of its own that take little time, which balance::verify_bound accepts; else a search of
 // its own to the end (exhaustive_search.h), case by case, of the cases that are not proved by

@@ -111,7 +111,7 @@ bool check_coverage(const TableCase& table, const PlacedTable& placed, Findings&
                                        borders[s + 1]);
         findings.add(ViolationCode::kCoveredTwice, table.fqn, r->first_rank, "one shard a cell",
                      first_overlap,
-                     fmt::format("{} are held by rank {} and again by rank {}", first_overlap,
+                     fmt::format("{} are on rank {} and also on rank {}", first_overlap,
                                  last->rank_of(r->row_begin), r->first_rank));
       }
       if (r->row_end > next_row) {

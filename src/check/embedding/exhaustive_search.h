@@ -1,4 +1,4 @@
-// The judge of bounds that rest on a search to its end: searches again, by rules of its own.
+// The checker of bounds that rest on a search to its end: searches again, by rules of its own.
 //
 // Problem. Is there a placement of at most a target? Method. Depth first, units by decreasing least
 // work; a state is what every rank carries by now, alike ranks of a host and alike hosts in sorted

@@ -70,7 +70,7 @@ class Judge {
     } else {
       const double ms = value_of(plan.times, rules_.objective);
       if (std::abs(ms - point.ms) <= kTolerance * std::max(ms, point.ms)) return {};
-      find(fmt::format("{} is said to take {} ms and takes {} ms", name, point.ms, ms));
+      find(fmt::format("{} is stated to take {} ms, but takes {} ms", name, point.ms, ms));
     }
     return {};
   }
@@ -104,7 +104,7 @@ class Judge {
                                   {std::max<std::int64_t>(all.max_nodes / num_bounds, 1),
                                    std::max<std::int64_t>(all.max_ranks_seen / num_bounds, 1)}));
     if (attempt.refuter) {
-      find(fmt::format("{} is said to be proved, and the judge found a plan of {} ms",
+      find(fmt::format("{} is said to be proved, and the checker found a plan of {} ms",
                        claim_text(point, claimed), *attempt.refuter));
     } else if (attempt.proof.empty()) {
       leave(claim_text(point, claimed) + " is stated without a proof that can be repeated here");

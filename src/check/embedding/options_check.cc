@@ -46,8 +46,7 @@ class Judge {
     report_.rating = *std::max_element(report_.rank_ms.begin(), report_.rank_ms.end());
     if (stated_rating && std::abs(*stated_rating - report_.rating) > 1e-9 * report_.rating) {
       find(ViolationCode::kRatingMismatch, "",
-           fmt::format("the plan is said to take {} ms and takes {} ms", *stated_rating,
-                       report_.rating));
+           fmt::format("the plan states {} ms, but takes {} ms", *stated_rating, report_.rating));
     }
     return std::move(report_);
   }
@@ -174,7 +173,7 @@ class Judge {
         find(ViolationCode::kDuplicateTable, fqn, "the plan lists the table twice");
       } else if (made == shardings_.end() || !is_same(sharding, *made)) {
         find(ViolationCode::kOptionsMismatch, fqn,
-             "the plan shards the table otherwise than the option that it is said to take");
+             "the plan does not shard the table as the option that it names does");
       }
     }
     for (const embedding::TableSharding& sharding : shardings_) {

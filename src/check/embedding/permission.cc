@@ -58,7 +58,7 @@ void check_kernel(const TableCase& table, Findings& findings) {
     findings.add(
         ViolationCode::kDenseOffDataParallel, table.fqn, std::nullopt, "data_parallel",
         std::string(to_string(type)),
-        fmt::format("kernel dense goes with data_parallel alone, not with {}", to_string(type)));
+        fmt::format("kernel dense is only for data_parallel, not for {}", to_string(type)));
     return;
   }
   const auto offered = embedding::allowed_compute_kernels(
@@ -102,7 +102,7 @@ void check_dynamic_embedding(const TableCase& table, Findings& findings) {
                  std::move(found), std::move(message));
   };
   if (!own) {
-    if (planned) refuse("no dynamic embedding", "one", "the table is no dynamic table");
+    if (planned) refuse("no dynamic embedding", "one", "the table is not a dynamic table");
     return;
   }
   if (!planned || !planned->mode) {
@@ -132,8 +132,8 @@ void check_dynamic_embedding(const TableCase& table, Findings& findings) {
                "the load factor is not one that the dynamic table can take");
 }
 
-// But for what a cache holds, which is the planner's choice, and its statistics, which describe the
-// table.
+// Except for what a cache holds, which is the planner's choice, and its statistics, which describe
+// the table.
 bool is_same_cache(const std::optional<embedding::CacheParams>& a,
                    const std::optional<embedding::CacheParams>& b) {
   if (!a || !b) return a.has_value() == b.has_value();

@@ -134,8 +134,7 @@ PlacedTable place_shards(const TableCase& table, Findings& findings) {
     placed.ranks_are_sound = false;
     findings.add(ViolationCode::kRankOutOfRange, table.fqn, static_cast<int>(*bad_rank),
                  fmt::format("0 to {}", table.topology->world_size - 1),
-                 fmt::format("{}", *bad_rank),
-                 fmt::format("rank {} does not exist; whatever it should hold is lost", *bad_rank));
+                 fmt::format("{}", *bad_rank), fmt::format("rank {} does not exist", *bad_rank));
   }
   if (bad_shard) {
     placed.shapes_are_sound = false;

@@ -4,7 +4,7 @@
 // grid_shard one width. Ranks: data_parallel and row_wise: one shard on every rank. table_wise:
 // one shard. table_row_wise: one on every rank of one group of hosts. grid_shard: the same for
 // every column block, each in a group of its own choice. column_wise and table_column_wise: any
-// ranks, repeats included, but for key_value columns. Groups are consecutive slices of G ranks;
+// ranks, repeats included, except for key_value columns. Groups are consecutive slices of G ranks;
 // ranks left over belong to none.
 
 #include <fmt/format.h>
@@ -57,8 +57,8 @@ void check_one_each(const TableCase& table, const std::vector<std::int32_t>& mem
     if (rank < first || rank >= first + count) {
       findings.add(ViolationCode::kWrongGroup, table.fqn, rank, expected,
                    fmt::format("rank {}", rank),
-                   fmt::format("{} lies on ranks {} to {} here, and rank {} is none of them", type,
-                               first, first + count - 1, rank));
+                   fmt::format("{} lies on ranks {} to {} here, not on rank {}", type, first,
+                               first + count - 1, rank));
       return;
     }
     if (++times[static_cast<std::size_t>(rank - first)] == 2 && is_right) {
@@ -122,7 +122,7 @@ void check_cut(const TableCase& table, const PlacedTable& placed, Findings& find
     findings.add(
         ViolationCode::kWrongCut, table.fqn, block.first_rank,
         fmt::format("{} x {}", rows, columns), fmt::format("{} x {}", block.rows, block.columns),
-        fmt::format("{} does not cut so: the shard on rank {} is {} x {} instead of {} x {}",
+        fmt::format("{} cuts differently: the shard on rank {} is {} x {} instead of {} x {}",
                     to_string(type), block.first_rank, block.rows, block.columns, rows, columns));
     return;
   }

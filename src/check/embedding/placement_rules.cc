@@ -47,14 +47,14 @@ class RuleCheck {
   void check_allowed(const std::string& fqn, const std::vector<int>& allowed) {
     for (const int rank : ranks_of(fqn)) {
       if (std::binary_search(allowed.begin(), allowed.end(), rank)) continue;
-      return add(fqn, rank, "the table stands on a rank that its rule does not allow");
+      return add(fqn, rank, "the table is on a rank that its rule does not allow");
     }
   }
 
   void check_forbidden(const std::string& fqn, const std::vector<int>& forbidden) {
     for (const int rank : ranks_of(fqn)) {
       if (!std::binary_search(forbidden.begin(), forbidden.end(), rank)) continue;
-      return add(fqn, rank, "the table stands on a rank that its rule forbids");
+      return add(fqn, rank, "the table is on a rank that its rule forbids");
     }
   }
 
@@ -66,8 +66,8 @@ class RuleCheck {
       const std::optional<Place> place = place_of(fqn);
       if (fqn == *first || (place && place == place_of(*first))) continue;
       add(fqn, std::nullopt,
-          fmt::format("the table is not on the one rank, on the one host or everywhere as {}, with "
-                      "which a rule holds it together",
+          fmt::format("a rule holds the table together with {}, but they are not on one rank, on "
+                      "one host or on all ranks",
                       *first));
     }
   }

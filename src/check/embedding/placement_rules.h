@@ -11,7 +11,7 @@ namespace plimsoll::check {
 // At most one finding (kRuleBroken) a rule and table: a rank that the table may not have; tables
 // that must stand together, on different ranks, or, where both are of types that stand on hosts
 // (fast domains of `ranks_per_host`), on different hosts; tables that must stand apart, sharing a
-// rank. Tables that the plan lacks are no finding. Precondition: ranks ascend in every rule.
+// rank. Tables that the plan lacks are not a finding. Precondition: ranks ascend in every rule.
 // O(shards).
 std::vector<Violation> find_broken_rules(const embedding::ShardingPlan& plan,
                                          const embedding::BridgeOptions& rules, int ranks_per_host);

@@ -36,7 +36,7 @@ Result<double> largest_sum(const embedding::ShardingPlan& plan, const Of& of) {
   return *std::max_element(sums.begin(), sums.end());
 }
 
-// What is known of tables before they are cut, enumerated for the judge alone.
+// What is known of tables before they are cut, enumerated for the checker alone.
 struct Tables {
   embedding::Estimator estimator;
   embedding::Enumeration enumeration;
@@ -74,7 +74,7 @@ Result<double> output_bytes_of(const Tables& tables, const embedding::ShardingPl
       });
 }
 
-// A whole table is no cut, whatever its plan calls it.
+// A whole table is not a cut, whatever its plan calls it.
 embedding::ShardingType charged_type_of(const embedding::TableSharding& table) {
   const bool is_of_columns = table.sharding_type == embedding::ShardingType::kColumnWise ||
                              table.sharding_type == embedding::ShardingType::kTableColumnWise;

@@ -1,5 +1,5 @@
 // The problem of an embedding plan as its judges see it, and plans of it beside the one that is
-// judged: a frontier's, the reference's, those that the judge finds.
+// judged: a frontier's, the reference's, those that the checker finds.
 #pragma once
 
 #include <cstddef>

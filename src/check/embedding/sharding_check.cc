@@ -1,4 +1,4 @@
-// The judge of embedding plans.
+// The checker of embedding plans.
 //
 // Problem. Say whether a sharding plan, whoever made it, runs on a machine, fits there, holds every
 // row and column once, and is as fast as it claims.
@@ -58,7 +58,7 @@ embedding::ParameterConstraints constraints_of(const embedding::Model& model,
                                      module.path, table);
 }
 
-// Tables of another device group are planned elsewhere, so their absence is no fault; a release
+// Tables of another device group are planned elsewhere, so their absence is not a fault; a release
 // that checks modules still wants one table of each.
 void check_completeness(const embedding::Model& model, const std::set<TableKey>& planned,
                         const topology::Topology& topology, const embedding::CostModel& cost_model,
@@ -177,7 +177,7 @@ Result<bool> add_costs(const embedding::Estimator& estimator, const TableCase& t
   if (dynamic &&
       (dynamic->bucket_capacity < 1 ||
        (dynamic->load_factor && !(*dynamic->load_factor >= 0 && *dynamic->load_factor <= 1)))) {
-    return false;  // likewise
+    return false;  // as above
   }
   std::map<std::pair<std::int64_t, std::int64_t>, ShardCost> cost_by_size;
   for (const ShardBlock& block : placed.blocks) {
@@ -267,10 +267,9 @@ Result<void> check_capacity(const embedding::Model& model, const topology::Topol
 void check_rating(double stated, const CheckReport& report, Findings& findings) {
   const double scale = std::max(std::abs(stated), std::abs(report.rating));
   if (std::abs(stated - report.rating) <= kRatingTolerance * scale) return;
-  findings.add(
-      ViolationCode::kRatingMismatch, "", std::nullopt, fmt::format("{} ms", report.rating),
-      fmt::format("{} ms", stated),
-      fmt::format("the plan is said to take {} ms and takes {} ms", stated, report.rating));
+  findings.add(ViolationCode::kRatingMismatch, "", std::nullopt,
+               fmt::format("{} ms", report.rating), fmt::format("{} ms", stated),
+               fmt::format("the plan states {} ms, but takes {} ms", stated, report.rating));
 }
 
 Result<void> check_arguments(const embedding::Model& model, const topology::Topology& topology,

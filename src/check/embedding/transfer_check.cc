@@ -260,7 +260,7 @@ class Simulation {
       return !item.is_new && !item.is_staged && item.rank == from && item.part == step.part;
     });
     if (found == table.items.end() || !table.profile) {
-      return refuse(step.table, step.rank, "no shard of the old plan stands there");
+      return refuse(step.table, step.rank, "the old plan has no shard there");
     }
     const Bytes bytes = bytes_of(table, area(step.part));
     if (step.bytes != (from == step.rank ? 0 : bytes) ||
@@ -283,7 +283,7 @@ class Simulation {
       return !item.is_new && item.rank == step.rank && item.part == step.part;
     });
     if (found == table.items.end()) {
-      return refuse(step.table, step.rank, "no such shard stands there to be dropped");
+      return refuse(step.table, step.rank, "there is no such shard to drop");
     }
     add(*found, -1);
     table.items.erase(found);

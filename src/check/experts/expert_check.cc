@@ -88,7 +88,7 @@ class Judge {
     const std::map<int, std::vector<int>> ranks_of = ranks_by_expert(slots);
     for (int expert = 0; expert < model_.num_experts(); ++expert) {
       if (!ranks_of.contains(expert)) {
-        add(Code::kMissing, layer, fmt::format("expert {} stands nowhere", expert));
+        add(Code::kMissing, layer, fmt::format("expert {} is on no rank", expert));
       }
     }
     if (model_.num_groups % model_.num_hosts == 0) judge_groups(layer, ranks_of);
@@ -98,7 +98,7 @@ class Judge {
     const auto index = static_cast<std::size_t>(layer);
     if (index < stated_.slowest_loads.size() && !is_close(stated_.slowest_loads[index], slowest)) {
       add(Code::kLoadMismatch, layer,
-          fmt::format("its slowest rank is said to carry {} and carries {}",
+          fmt::format("its slowest rank is stated to carry {}, but carries {}",
                       stated_.slowest_loads[index], slowest));
     }
     if (index >= stated_.lower_bounds.size()) return;
@@ -119,7 +119,7 @@ class Judge {
     std::map<int, int> groups_of;  // by host
     for (const auto& [group, hosts] : hosts_of) {
       if (hosts.size() > 1) {
-        add(Code::kGroupSplit, layer, fmt::format("group {} stands on several hosts", group));
+        add(Code::kGroupSplit, layer, fmt::format("group {} is on several hosts", group));
         return;
       }
       ++groups_of[*hosts.begin()];
@@ -169,7 +169,7 @@ class Judge {
   void judge_sums() {
     if (stated_.objective && !is_close(*stated_.objective, report_.objective)) {
       add(Code::kLoadMismatch, {},
-          fmt::format("its slowest ranks are said to carry {} in all and carry {}",
+          fmt::format("its slowest ranks are stated to carry {} in all, but carry {}",
                       *stated_.objective, report_.objective));
     }
     if (!stated_.lower_bound) return;
@@ -217,8 +217,8 @@ class Judge {
     if (is_of_model && is_close(sum, *stated_.before_load)) return;
     add(Code::kLoadMismatch, {},
         is_of_model
-            ? fmt::format("the old plan is said to carry {} and carries {}", *stated_.before_load,
-                          sum)
+            ? fmt::format("the old plan is stated to carry {}, but carries {}",
+                          *stated_.before_load, sum)
             : std::string("the load of an old plan is stated that the model does not have"));
   }
 
@@ -245,7 +245,7 @@ class Judge {
     }
     if (stated_.moved && *stated_.moved != moved) {
       add(Code::kMoveMismatch, {},
-          fmt::format("{} replicas are said to be copied, and {} are", *stated_.moved, moved));
+          fmt::format("{} replicas are stated as copied, but {} are", *stated_.moved, moved));
     }
     if (stated_.max_moved && moved > *stated_.max_moved) {
       add(Code::kMoveMismatch, {},

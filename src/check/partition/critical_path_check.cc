@@ -190,7 +190,7 @@ class PartitionJudge {
     }
     if (!has_changed) return;
     report_.critical_path_sec = kNever;
-    find(Code::kPartitionsWait, "", "partitions wait for each other in a circle");
+    find(Code::kPartitionsWait, "", "partitions wait for each other in a cycle");
   }
 
   void judge_stated(std::optional<double> stated_sec) {

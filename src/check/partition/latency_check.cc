@@ -162,7 +162,7 @@ Result<LatencyReport> check_latency(const CostGraph& graph, const DeviceAssignme
       }
     } else {
       report.violations.push_back(
-          {Code::kTasksWait, {}, {}, "pieces of several devices wait for each other in a circle"});
+          {Code::kTasksWait, {}, {}, "pieces of several devices wait for each other in a cycle"});
     }
   }
   if (stated_latency &&

@@ -149,7 +149,7 @@ class Judge {
     const bool is_explained =
         std::count(report_.is_contiguous.begin(), report_.is_contiguous.end(), false) != 0;
     if (!report_.is_line && !is_explained && options_.requires_contiguity) {
-      find(Code::kNoLineOfDevices, {}, {}, "some devices wait for each other in a circle");
+      find(Code::kNoLineOfDevices, {}, {}, "some devices wait for each other in a cycle");
     }
   }
 

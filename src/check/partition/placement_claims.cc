@@ -400,13 +400,13 @@ std::optional<double> searched_limit(const CertificateClaims& claims, const Know
 void note(const SearchedBelow& searched, const CertificateClaims& claims, KnownOptimum& known) {
   if (claims.status == SolveStatus::kInfeasible) {
     if (searched.found) {
-      known.plans.push_back({*searched.found, "a plan that the judge found"});
+      known.plans.push_back({*searched.found, "a plan that the checker found"});
     } else if (searched.is_complete) {
       known.is_infeasible = true;
-      known.proof = "a search of the judge's own, of " + std::to_string(searched.num_states) +
-                    " states, finds no plan";
+      known.proof = "the checker's own search of " + std::to_string(searched.num_states) +
+                    " states finds no plan";
     } else {
-      known.obstacle = "the search of the judge's own was given up";
+      known.obstacle = "the checker's own search was given up";
     }
     return;
   }

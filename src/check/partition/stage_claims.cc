@@ -93,13 +93,13 @@ void note(const SearchedBelow& searched, const CertificateClaims& claims, KnownO
   if (claims.status != SolveStatus::kInfeasible) {
     note_search(searched, *claims.certificate->lower_bound, known);
   } else if (searched.found) {
-    known.plans.push_back({*searched.found, "a plan that the judge found"});
+    known.plans.push_back({*searched.found, "a plan that the checker found"});
   } else if (searched.is_complete) {
     known.is_infeasible = true;
-    known.proof = "a search of the judge's own, of " + std::to_string(searched.num_states) +
-                  " states, finds no plan";
+    known.proof = "the checker's own search of " + std::to_string(searched.num_states) +
+                  " states finds no plan";
   } else {
-    known.obstacle = "the search of the judge's own was given up";
+    known.obstacle = "the checker's own search was given up";
   }
 }
 
@@ -416,7 +416,7 @@ CertificateJudgement judge_batch_claims(const CostGraph& graph, const PipelineTe
   }
   if (const auto limit = searched_limit(claims, known)) {
     if (search.has_rules()) {
-      known.obstacle = "pipelines with pinned or forbidden devices are not searched by the judge";
+      known.obstacle = "pipelines with pinned or forbidden devices are not searched by the checker";
     } else {
       note(search.run(*limit), claims, known);
     }

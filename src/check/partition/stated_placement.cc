@@ -60,8 +60,8 @@ class StatedJudge {
                                                        judged_.is_contiguous.end(), false) == 0;
     if (*stated_.is_contiguous == is_line) return;
     find(Code::kStatedMismatch, {}, {},
-         is_line ? "is_contiguous: the stages stand in a line, and are said not to"
-                 : "is_contiguous: the stages do not stand in a line");
+         is_line ? "is_contiguous: stated as false, but the stages are contiguous"
+                 : "is_contiguous: stated as true, but the stages are not contiguous");
   }
 
   // The stages, and of those the first devices, that hold a part of the net.

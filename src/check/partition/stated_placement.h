@@ -1,6 +1,6 @@
 // What a placement's document states besides where nodes stand: classes and caps of devices, the
-// values that travel, whether stages stand in a line, what it was made from. Computed anew from the
-// graph.
+// values that travel, whether stages stand in a line, what it was made from. Computed again from
+// the graph.
 #pragma once
 
 #include <optional>

@@ -69,15 +69,21 @@ CheckpointProblem lowered(const CheckpointProblem& problem) {
 }
 
 Warning choices_left_out(const CheckpointProblem& problem) {
+  const std::size_t num_others = problem.thinned.size() - 1;
+  std::string others;
+  if (num_others > 0) {
+    others = ", and so have " + std::to_string(num_others) +
+             (num_others == 1 ? " other module" : " other modules");
+  }
   return {"choices_left_out", problem.fqn[problem.thinned.front()],
-          "only some choices of operators were considered, here and in " +
-              std::to_string(problem.thinned.size() - 1) + " other module(s)"};
+          "has too many choices of operators to try all of them" + others +
+              "; the bound takes them into account"};
 }
 
 Result<void> check_nested(const CheckpointProblem& problem) {
   if (problem.tree.is_nested) return {};
   return fail(ErrorCode::kConflict, "fw_post_order",
-              "a module returns amid the modules of another, so its units are no run of positions",
+              "a module returns among the modules of another, so its units are not consecutive",
               "plan one budget by plan_by_milp, which needs only positions and ancestors");
 }
 
@@ -85,10 +91,10 @@ Explanation explain_infeasible(const SmallestBudget& smallest, Bytes budget) {
   Explanation explanation;
   explanation.binding = smallest.binding.empty() ? "end of forward" : smallest.binding;
   explanation.missing = smallest.bytes - budget;
-  explanation.lines.push_back("the smallest feasible budget is " + std::to_string(smallest.bytes) +
-                              " bytes, " + format_bytes(explanation.missing) + " more");
-  explanation.lines.push_back("it is needed at " + explanation.binding +
-                              " whatever else is recomputed");
+  explanation.lines.push_back("the smallest feasible budget is " + format_bytes(smallest.bytes) +
+                              " (" + std::to_string(smallest.bytes) + " bytes), " +
+                              format_bytes(explanation.missing) + " more");
+  explanation.lines.push_back(explanation.binding + " needs it, whatever else is recomputed");
   return explanation;
 }
 

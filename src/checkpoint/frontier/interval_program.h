@@ -13,7 +13,7 @@ namespace plimsoll::checkpoint {
 // Functions by boundary: [p] stands before position p. Absent ones are not needed.
 using Boundaries = std::vector<std::shared_ptr<const math::PiecewiseLinear>>;
 
-// Error kConflict where units are no runs of positions.
+// Error kConflict where units are not runs of positions.
 Result<void> check_nested(const CheckpointProblem& problem);
 
 // Every choice as cheap as one that was left out could be: no plan beats its optimum.
@@ -71,7 +71,7 @@ class IntervalProgram {
   std::vector<UnitDecision> recover(const Boundaries& kept, Bytes budget);
 
  private:
-  // Positions [first, end) and the units inside, but for `outer`.
+  // Positions [first, end) and the units inside, except for `outer`.
   struct Range {
     int first = 0;
     int end = 0;

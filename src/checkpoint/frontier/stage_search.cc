@@ -193,7 +193,7 @@ Result<Outcome<StagePlan>> plan_feasible_stage(const CheckpointProblem& problem,
 Result<void> check_options(const CheckpointProblem& problem, const StageOptions& options) {
   PLIMSOLL_RETURN_IF_ERROR(check_nested(problem));
   if (options.in_flight < 1) {
-    return fail(ErrorCode::kValue, "in_flight", "a stage at work holds a microbatch",
+    return fail(ErrorCode::kValue, "in_flight", "fewer than one microbatch in flight",
                 "give at least 1");
   }
   Int128 most = 0;  // no plan discards more

@@ -40,7 +40,7 @@ Result<Outcome<StagePlan>> plan_pipeline_stage(const CheckpointProblem& problem,
                                                const RunContext& context = {});
 
 // The smallest budget that any plan of the stage fits, and the module that binds there ("" at the
-// end point). Errors likewise.
+// end point). Errors as above.
 Result<SmallestBudget> smallest_stage_budget(const CheckpointProblem& problem,
                                              const StageOptions& options = {});
 

@@ -40,7 +40,7 @@ DiscardCost cost_of(const CandidateUnit& unit) {
 
 Result<void> check_single_units(const CheckpointProblem& problem) {
   const auto refuse = [](const char* option, const char* what) {
-    return fail(ErrorCode::kConflict, option, std::string("the MILP does not know ") + what,
+    return fail(ErrorCode::kConflict, option, std::string("the MILP does not support ") + what,
                 "leave the option out, or plan a model that returns in the order of its names by "
                 "the exact search");
   };
@@ -99,7 +99,7 @@ Bytes tolerance_of(const CheckpointProblem& problem) {
 
 Warning planned_by_milp(const CheckpointProblem& problem) {
   return {"order_of_return", problem.fqn[0],
-          "a module returns amid the modules of another; planned by mixed-integer programming"};
+          "a module returns among the modules of another; planned by mixed-integer programming"};
 }
 
 }  // namespace plimsoll::checkpoint

@@ -10,7 +10,7 @@
 namespace plimsoll::checkpoint {
 
 // Error kConflict for runs of children and nested units, which the program does not know, and for
-// saved copies where units are no runs of positions.
+// saved copies where units are not runs of positions.
 Result<void> check_single_units(const CheckpointProblem& problem);
 
 // The end of the step is one more position, after all others.

@@ -281,7 +281,7 @@ class Program {
   const bool is_whole_;
   MilpProblem milp_;
   double time_weight_ = 1;
-  std::vector<int> chosen_, discarded_;  // [n] columns, -1 where the node is no candidate
+  std::vector<int> chosen_, discarded_;  // [n] columns, -1 where the node is not a candidate
   std::vector<int> first_point_;         // [n] column, -1 where it has none; the others follow
   std::vector<int> costs_;               // columns
   int excess_ = -1, total_ = -1, sum_ = -1;
@@ -321,7 +321,7 @@ Result<Outcome<UnitMilpPlan>> solve_over_budgets(const UnitMilpProblem& problem,
   PLIMSOLL_RETURN_IF_ERROR(check_unit_milp_problem(problem));
   if (!(range.high >= range.low) || !(range.ms_per_byte >= 0) || !std::isfinite(range.low) ||
       !std::isfinite(range.high) || !std::isfinite(range.ms_per_byte)) {
-    return fail(ErrorCode::kValue, "budget", "the budgets are no range",
+    return fail(ErrorCode::kValue, "budget", "the budgets are not a range",
                 "give finite bytes, the lower end first, and a price of at least 0");
   }
   Program program(problem, false);

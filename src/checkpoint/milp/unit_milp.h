@@ -80,7 +80,7 @@ struct UnitMilpPlan {
   bool operator==(const UnitMilpPlan&) const = default;
 };
 
-// Errors: kSchema where lists differ in length or positions are no permutation, kConflict where
+// Errors: kSchema where lists differ in length or positions are not a permutation, kConflict where
 // parents run in a circle, kValue for figures out of range.
 Result<Outcome<UnitMilpPlan>> solve_unit_milp(const UnitMilpProblem& problem,
                                               const math::MilpOptions& options = {});
@@ -93,7 +93,7 @@ struct BudgetRange {
 };
 
 // The least of recompute_ms + ms_per_byte * (budget - low), which the certificate is of: no plan
-// for a budget of the range is below that line. `problem.budget` does not count. Errors likewise.
+// for a budget of the range is below that line. `problem.budget` does not count. Errors as above.
 Result<Outcome<UnitMilpPlan>> solve_over_budgets(const UnitMilpProblem& problem,
                                                  const BudgetRange& range,
                                                  const math::MilpOptions& options = {});
@@ -107,12 +107,12 @@ struct UnitMilpOptions {
 
 // The choice with the least peak of those that take at most `max_ms`: no smaller budget has such a
 // plan, within the solver's tolerances. `problem.budget` does not count. The certificate's figures
-// are bytes, and the peak is that of the choice itself. Errors likewise.
+// are bytes, and the peak is that of the choice itself. Errors as above.
 Result<Outcome<UnitMilpPlan>> minimise_peak(const UnitMilpProblem& problem,
                                             const math::MilpOptions& options = {},
                                             double max_ms = kInfinity);
 
-// The fitted problem of a model, which upstream's sac_milp poses. A candidate is no leaf, has a
+// The fitted problem of a model, which upstream's sac_milp poses. A candidate is not a leaf, has a
 // backward, is called once, has a fit and keeps activations. `stats` is valid and `tree` made from
 // it by its names' paths. Errors: kNotFound for a unit that names no module, kValue for an option
 // out of range.

@@ -75,7 +75,7 @@ Result<void> check_unit_milp_problem(const UnitMilpProblem& problem) {
     int steps = 0;
     for (int above = parent; above >= 0; above = problem.parent[above]) {
       if (++steps > num_nodes) {
-        return fail(ErrorCode::kConflict, place, "its parents run in a circle",
+        return fail(ErrorCode::kConflict, place, "its parents form a cycle",
                     "give each tree one root");
       }
     }

@@ -20,24 +20,24 @@ Result<void> check_model(const MemoryModel& model) {
   };
   if (model.world_size < 1) return refuse("world_size", "there is no rank", "give at least 1");
   if (!(model.unit_overhead_ms >= 0) || !std::isfinite(model.unit_overhead_ms)) {
-    return refuse("unit_overhead_ms", "an overhead is a time",
+    return refuse("unit_overhead_ms", "an overhead is negative or not finite",
                   "give a finite number of at least 0");
   }
   if (model.optimizer_bytes < 0) {
-    return refuse("optimizer_bytes", "a size is not negative", "give at least 0");
+    return refuse("optimizer_bytes", "a size is negative", "give at least 0");
   }
   if (model.optimizer_bytes > Bytes{1} << 50) {
-    return refuse("optimizer_bytes", "no machine holds more than 2^50 bytes",
+    return refuse("optimizer_bytes", "a size of more than 2^50 bytes",
                   "give the bytes of one model");
   }
   constexpr double kMaxRatio = 1024;  // far above that of any two types
   const auto is_ratio = [](double ratio) { return ratio > 0 && ratio <= kMaxRatio; };
   if (!is_ratio(model.param_dtype_ratio) || !is_ratio(model.reduce_dtype_ratio)) {
-    return refuse("dtype_ratio", "a ratio of sizes is above 0 and at most 1024",
+    return refuse("dtype_ratio", "a ratio of sizes is not above 0 and at most 1024",
                   "give the bytes of one type over those of the other, such as 0.5");
   }
   if (model.max_segment_length < 1) {
-    return refuse("max_segment_length", "a unit holds at least one module", "give at least 1");
+    return refuse("max_segment_length", "a unit of fewer than one module", "give at least 1");
   }
   return {};
 }
@@ -185,7 +185,7 @@ class Builder {
     }
     if (model_.peak == PeakModel::kStep) {
       PLIMSOLL_ASSIGN(Bytes end, needed(stats_.total_step_peak, stats_.name, "total_step_peak"));
-      // Where the step's peak lies inside a module it is no figure of the loss.
+      // Where the step's peak lies inside a module it is not a figure of the loss.
       if (stats_.total_before_root_bw && end <= seen) end = *stats_.total_before_root_bw;
       problem_.end_base = end - sharded(0) + divide_up(sharded(0), model_.world_size) + held;
     }

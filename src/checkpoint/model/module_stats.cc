@@ -38,7 +38,7 @@ Result<void> check_inplace(const SACStats& stats, int num_operators) {
                   "name the earlier operator as the parent");
     }
     if (!seen.insert(op).second) {
-      return fail(ErrorCode::kConflict, "inplace_ops", fmt::format("operator {} stands twice", op),
+      return fail(ErrorCode::kConflict, "inplace_ops", fmt::format("operator {} occurs twice", op),
                   "give each operator one parent");
     }
   }
@@ -210,7 +210,7 @@ Result<void> validate(const ModuleStats& stats) {
   for (const ModuleInfo& module : stats.mod_stats) {
     PLIMSOLL_RETURN_IF_ERROR(check_module(module));
     if (!names.insert(module.fqn).second) {
-      return fail(ErrorCode::kConflict, module.fqn, "this module stands twice in mod_stats",
+      return fail(ErrorCode::kConflict, module.fqn, "this module occurs twice in mod_stats",
                   "give each module one record");
     }
   }

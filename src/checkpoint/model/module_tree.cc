@@ -80,7 +80,7 @@ Result<ModuleTree> make_module_tree(const ModuleStats& stats, Ancestry ancestry)
   if (ancestry == Ancestry::kSubstring && n != num_calls) {
     return fail(ErrorCode::kConflict, "fw_pre_order",
                 fmt::format("{} modules in mod_stats, {} entries in fw_pre_order", n, num_calls),
-                "the reference takes no model that calls a module twice");
+                "torch's planner does not support a model that calls a module twice");
   }
   Positions index_of;
   for (const ModuleInfo& module : stats.mod_stats) {

@@ -2,16 +2,16 @@
 //
 // Method. Dynamic programming over the undominated sets (Nemhauser and Ullmann [1]): candidates are
 // taken up by runtime over memory, and a list holds for every reachable memory the best runtime. A
-// set goes when another is no heavier and no worse, or when its linear relaxation (the rest filled
-// by ratio, the last candidate in part) does not beat the best set known.
-// Cost. O(n log n) plus O(log n) for each undominated set: few where candidates are alike or the
-// relaxation is tight, exponential at worst, and then the effort ends it.
-// Promises. Memory and runtime are compared as 128-bit integers over a common quantum of at most
-// 2^-99 of max_memory and of the largest runtime, below which memory is rounded up and runtime
-// down. So the true sum of what is saved is at most max_memory, and runtimes that differ by less
-// than 2^-56 of the value count as equal. The answer is a function of the problem and the effort.
-// [1] G. L. Nemhauser and Z. Ullmann, "Discrete dynamic programming and capital allocation",
-// Management Science 15(9), 1969, https://doi.org/10.1287/mnsc.15.9.494.
+// set goes when another is neither heavier nor worse, or when its linear relaxation (the rest
+// filled by ratio, the last candidate in part) does not beat the best set known. Cost. O(n log n)
+// plus O(log n) for each undominated set: few where candidates are alike or the relaxation is
+// tight, exponential at worst, and then the effort ends it. Promises. Memory and runtime are
+// compared as 128-bit integers over a common quantum of at most 2^-99 of max_memory and of the
+// largest runtime, below which memory is rounded up and runtime down. So the true sum of what is
+// saved is at most max_memory, and runtimes that differ by less than 2^-56 of the value count as
+// equal. The answer is a function of the problem and the effort. [1] G. L. Nemhauser and Z.
+// Ullmann, "Discrete dynamic programming and capital allocation", Management Science 15(9), 1969,
+// https://doi.org/10.1287/mnsc.15.9.494.
 #pragma once
 
 #include "checkpoint/torch/knapsack.h"

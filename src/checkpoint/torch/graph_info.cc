@@ -31,7 +31,7 @@ Result<void> validate(const GraphInfo& info) {
   std::unordered_set<std::string_view> names;
   for (const std::string& name : info.nodes) {
     if (names.insert(name).second) continue;
-    return fail(ErrorCode::kConflict, "nodes", fmt::format("node '{}' stands twice", name),
+    return fail(ErrorCode::kConflict, "nodes", fmt::format("node '{}' occurs twice", name),
                 "give each node a name of its own");
   }
   for (std::size_t i = 0; i < info.edges.size(); ++i) {
@@ -46,7 +46,7 @@ Result<void> validate(const GraphInfo& info) {
     if (from >= to) {
       return fail(ErrorCode::kValue, "edges",
                   fmt::format("edge {} leads from node {} back to node {}", i, from, to),
-                  "list the nodes so that each stands after those it uses");
+                  "list every node after those that it uses");
     }
   }
   std::unordered_set<int> candidates;

@@ -6,9 +6,9 @@
 // kept is dropped; what is not is computed again, with the predecessors it needs, and then dropped.
 // Cost. O(edges c / 64 + c^3 / 64) for c candidates; a simulation O(c + edges of the candidate
 // graph).
-// Promises. Sums, order and trace are upstream's, but for its walk over sets in the order of string
-// hashes, which differs between runs: here sets are walked in graph order.
-// Source: docs/mathematics/torch-checkpointing.md#the-simulated-backward-pass.
+// Promises. Sums, order and trace are upstream's, except for its walk over sets in the order of
+// string hashes, which differs between runs: here sets are walked in graph order. Source:
+// docs/mathematics/torch-checkpointing.md#the-simulated-backward-pass.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ namespace plimsoll::checkpoint {
 struct CandidateGraph {
   std::vector<int> order;                      // [c] all candidates
   std::vector<std::vector<int>> predecessors;  // [c] each in the order of `order`
-  std::vector<std::vector<int>> successors;    // [c] likewise
+  std::vector<std::vector<int>> successors;    // [c] as above
   bool operator==(const CandidateGraph&) const = default;
 };
 

@@ -145,8 +145,8 @@ Result<void> add_discard_rows(const ModuleStats& stats, const std::vector<Node>&
     if (stats.mod_stats[i].is_leaf) continue;
     if (node.sac_memory == 0) {
       return fail(ErrorCode::kZeroDivision, stats.mod_stats[i].fqn,
-                  "the module is no leaf, and its operators take no memory",
-                  "the reference takes no such model; use another mode");
+                  "the module is not a leaf, and its operators take no memory",
+                  "torch refuses such a model; use another mode");
     }
     problem.add_row(0, {{columns.r[i], 1}, {columns.y[i], -(unkept / node.sac_memory)}}, kInfinity);
   }
@@ -171,7 +171,7 @@ void add_memory_rows(const std::vector<Node>& nodes, const ModuleTree& tree, con
 }
 
 // rcp >= every segment, rct = T rcp where y = 1 and 0 elsewhere.
-// Quirk, kept: M is no bound. A unit dearer than M cannot be chosen, and a module whose segments
+// Quirk, kept: M is not a bound. A unit dearer than M cannot be chosen, and a module whose segments
 // reach above M / T makes every budget infeasible, chosen or not.
 void add_time_rows(const ModuleStats& stats, const Variant& variant, const Columns& columns,
                    MilpProblem& problem) {

@@ -2,7 +2,7 @@
 //
 // Problem. The fitted cost model prices a module by the piecewise-linear fit of its trade-off
 // curve. Records without a fit would be taken for modules whose recomputation is free.
-// Method. A module that is no leaf and has no slopes gets the fit of the curve of its operator
+// Method. A module that is not a leaf and has no slopes gets the fit of the curve of its operator
 // table (sac_greedy_order.h, piecewise_fit.h); without a table, that of its recorded
 // `tradeoff_curve`. Modules that share a table share the fit.
 // Promises. A module whose table has no curve that can be fitted (its operators take no memory or

@@ -158,7 +158,7 @@ Result<TradeoffCurve> make_tradeoff_curve(const SACStats& stats, const SACGreedy
   if (total.memory == 0 || total.runtime == 0) {
     return fail(ErrorCode::kZeroDivision, total.memory == 0 ? "memory" : "runtimes",
                 total.memory == 0 ? "no operator takes memory" : "no operator takes time",
-                "a module without a trade-off is no unit of the fitted mode");
+                "a module without a trade-off cannot be a unit of the fitted mode");
   }
 
   TradeoffCurve curve;

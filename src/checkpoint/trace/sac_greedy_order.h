@@ -7,7 +7,7 @@
 // g)) for n operators and g in-place groups.
 // Promises. Sets, order and curve are upstream's, its quirks included; each is named where it is
 // kept. Equal ratios, and times that are summed, come in the order in which CPython walks the sets
-// that upstream keeps (python_set.h): ascending, but for sparse sets.
+// that upstream keeps (python_set.h): ascending, except for sparse sets.
 // Source: docs/mathematics/torch-checkpointing.md#greedy-order-and-trade-off-curve.
 #pragma once
 

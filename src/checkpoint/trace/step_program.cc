@@ -14,7 +14,7 @@ bool contains(const std::vector<int>& list, int item) {
 }
 
 tl::unexpected<Error> bad(ErrorCode code, const std::string& place, std::string message) {
-  return fail(code, place, std::move(message), "mend the program");
+  return fail(code, place, std::move(message), "correct the program");
 }
 
 Result<void> check_indices(const std::vector<int>& indices, std::size_t size, std::string_view list,
@@ -34,7 +34,7 @@ Result<void> check_modules(const StepProgram& program) {
   for (std::size_t m = 0; m < program.modules.size(); ++m) {
     const StepModule& module = program.modules[m];
     if (!names.insert(module.fqn).second) {
-      return bad(ErrorCode::kConflict, module.fqn, "this module stands twice");
+      return bad(ErrorCode::kConflict, module.fqn, "this module occurs twice");
     }
     if (m == 0 ? module.parent != -1 : module.parent < 0 || module.parent >= static_cast<int>(m)) {
       return bad(ErrorCode::kSchema, module.fqn, "the parent is no earlier module");
@@ -95,7 +95,7 @@ Result<void> check_operator(const StepProgram& program, const StepOperator& op,
     if (!contains(op.inputs, gradient.value) || !seen.insert(gradient.value).second) {
       return bad(
           ErrorCode::kSchema, place,
-          fmt::format("value {} of a gradient is not read, or stands twice", gradient.value));
+          fmt::format("value {} of a gradient is not read, or occurs twice", gradient.value));
     }
     if (gradient.passes && program.values[gradient.value] != program.values[op.outputs[0]]) {
       return bad(
@@ -164,7 +164,7 @@ Result<void> find_runs(const StepProgram& program, StepLayout& layout) {
         layout.first_operator[m] = at;
       } else if (layout.last_operator[m] != at - 1) {
         return bad(ErrorCode::kConflict, program.modules[m].fqn,
-                   "its operators are no unbroken run");
+                   "its operators are not consecutive");
       }
       layout.last_operator[m] = at;
     }

@@ -94,9 +94,9 @@ struct StepLayout {
 
 // Errors: kSchema (an index out of its list, a view of something it does not read, a saved value or
 // gradient of something the operator does not see, a value made twice or read before it is made),
-// kConflict (a module whose operators are no unbroken run, or that has none; a name twice), kValue
-// (a negative or non-finite figure, a passing gradient of another size, a gradient sent to a value
-// whose maker has no backward).
+// kConflict (a module whose operators are not an unbroken run, or that has none; a name twice),
+// kValue (a negative or non-finite figure, a passing gradient of another size, a gradient sent to a
+// value whose maker has no backward).
 Result<StepLayout> make_layout(const StepProgram& program);
 
 // Whether the operator stands in the tables of the selective-checkpointing estimator, which leaves

@@ -149,7 +149,7 @@ Result<std::vector<std::int64_t>> read_stops(std::string_view stopped_at) {
     std::int64_t& stop = stops.emplace_back(0);
     if (!read_number(word, stop)) {
       return fail(ErrorCode::kSchema, "provenance/stopped_at",
-                  fmt::format("'{}' is no place where this search stops", stopped_at));
+                  fmt::format("'{}' is not a place where this search stops", stopped_at));
     }
   }
   return stops;

@@ -147,7 +147,7 @@ class BalancedSearch {
       limits.effort = 0;  // it would find nothing
     }
     RunContext context = share_clock(context_, .5);
-    context.progress = {};  // its ratings are no objective of ours
+    context.progress = {};  // its ratings are not an objective of ours
     PLIMSOLL_ASSIGN(result_.planning, search_like_torchrec(narrow, estimator(), std::move(prepared),
                                                            options_.reference, limits, context));
     PlanningResult& planning = result_.planning;
@@ -309,14 +309,14 @@ class BalancedSearch {
     result_.planning.outcome.warnings.insert(
         result_.planning.outcome.warnings.begin(),
         {"worse_than_reference", "",
-         fmt::format("worse than the reference's plan: rating {:.6g} > {:.6g} ms, step {:.6g} > "
-                     "{:.6g} ms, time {:.6g} > {:.6g} ms; the reference's plan {}",
+         fmt::format("worse than TorchRec's plan: rating {:.6g} > {:.6g} ms, step {:.6g} > {:.6g} "
+                     "ms, time {:.6g} > {:.6g} ms; TorchRec's plan {}",
                      ours.rating, theirs.rating, ours.step, theirs.step, ours.time, theirs.time,
                      why_not_taken(input(), rules, *reference_, *best_))});
   }
 
-  // The reference says nothing of them and trains them alike, so that they are no reason against a
-  // plan by themselves.
+  // The reference says nothing of them and trains them alike, so that they are not a reason against
+  // a plan by themselves.
   void warn_of_numerics() {
     if (!best_) return;
     const OptionSet& set = result_.planning.enumeration.options;
@@ -331,11 +331,11 @@ class BalancedSearch {
     const std::size_t named = std::min(fqns.size(), kMaxNamed);
     result_.planning.outcome.warnings.push_back(
         {"optimizer_state_per_block", fqns.front(),
-         fmt::format(
-             "{} table(s) cut by columns keep a state of row-wise Adagrad for each block and "
-             "train otherwise than the unsharded table: {}{}",
-             fqns.size(), fmt::join(fqns.begin(), fqns.begin() + std::ptrdiff_t(named), ", "),
-             fqns.size() > named ? ", ..." : "")});
+         fmt::format("{} table(s) cut by columns keep a state of row-wise Adagrad for each block "
+                     "and train differently from the unsharded table: {}{}",
+                     fqns.size(),
+                     fmt::join(fqns.begin(), fqns.begin() + std::ptrdiff_t(named), ", "),
+                     fqns.size() > named ? ", ..." : "")});
   }
 
   void warn_of_reference() {
@@ -346,11 +346,11 @@ class BalancedSearch {
     std::string message;
     if (!result_.is_reference_whole) {
       message = fmt::format(
-          "the reference's search was cut after {} proposals: the plan need not rate as well as "
-          "its plan would",
+          "TorchRec's own search was cut after {} proposals: this plan may rate worse than "
+          "TorchRec's plan would",
           result_.planning.num_proposals);
     } else if (!result_.reference) {
-      message = "the reference's search finds no plan: no rating is kept";
+      message = "TorchRec's own search finds no plan, so there is no rating to keep to";
     } else {
       return;
     }
@@ -370,11 +370,11 @@ class BalancedSearch {
       const bool is_proved = outcome.status == SolveStatus::kInfeasible;
       if (is_proved && options_.explains) explain();
       const bool lacks_bytes = is_proved && (!options_.explains || outcome.explanation.missing > 0);
-      planning.failure =
-          Error{ErrorCode::kPlanner, "",
-                is_proved ? "no plan fits" : "no plan was found, and none is proved impossible",
-                "loosen constraints, or give more ranks or memory",
-                lacks_bytes ? "insufficient_storage" : "strict_constraints"};
+      planning.failure = Error{
+          ErrorCode::kPlanner, "",
+          is_proved ? "no plan fits" : "no plan was found, and it is not proved that there is none",
+          "loosen constraints, or give more ranks or memory",
+          lacks_bytes ? "insufficient_storage" : "strict_constraints"};
       return;
     }
     planning.best = *best_;

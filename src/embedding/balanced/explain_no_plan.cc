@@ -26,7 +26,7 @@ const balance::PlacementWords& words() {
       {"hbm", "ddr", "ssd"},
       "table",
       "tables",
-      " (columns_share_rank: of kernel key_value no two column shards may stand on one rank)"};
+      " (columns_share_rank: two column shards of kernel key_value may not be on one rank)"};
   return words;
 }
 

@@ -162,7 +162,7 @@ class OptionSearch {
     return false;
   }
 
-  // What is left when a search begins anew.
+  // What is left when a search begins again.
   Outcome<PlacedProposal> empty_outcome() {
     Outcome<PlacedProposal> outcome;
     outcome.warnings = std::move(result_.outcome.warnings);
@@ -341,8 +341,8 @@ class OptionSearch {
     if (!has_plan() || !options_.bridge.rating_cap) return;
     if (keeps_wanted_cap(times_of(*result_.outcome.plan))) return;
     warn({"rating_cap_dropped", "",
-          fmt::format("no plan of as few hazards that keeps all rules was found that rates at most "
-                      "{:.6g} ms, as the reference's does",
+          fmt::format("no plan was found that has as few hazards, keeps all rules and rates at "
+                      "most {:.6g} ms, as TorchRec's plan does",
                       *options_.bridge.rating_cap)});
   }
 
@@ -647,8 +647,8 @@ class OptionSearch {
     return {};
   }
 
-  // What stands in the certificate is what the judge of bounds accepts. A bound that can be checked
-  // wins over a larger one that cannot, but for an exhausted search's.
+  // What stands in the certificate is what the checker of bounds accepts. A bound that can be
+  // checked wins over a larger one that cannot, except for an exhausted search's.
   Result<void> certify() {
     if (bridge_.is_tighter && is_bridged_) PLIMSOLL_RETURN_IF_ERROR(bound_all());
     if (!options_.certifies || bridge_.is_tighter || !is_bridged_) return {};

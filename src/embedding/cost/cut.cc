@@ -1,7 +1,7 @@
 // How a table is cut into shards.
 //
 // Problem. Sizes and offsets of the shards of one table under one sharding type, as the reference
-// cuts them. Method. Runs of equal row blocks, repeated by every column block. O(1) runs but for
+// cuts them. Method. Runs of equal row blocks, repeated by every column block. O(1) runs except for
 // cuts in proportion to custom memory, O(W). Source:
 // docs/mathematics/torchrec-planner.md#cutting-shards.
 

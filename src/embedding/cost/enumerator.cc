@@ -1,7 +1,7 @@
 // Every option of every table, in the reference's order: modules as it visits them, tables as
 // registered, types as declared, kernels as declared.
 //
-// Cost. O(options x features) time and O(options) memory: the ranks never enter, but for cuts in
+// Cost. O(options x features) time and O(options) memory: the ranks never enter, except for cuts in
 // proportion to custom memory. Source: docs/mathematics/torchrec-planner.md#options-of-a-table.
 // Order of types and kernels under a constraint is the sharder's declared one; before 1.9 the
 // reference leaves it to the string hash.

@@ -102,8 +102,8 @@ Perf row_wise_perf(const Shared& s) {
   const CommsElementSizes& comms = s.table.comms;
   const double ids = s.loads.ids / world;
   const double outputs = s.table.is_pooled ? s.loads.outputs : ids;
-  // Divided and multiplied again: where W is no power of two the product may lie an ulp above the
-  // integer and ceil adds a byte.
+  // Divided and multiplied again: where W is not a power of two the product may lie an ulp above
+  // the integer and ceil adds a byte.
   const double input = s.weighted(std::ceil(ids * world * s.index_bytes));
   const double lookup = ids * world * s.columns * s.element_size;
   const double forward =

@@ -27,7 +27,7 @@ Result<void> read_number(const EnvironmentLookup& environment, std::string_view 
 // What stops at the end of 64 bits is refused by the reservation.
 void add_bytes(Bytes& sum, Bytes bytes) { sum = saturated_add(sum, bytes); }
 
-// The sharders whose printed form contains "EmbeddingCollection" are no good without CUDA. What
+// The sharders whose printed form contains "EmbeddingCollection" do not work without CUDA. What
 // they leave is dense.
 void drop_unsharded_modules(Model& model) {
   std::vector<Module> kept;
@@ -83,7 +83,7 @@ Result<EasyRecEnvironment> read_easyrec_environment(const EnvironmentLookup& env
   PLIMSOLL_RETURN_IF_ERROR(read_number(environment, kReserve, kShare, share));
   if (!(share >= 0 && share <= 1)) {
     return fail(ErrorCode::kValue, std::string(kReserve),
-                fmt::format("{} is no share of the memory", share), std::string(kShare));
+                fmt::format("{} is not a share of the memory", share), std::string(kShare));
   }
   EasyRecDynamicProgrammingOptions& program = result.dynamic_programming;
   PLIMSOLL_RETURN_IF_ERROR(

@@ -59,7 +59,7 @@ Result<PackedWidth> packed_width(const Table& table) {
 
 Result<TableShape> make_shape(std::int64_t rows, std::int64_t columns, int element_size,
                               int elements_per_byte) {
-  const Int128 elements = Int128{rows} * columns * element_size;  // bytes but for sub-byte types
+  const Int128 elements = Int128{rows} * columns * element_size;  // bytes except for sub-byte types
   // Quantised modules add 4 bytes a row; leave room for them.
   if (elements > kMaxBytes - Int128{rows} * 4) {
     return fail(ErrorCode::kOverflow, "num_embeddings",

@@ -226,8 +226,8 @@ std::vector<Warning> find_model_warnings(const Model& model) {
           found != model.constraints.end() && !found->second.pooling_factors.empty();
       if (!has_factors && table.feature_names.size() > 1) {
         warnings.push_back({"features_without_pooling_factors", table_fqn(module.path, table.name),
-                            fmt::format("{} features but no pooling factors: costed as one feature "
-                                        "with one id a sample, as the reference does",
+                            fmt::format("{} features but no pooling factors: rated as one feature "
+                                        "with one id per sample, as TorchRec does",
                                         table.feature_names.size())});
       }
     }

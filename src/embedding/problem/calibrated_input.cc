@@ -8,9 +8,10 @@ namespace plimsoll::embedding {
 Result<std::optional<CalibratedTimes>> make_calibrated_times(const BridgeInput& input) {
   if (input.machine == nullptr) return std::nullopt;
   if (input.estimator == nullptr || input.profiles.size() != input.options->tables.size()) {
-    return fail(ErrorCode::kValue, "machine",
-                "the options do not tell what their tables look up, which times of a machine need",
-                "plan from the model, or without the machine");
+    return fail(
+        ErrorCode::kValue, "machine",
+        "the options do not say what their tables look up, which the times of a machine depend on",
+        "plan from the model, or without the machine");
   }
   PLIMSOLL_ASSIGN(CalibratedTimes times, CalibratedTimes::make(*input.machine, *input.estimator,
                                                                *input.options, input.profiles));

@@ -66,7 +66,7 @@ bool is_plain_bucket_cut(const ShardRuns& shards, std::int64_t rows, std::int64_
 }
 
 // Blocks of ceil(rows / parts), the last ones shorter or empty: the only cut that the runtime
-// knows, but for buckets.
+// knows, except for buckets.
 bool is_plain_row_cut(const ShardRuns& shards, std::int64_t rows) {
   const std::int64_t parts = shards.shards_per_block();
   const std::int64_t block = rows / parts + (rows % parts != 0);

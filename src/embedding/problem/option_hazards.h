@@ -1,8 +1,8 @@
 // Options that a plan could hold and the reference's runtime would train wrongly or refuse: what
-// the checker calls hazards, seen from the search's side. Source: docs/check.md#hazards; the judge
-// of them is plimsoll/check/sharding_check.h.
+// the checker calls hazards, seen from the search's side. Source: docs/check.md#hazards; the
+// checker of them is plimsoll/check/sharding_check.h.
 //
-// Fewest hazards. Hazards are those that the checker counts. But for mean_pooling_mixed_rows and
+// Fewest hazards. Hazards are those that the checker counts. Except for mean_pooling_mixed_rows and
 // mixed_column_widths they are of one option each, so that their least number adds up table by
 // table. Two kinds of collection have several ways. One with mean-pooled tables: not all its tables
 // are cut by rows, and every mean-pooled table that is, is one hazard more; or all are, and nothing
@@ -12,7 +12,7 @@
 // `is_left_out` and `way_choices` exclude are exactly those of the fewest hazards, memory aside.
 //
 // optimizer_state_per_block is not counted: the reference trains so, too. Where
-// `strict_numerics` is asked for, options that have it are no options (`find_numeric_options`).
+// `strict_numerics` is asked for, options that have it are not options (`find_numeric_options`).
 #pragma once
 
 #include <cstdint>

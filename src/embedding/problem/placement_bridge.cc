@@ -85,11 +85,11 @@ class Builder {
     }
     choose_ways(hazards.way_choices);
     for (const auto& [hazard, is_certain] : hazards.unavoidable) {
-      bridge_.warnings.push_back(
-          {"hazard_unavoidable", options_.tables[static_cast<std::size_t>(hazard.table)].fqn,
-           fmt::format("{}: no plan is free of hazards; those with the fewest are searched, and "
-                       "they {} this one",
-                       hazard.name, is_certain ? "have" : "may have")});
+      bridge_.warnings.push_back({"hazard_unavoidable",
+                                  options_.tables[static_cast<std::size_t>(hazard.table)].fqn,
+                                  fmt::format("{}: every plan has hazards; those with the fewest "
+                                              "are searched, and they {} this one",
+                                              hazard.name, is_certain ? "have" : "may have")});
     }
     return {};
   }
@@ -219,8 +219,8 @@ class Builder {
       const bool is_alone = tables.size() == 1;
       return fail(ErrorCode::kConflict, "table " + table.fqn,
                   is_alone ? "no option can be placed on these ranks"
-                           : "no options of the tables that must stand together agree on one rank, "
-                             "one host or all ranks",
+                           : "the tables that must be together have no options on one rank, one "
+                             "host or all ranks",
                   is_alone ? "allow more sharding types, or use whole hosts"
                            : "allow the tables sharding types in common, or drop the rule");
     }
@@ -296,7 +296,8 @@ class Builder {
         PLIMSOLL_ASSIGN(const std::size_t unit, find_unit(fqn));
         if (!units.insert(static_cast<int>(unit)).second) {
           return fail(ErrorCode::kConflict, "table " + fqn,
-                      "kept apart from a table that it must stand with", "drop one of the rules");
+                      "kept apart from a table that it must be together with",
+                      "drop one of the rules");
         }
       }
       bridge_.problem.apart.emplace_back(units.begin(), units.end());

@@ -1,5 +1,5 @@
 // Why a plan from elsewhere, such as the reference's, may not be an answer: memory, placement rules
-// and towers, seen from the search's side. The judge of all this is the checker.
+// and towers, seen from the search's side. The checker of all this is the checker.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ bool is_placed_plan(const OptionSet& options, const PlacedProposal& plan);
 
 // The first fault, as a clause whose subject is the plan ("needs more memory than rank 3 has");
 // nothing where the plan fits, keeps the rules and holds towers and columns of hosts together.
-// Hazards are no faults. Precondition: a placed plan of these options. O(shards + ranks).
+// Hazards are not faults. Precondition: a placed plan of these options. O(shards + ranks).
 std::optional<std::string> find_plan_fault(const BridgeInput& input, const BridgeOptions& rules,
                                            const PlacedProposal& plan);
 

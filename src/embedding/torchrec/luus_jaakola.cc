@@ -35,8 +35,8 @@ LuusJaakola::LuusJaakola(double left, double right, int max_iterations, std::uin
 std::optional<double> LuusJaakola::next(double cost) {
   ++iteration_;
   if (iteration_ == 0) return point_;
-  // A quirk of the reference: the cost of the first point is kept, but that point is no trial, so
-  // its cost is not remembered where it happens to be a border.
+  // A quirk of the reference: the cost of the first point is kept, but that point is not a trial,
+  // so its cost is not remembered where it happens to be a border.
   if (iteration_ == 1) {
     cost_ = cost;
   } else if (iteration_ == max_iterations_) {

@@ -11,7 +11,7 @@ namespace plimsoll::embedding {
 Result<void> check_choice(const OptionSet& options, const Proposal& proposal,
                           std::string_view name);
 
-// Error kValue likewise: the same of the plan, or not one existing rank for every shard. Uniform
+// Error kValue as above: the same of the plan, or not one existing rank for every shard. Uniform
 // options have no ranks.
 Result<void> check_placement(const OptionSet& options, const PlacedProposal& plan,
                              std::string_view name);

@@ -41,7 +41,7 @@ Result<void> check_context(PlanLoader& loader, const std::string& context_hash) 
                           "context mismatch detected for {} and current planner set up:\nCurrent "
                           "planner hash: {}, Loaded plan hash: {}",
                           loader.plan_id(), context_hash, *stored),
-              "plan afresh, or load the plan into the set-up that it was made for",
+              "plan again, or load the plan with the inputs that it was made for",
               "planner_input_context_mismatch");
 }
 

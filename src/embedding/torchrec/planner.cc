@@ -444,8 +444,8 @@ Result<PlanningResult> plan_like_torchrec(const PlanningProblem& problem,
   if (!problem.topology.device_speeds.empty()) {
     prepared.outcome.warnings.push_back(
         {"speeds_unknown_to_reference", "",
-         "the reference places tables as if all ranks were equally fast; its plans are rated with "
-         "the speeds that the ranks have"});
+         "TorchRec's planner places tables as if all ranks were equally fast; its plans are rated "
+         "with the ranks' own speeds"});
   }
   const Estimator estimator(problem.cost_model, problem.topology, problem.mode);
   PLIMSOLL_ASSIGN(

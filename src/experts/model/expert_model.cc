@@ -96,7 +96,7 @@ Result<void> validate(const ExpertModel& model) {
   if (model.num_slots > kMaxSlots || model.num_slots < static_cast<std::int64_t>(num_experts) ||
       model.num_slots % model.num_ranks != 0) {
     return refuse("num_slots",
-                  "slots are fewer than experts, too many, or no multiple of num_ranks",
+                  "slots are fewer than experts, too many, or not a multiple of num_ranks",
                   "give a multiple of " + std::to_string(model.num_ranks) + " from " +
                       std::to_string(num_experts) + " to " + std::to_string(kMaxSlots));
   }
@@ -204,7 +204,7 @@ std::string find_fault(const ExpertModel& model, const ExpertPlan& plan) {
       const int here = static_cast<int>(s / a_host);
       if (host < 0) ++num_groups[static_cast<std::size_t>(here)];
       if (host >= 0 && host != here) {
-        return place + "group " + std::to_string(expert / a_group) + " stands on several hosts";
+        return place + "group " + std::to_string(expert / a_group) + " is on several hosts";
       }
       host = here;
     }

@@ -448,7 +448,7 @@ Result<ExpertReplan> replan_experts(const ExpertModel& model, const ExpertPlan& 
   if (std::string fault = is_valid ? find_fault(old, before) : is_valid.error().message;
       !fault.empty()) {
     return fail(ErrorCode::kValue, "before", "the plan is not one of these experts: " + fault,
-                "give the plan by which they stand");
+                "give the plan that is in use");
   }
   EffortClock clock(context);
   ExpertReplan replan;

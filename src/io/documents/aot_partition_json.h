@@ -27,8 +27,8 @@ struct AotPartition {
   bool operator==(const AotPartition&) const = default;
 };
 
-// Errors: kSyntax, kSchema (a missing key, a name that no node has, indices that are no numbering),
-// kValue, kConflict, and those of checkpoint::validate, placed in the document.
+// Errors: kSyntax, kSchema (a missing key, a name that no node has, indices that are not a
+// numbering), kValue, kConflict, and those of checkpoint::validate, placed in the document.
 Result<AotPartition> read_aot_partition(std::string_view text, std::string_view file);
 
 }  // namespace plimsoll::io

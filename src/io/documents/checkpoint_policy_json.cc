@@ -36,7 +36,7 @@ class UnitBuilder {
     CheckpointUnit unit = std::move(entry.unit);
     if (entry.fqn.has_value() == entry.fqns.has_value()) {
       return fail(entry.fqn ? ErrorCode::kConflict : ErrorCode::kSchema, place(pointer),
-                  entry.fqn ? "'fqn' stands beside 'fqns'" : "the key 'fqn' is missing",
+                  entry.fqn ? "both 'fqn' and 'fqns' are given" : "the key 'fqn' is missing",
                   "give \"fqn\" for one module, \"fqns\" for a run of modules");
     }
     unit.fqns = entry.fqn ? std::vector{*std::move(entry.fqn)} : *std::move(entry.fqns);
@@ -66,7 +66,7 @@ class UnitBuilder {
       const std::string op_pointer = fmt::format("{}/ops/{}", pointer, i);
       if (i > 0 && unit.ops[i].index <= unit.ops[i - 1].index) {
         return fail(ErrorCode::kValue, place(op_pointer + "/i"),
-                    "an operator stands after one that runs later, or twice",
+                    "an operator is listed after one that runs later, or twice",
                     "list the operators in their order of execution");
       }
       if (unit.ops[i].save && unit.kind == UnitKind::kFull) {

@@ -46,7 +46,7 @@ class FxReader {
   Result<int> find_node(const std::string& name, const std::string& pointer) const {
     const auto found = index_.find(name);
     if (found != index_.end()) return found->second;
-    return fail(ErrorCode::kValue, place(pointer), fmt::format("no node '{}' stands here", name),
+    return fail(ErrorCode::kValue, place(pointer), fmt::format("there is no node '{}' here", name),
                 "name a node of the graph; as an argument, an earlier one");
   }
 
@@ -70,11 +70,12 @@ class FxReader {
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
       if (error != std::errc() || end != text.data() + text.size()) {
         return fail(ErrorCode::kValue, place("/partition_to_devices/" + escape_pointer(text)),
-                    fmt::format("'{}' is no partition's number", text), "give a whole number");
+                    fmt::format("'{}' is not the number of a partition", text),
+                    "give a whole number");
       }
       if (!config.partition_to_logical_device_mapping.emplace(id, devices).second) {
         return fail(ErrorCode::kConflict, place("/partition_to_devices/" + escape_pointer(text)),
-                    fmt::format("partition {} stands twice", id), "give each partition once");
+                    fmt::format("partition {} occurs twice", id), "give each partition once");
       }
     }
     return {};

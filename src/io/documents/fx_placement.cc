@@ -21,7 +21,7 @@ template <class Take>
 Result<void> read_list(const JsonValue* list, const std::string& place, Take take) {
   const auto* array = list == nullptr ? nullptr : list->as<JsonValue::Array>();
   if (array == nullptr) {
-    return fail(ErrorCode::kSchema, place, list == nullptr ? "the key is missing" : "is no list",
+    return fail(ErrorCode::kSchema, place, list == nullptr ? "the key is missing" : "is not a list",
                 "give a list, as torch's partitions have it");
   }
   for (std::size_t i = 0; i < array->size(); ++i) {
@@ -47,7 +47,7 @@ Result<PlacedStage> read_partition(const JsonValue& value, const std::string& pl
   PlacedStage stage;
   std::int64_t number = 0;
   if (!take_integer(value.find("id"), 0, kMaxInt, number)) {
-    return fail(ErrorCode::kSchema, place + "/id", "is no partition's number",
+    return fail(ErrorCode::kSchema, place + "/id", "is not the number of a partition",
                 "give a whole number of at least 0");
   }
   stage.id = static_cast<int>(number);
@@ -68,7 +68,7 @@ Result<PlacedStage> read_partition(const JsonValue& value, const std::string& pl
   put_logical_devices(ids, stage);
   if (value.find("used_mem_bytes") != nullptr &&
       !take_integer(value.find("used_mem_bytes"), 0, INT64_MAX, stage.memory)) {
-    return fail(ErrorCode::kSchema, place + "/used_mem_bytes", "is no number of bytes",
+    return fail(ErrorCode::kSchema, place + "/used_mem_bytes", "is not a number of bytes",
                 "give a whole number of at least 0");
   }
   return stage;
@@ -123,8 +123,8 @@ Result<PlacementAnswer> read_fx_partition_tree(const JsonValue& root, std::strin
                            : whole != nullptr ? static_cast<double>(*whole)
                                               : std::nan("");
     if (!(seconds >= 0) || !std::isfinite(seconds)) {
-      return fail(ErrorCode::kValue, document_place(file, "/critical_path_latency"), "is no time",
-                  "give seconds, 0 or more");
+      return fail(ErrorCode::kValue, document_place(file, "/critical_path_latency"),
+                  "is not a time", "give seconds, 0 or more");
     }
     answer.certificate = Certificate{seconds * kMsPerSecond, {}, {}};
   }

@@ -78,7 +78,7 @@ Result<void> check_kernels(const std::vector<KernelEntry>& kernels, std::string_
     for (const auto& [variable, range] : form.ranges) {
       if (range.first <= range.second) continue;
       return wrong(file, fmt::format("{}/ranges/{}", pointer, escape_pointer(variable)),
-                   "the least is above the most", "give [least, most]");
+                   "the lower limit is above the upper one", "give [least, most]");
     }
   }
   return {};

@@ -56,11 +56,11 @@ class ModelBuilder {
     constraint_pointers_ = pointers_of(model_.constraints);
     if (document_.tables && document_.modules) {
       return fail(ErrorCode::kConflict, document_place(file_, "/tables"),
-                  "'tables' stands beside 'modules'", "move the tables into a module");
+                  "both 'tables' and 'modules' are given", "move the tables into a module");
     }
     if (!document_.tables && !document_.modules) {
       return fail(ErrorCode::kSchema, document_place(file_, ""),
-                  "neither 'modules' nor 'tables' is there", "add \"modules\"");
+                  "neither 'modules' nor 'tables' is given", "add \"modules\"");
     }
     if (document_.tables) {
       PLIMSOLL_RETURN_IF_ERROR(add_module(ModuleEntry{{}, *std::move(document_.tables)}, ""));

@@ -28,7 +28,7 @@ bool read(const Cursor& cursor, TradeoffDescription& out, const Rule& rule) {
     const char* const end = member.key.data() + member.key.size();
     const auto [stopped, code] = std::from_chars(member.key.data(), end, point.first);
     if (code != std::errc{} || stopped != end || !std::isfinite(point.first) || point.first < 0) {
-      return at.fail(ErrorCode::kSchema, fmt::format("the key '{}' is no number", member.key),
+      return at.fail(ErrorCode::kSchema, fmt::format("the key '{}' is not a number", member.key),
                      "give the discarded fraction as the key, or a list of pairs");
     }
     if (!read(at, point.second, rule)) return false;

@@ -127,12 +127,12 @@ class GraphReader {
   Result<void> check_head() const {
     if (document_.format != kFormat) {
       return fail(ErrorCode::kSchema, document_place(file_, "/format"),
-                  "'" + document_.format + "' is no format that is known here",
+                  "'" + document_.format + "' is not a format that Plimsoll reads",
                   fmt::format("give \"{}\"", kFormat));
     }
     if (document_.version != 1) {
       return fail(ErrorCode::kSchema, document_place(file_, "/version"),
-                  "version " + std::to_string(document_.version) + " is not known here",
+                  "version " + std::to_string(document_.version) + " is not supported",
                   "write version 1");
     }
     for (const auto& [name, bit] : document_.flag_bits) {
@@ -219,7 +219,7 @@ class GraphReader {
         if (!read_name(cursor, name)) return false;
         const auto op = partition::find_op_kind(name);
         if (!op) {
-          return cursor.fail(ErrorCode::kValue, fmt::format("'{}' is no kind of node", name),
+          return cursor.fail(ErrorCode::kValue, fmt::format("'{}' is not a kind of node", name),
                              "give placeholder, get_attr, call_function, call_method, call_module "
                              "or output");
         }
@@ -255,9 +255,10 @@ class GraphReader {
     int index = 0;
     if (!read(cursor, index, kNonNegative)) return false;
     if (static_cast<std::size_t>(index) >= table.size()) {
-      return cursor.fail(ErrorCode::kValue,
-                         fmt::format("{} is no index into the {} {}", index, table.size(), name),
-                         "give an index below the table's length");
+      return cursor.fail(
+          ErrorCode::kValue,
+          fmt::format("{} is not an index into the {} {}", index, table.size(), name),
+          "give an index below the table's length");
     }
     out = table[static_cast<std::size_t>(index)];
     return true;

@@ -32,7 +32,7 @@ Result<void> check_stages(const PlacementAnswer& answer, std::string_view file) 
       const auto end = stage.devices.begin() + static_cast<std::ptrdiff_t>(i);
       if (std::find(stage.devices.begin(), end, stage.devices[i]) == end) continue;
       return fail(ErrorCode::kConflict, place("devices", i),
-                  fmt::format("device {} stands twice", stage.devices[i]), "name each device once");
+                  fmt::format("device {} occurs twice", stage.devices[i]), "name each device once");
     }
     if (!stage.logical_device_ids.empty() &&
         distinct_devices(stage.logical_device_ids) != stage.devices) {

@@ -16,7 +16,7 @@ Result<void> tidy(RanksByTable& rules, std::string_view key, std::string_view fi
   for (auto& [fqn, ranks] : rules) {
     if (ranks.empty()) {
       return fail(ErrorCode::kValue, document_place(file, fmt::format("/{}/{}", key, fqn)),
-                  "no rank at all", "name a rank, or leave the table out");
+                  "the list of ranks is empty", "name a rank, or leave the table out");
     }
     std::sort(ranks.begin(), ranks.end());
     ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());

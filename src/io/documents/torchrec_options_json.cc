@@ -110,7 +110,7 @@ class Reader {
     room.compute_device = document_.compute_device;
     if (result_.options.group_size % document_.local_world_size != 0) {
       return wrong(ErrorCode::kValue, "/group_size",
-                   fmt::format("{} is no multiple of hosts of {}", result_.options.group_size,
+                   fmt::format("{} is not a multiple of hosts of {}", result_.options.group_size,
                                document_.local_world_size));
     }
     if (document_.group_size) room.pod_size = *document_.group_size / document_.local_world_size;

@@ -48,7 +48,7 @@ Result<std::vector<int>> number_stages(const OperatorGraph& graph, const std::ve
     });
     return fail(ErrorCode::kConflict, partition::place_of(graph, back->second.second),
                 "reads " + partition::place_of(graph, back->second.first) +
-                    " of a device that waits for its own: the devices form no line",
+                    " of a device that waits for its own: the stages are not contiguous",
                 "ask for a contiguous placement");
   }
   std::vector<int> stage(graph.nodes.size(), -1);

@@ -17,7 +17,7 @@ namespace plimsoll::io {
 
 inline constexpr std::size_t kMostBars = 256;
 inline constexpr std::size_t kMostBoxes = 6000;  // of a timeline
-inline constexpr std::size_t kMostRows = 100;    // likewise
+inline constexpr std::size_t kMostRows = 100;    // as above
 
 enum class ChartUnit { kMs, kBytes };
 

@@ -116,7 +116,7 @@ Result<JsonValue::Array> read_events(std::string_view recorded, std::string_view
   if (root.as<JsonValue::Object>() != nullptr) events = find_member(root, "traceEvents");
   auto* list = events == nullptr ? nullptr : std::get_if<JsonValue::Array>(&events->data);
   if (list != nullptr) return std::move(*list);
-  return fail(ErrorCode::kSchema, document_place(file, ""), "there is no list 'traceEvents'",
+  return fail(ErrorCode::kSchema, document_place(file, ""), "there is not a list 'traceEvents'",
               "give what torch.profiler's export_chrome_trace wrote");
 }
 

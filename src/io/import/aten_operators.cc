@@ -9,7 +9,7 @@
 namespace plimsoll::io {
 namespace {
 
-// "linear" of "aten.linear.default"; empty for what is no aten operator.
+// "linear" of "aten.linear.default"; empty for what is not an aten operator.
 std::string_view base_name(std::string_view target) {
   constexpr std::string_view kAten = "aten.";
   if (!target.starts_with(kAten)) return {};
@@ -205,7 +205,7 @@ bool is_view(const AtenCall& call) {
 }
 
 Bytes bytes_moved_by(const AtenCall& call) {
-  PLIMSOLL_CHECK(!is_view(call), "the call is no view");
+  PLIMSOLL_CHECK(!is_view(call), "the call is not a view");
   const bool is_gather = is_one_of(base_name(call.target), kGathers);
   Bytes total = 0;
   for (const TensorValue* output : call.outputs) {

@@ -24,7 +24,7 @@ struct AtenCall {
 
 double flops_of(const AtenCall& call);
 bool is_view(const AtenCall& call);
-// Precondition: `call` is no view.
+// Precondition: `call` is not a view.
 Bytes bytes_moved_by(const AtenCall& call);
 
 }  // namespace plimsoll::io

@@ -62,7 +62,7 @@ Result<std::optional<T>> parse_amount(const std::string& field, const std::strin
   const bool is_whole = error == std::errc() && end == field.data() + field.size();
   if (!is_whole || !(value >= 0) || !std::isfinite(static_cast<double>(value))) {
     return fail(ErrorCode::kValue, place,
-                std::string(name) + " '" + field + "' is no number of at least 0",
+                std::string(name) + " '" + field + "' is not a number of at least 0",
                 "give one, or leave the field empty");
   }
   return std::optional<T>(value);

@@ -36,7 +36,7 @@ bool read(const Cursor& cursor, Flag& out, const Rule& rule) {
   const auto* number = cursor.value.as<std::int64_t>();
   if (number == nullptr) return read(cursor, out.value, rule);
   if (*number != 0 && *number != 1) {
-    return cursor.fail(ErrorCode::kValue, fmt::format("{} is no truth value", *number),
+    return cursor.fail(ErrorCode::kValue, fmt::format("{} is neither true nor false", *number),
                        "give true, false, 1 or 0");
   }
   out.value = *number == 1;
@@ -52,7 +52,7 @@ bool read(const Cursor& cursor, WholeBytes& out, const Rule& rule) {
                        fmt::format("give at most {}", INT64_MAX));
   }
   if (*number < rule.min || *number != std::floor(*number)) {
-    return cursor.fail(ErrorCode::kValue, fmt::format("{} is no number of bytes", *number),
+    return cursor.fail(ErrorCode::kValue, fmt::format("{} is not a number of bytes", *number),
                        "give a whole number of at least 0");
   }
   out.value = static_cast<Bytes>(*number);
@@ -223,7 +223,7 @@ class InputReader {
     }
     if (edge.is_artificial.value) {
       return fail_edge(file_, i, "/isArtificial", ErrorCode::kValue,
-                       "artificial edges have no meaning here", "leave the edge out");
+                       "artificial edges are not supported", "leave the edge out");
     }
     if (edge.source_id == edge.dest_id) {
       return fail_edge(file_, i, "", ErrorCode::kConflict, "an edge from a node to itself",
@@ -233,7 +233,7 @@ class InputReader {
     if (graph.nodes[source->second].is_backward && !graph.nodes[dest->second].is_backward) {
       return fail_edge(file_, i, "", ErrorCode::kConflict,
                        "an edge from a backward node to a forward one",
-                       "mark both ends as the same pass, or turn the edge round");
+                       "mark both ends as the same pass, or reverse the edge");
     }
     if (!pairs_.emplace(edge.source_id, edge.dest_id).second) {
       return fail_edge(

@@ -7,7 +7,7 @@
 // free). A node that is not supported on accelerators takes unlimited time there. All edges out of
 // a node are one net. A node's `layerId`, an edge's `size` and the latency of an unsupported node
 // have no place in a cost graph: they are read over and not written, and so are `name`,
-// `description` and `source` of the whole, which the graphs that come along have. Source:
+// `description` and `source` of the whole, which the shipped graphs have. Source:
 // docs/mathematics/placements.md#files-of-other-programs. Strictness as in model_json.h.
 #pragma once
 

@@ -196,7 +196,7 @@ class ProgramReader {
     constexpr int kUnknownBits = 8;
     if (dtype == nullptr) {
       warn("unknown_dtype", meta,
-           fmt::format("the scalar type {} is not known here; counted as one byte", code));
+           fmt::format("the scalar type {} is not supported; counted as one byte", code));
     } else {
       tensor.dtype = dtype->name;
     }
@@ -353,7 +353,7 @@ class ProgramReader {
       }
       if (kScalars.count(kind) == 0) {
         warn("unknown_argument", argument,
-             fmt::format("arguments of the kind '{}' are not known here; passed over", kind));
+             fmt::format("arguments of the kind '{}' are not supported; ignored", kind));
       }
       return true;
     });

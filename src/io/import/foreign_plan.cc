@@ -280,8 +280,7 @@ class ForeignPlanReader {
     if (found == tables_.end()) {
       std::vector<std::string> known;
       for (const auto& entry : tables_) known.push_back(entry.first);
-      return fail_at(ErrorCode::kNotFound, pointer,
-                     fmt::format("the model has no table '{}' to be cut", fqn),
+      return fail_at(ErrorCode::kNotFound, pointer, fmt::format("the model has no table '{}'", fqn),
                      suggest(fqn, known));
     }
     const auto& [module, table] = found->second;
@@ -311,7 +310,7 @@ class ForeignPlanReader {
                      fmt::format("{} rank(s) for the {} shard(s) that {} makes of {} x {}",
                                  num_ranks, cut.column_blocks * rows,
                                  to_string(foreign.sharding_type), shape.rows, shape.columns),
-                     "is the topology the one of the plan?");
+                     "check that the topology is that of the plan");
     }
     return to_size_runs(cut);
   }

@@ -30,7 +30,7 @@ struct ForeignPlanContext {
   const embedding::CostModel& cost_model;
 };
 
-// Both forms, table by table: a table without `shards` is cut anew by the rules of the release,
+// Both forms, table by table: a table without `shards` is cut again by the rules of the release,
 // column cuts into as many columns as its ranks ask for. Errors: kNotFound (a table without shards
 // that the model lacks), kConflict (ranks that contradict the placements or the cut), and those of
 // cutting.

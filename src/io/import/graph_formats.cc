@@ -11,6 +11,7 @@
 #include "io/documents/operator_graph_json.h"
 #include "io/import/exported_program.h"
 #include "io/import/onnx_model.h"
+#include "io/json/json_reader.h"
 #include "plimsoll/io/files.h"
 
 namespace plimsoll::io {
@@ -189,7 +190,13 @@ Result<GraphFile> recognize_graph(std::string text, const std::string& name) {
     format = find_text_format(text, first);
   }
   if (format) return GraphFile{*format, name, std::move(text)};
-  return fail(ErrorCode::kSchema, name, "is in no format of graphs that is known here",
+  for (const auto& [key, value] : top_level_members(text)) {
+    if (key != "schema") continue;
+    return fail(ErrorCode::kSchema, name,
+                std::string("\"").append(value).append("\" is not an operator graph"),
+                what_takes(value));
+  }
+  return fail(ErrorCode::kSchema, name, "this is not a format of operator graphs",
               std::string(kRemedy));
 }
 

@@ -241,7 +241,7 @@ Result<OnnxGraph> read_onnx_graph(WireReader& reader, std::string_view file) {
   if (!is_read) return tl::unexpected<Error>(reader.error());
   if (num_graphs != 1) {
     return fail(ErrorCode::kSchema, std::string(file),
-                num_graphs == 0 ? "holds no graph: no ONNX model" : "holds two graphs",
+                num_graphs == 0 ? "holds no graph: it is not an ONNX model" : "holds two graphs",
                 "give a model as ONNX exporters write it");
   }
   return graph;

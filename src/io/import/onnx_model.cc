@@ -138,7 +138,7 @@ class GraphBuilder {
     if (dtype == nullptr && unknown_types_.insert(elem_type).second) {
       warn("unknown_dtype", value_place(name),
            "the element type " + std::to_string(elem_type) +
-               " is not known here; counted as one byte");
+               " is not supported; counted as one byte");
     }
     constexpr int kUnknownBits = 8;
     const auto bytes = find_bytes(sizes, dtype == nullptr ? kUnknownBits : dtype->bits);
@@ -194,7 +194,7 @@ class GraphBuilder {
   Result<void> add_weight(const std::string& name, const OnnxTensor& tensor) {
     PLIMSOLL_RETURN_IF_ERROR(add_tensor(name, tensor.sizes, tensor.data_type));
     if (tensor.is_external && !std::exchange(has_external_, true)) {
-      warn("external_data", value_place(name), "weights lie in files beside this one; not opened");
+      warn("external_data", value_place(name), "weights are in other files, which are not read");
     }
     PLIMSOLL_RETURN_IF_ERROR(define(name, result_.graph.num_nodes()));
     OperatorNode node;
@@ -228,7 +228,7 @@ class GraphBuilder {
     result_.graph.nodes.push_back(std::move(node));
   }
 
-  // Running means and variances are no parameters.
+  // Running means and variances are not parameters.
   void mark_statistics() {
     for (const OnnxNode& node : source_.nodes) {
       if (node.op_type != "BatchNormalization") continue;
@@ -372,7 +372,7 @@ class GraphBuilder {
     for (const OnnxValueInfo& info : source_.outputs) {
       const auto found = values_.find(info.name);
       if (found == values_.end()) {
-        return fail(ErrorCode::kValue, value_place(info.name), "is an output that nobody gives",
+        return fail(ErrorCode::kValue, value_place(info.name), "is an output that no node produces",
                     "name a value of the graph");
       }
       add_read(node, found->second);

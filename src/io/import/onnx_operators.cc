@@ -69,7 +69,7 @@ double flops_of(const OnnxCall& call) {
 }
 
 Bytes bytes_moved_by(const OnnxCall& call) {
-  PLIMSOLL_CHECK(!is_onnx_view(call.node), "the node is no view");
+  PLIMSOLL_CHECK(!is_onnx_view(call.node), "the node is not a view");
   const std::string_view type = call.node.op_type;
   const bool is_gather = type == "Gather" || type == "GatherND" || type == "GatherElements";
   Bytes total = 0;

@@ -89,7 +89,7 @@ class GraphReader {
       int id = 0;
       const auto [end, code] = std::from_chars(stage.data(), stage.data() + stage.size(), id);
       if (code != std::errc{} || end != stage.data() + stage.size() || id < 0) {
-        return fail_here(ErrorCode::kValue, fmt::format("'{}' is no stage", std::string(stage)),
+        return fail_here(ErrorCode::kValue, fmt::format("'{}' is not a stage", std::string(stage)),
                          "give a whole number of at least 0");
       }
       node.stage = id;
@@ -138,7 +138,7 @@ class GraphReader {
                        "give a smaller number");
     }
     if (code != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) {
-      return fail_here(ErrorCode::kSyntax, fmt::format("'{}' is no number", std::string(text)),
+      return fail_here(ErrorCode::kSyntax, fmt::format("'{}' is not a number", std::string(text)),
                        "give a finite number");
     }
     if (value < 0) {
@@ -160,7 +160,7 @@ class GraphReader {
                        fmt::format("give at most {}", INT64_MAX));
     }
     if (value != std::floor(value)) {
-      return fail_here(ErrorCode::kValue, fmt::format("{} is no number of bytes", value),
+      return fail_here(ErrorCode::kValue, fmt::format("{} is not a number of bytes", value),
                        "give a whole number");
     }
     return static_cast<Bytes>(value);

@@ -233,7 +233,8 @@ class PiperReader {
       const std::string pointer = fmt::format("/nodes/{}/TMPCs/{}", i, escape_pointer(key));
       const auto degree = parse_integer(key);
       if (!degree || *degree < 1 || *degree > partition::kMaxPipelineDevices) {
-        return fail_at(pointer, ErrorCode::kValue, fmt::format("'{}' is no number of devices", key),
+        return fail_at(pointer, ErrorCode::kValue,
+                       fmt::format("'{}' is not a number of devices", key),
                        fmt::format("give 1 to {}", int{partition::kMaxPipelineDevices}));
       }
       if (choices.empty()) continue;
@@ -408,7 +409,7 @@ Result<PipelinePlan> read_piper_plan(const JsonValue& root, std::string_view fil
                     "the node has no choice '" + name->second + "'", "give a choice of the node");
       }
       if (!choices.emplace(found->second, static_cast<int>(choice - known->begin())).second) {
-        return fail(ErrorCode::kConflict, place, "the node stands twice in the stage",
+        return fail(ErrorCode::kConflict, place, "the node occurs twice in the stage",
                     "give it once");
       }
     }

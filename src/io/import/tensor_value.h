@@ -37,7 +37,7 @@ struct DtypeInfo {
   bool is_floating = false;
 };
 
-// Bytes of that many elements, whole bytes; nothing where they leave 62 bits.
+// Bytes of that many elements, whole bytes; nothing where they exceed 62 bits.
 inline std::optional<Bytes> find_bytes(const std::vector<std::int64_t>& sizes, int bits) {
   Bytes product = 1;
   for (const std::int64_t size : sizes) {

@@ -34,7 +34,7 @@ std::uint32_t WireReader::read_tag() {
   if (at_end()) return 0;
   std::uint32_t tag = 0;
   if (!stream_.ReadVarint32(&tag) || (tag >> 3) == 0) {
-    fail_here("is no protobuf, or truncated");
+    fail_here("is not protobuf, or is truncated");
     return 0;
   }
   return tag;
@@ -45,7 +45,8 @@ bool WireReader::read_length(int type, int& length) {
   if (type != kLength) return fail_here("a field of another wire type than ONNX gives it");
   if (!stream_.ReadVarint32(&size) ||
       size > static_cast<std::uint32_t>(stream_.BytesUntilLimit())) {
-    return fail_here("a field is longer than what is left: the file is truncated, or no protobuf");
+    return fail_here(
+        "a field is longer than what is left: the file is truncated, or is not protobuf");
   }
   length = static_cast<int>(size);
   return true;
@@ -69,7 +70,7 @@ bool WireReader::read_string(int type, std::string& out) {
 bool WireReader::read_int(int type, std::int64_t& out) {
   std::uint64_t value = 0;
   if (type != kVarint) return fail_here("a field of another wire type than ONNX gives it");
-  if (!stream_.ReadVarint64(&value)) return fail_here("is no protobuf, or truncated");
+  if (!stream_.ReadVarint64(&value)) return fail_here("is not protobuf, or is truncated");
   out = static_cast<std::int64_t>(value);
   return true;
 }
@@ -81,7 +82,7 @@ bool WireReader::skip(int type) {
   int length = 0;
   switch (type) {
     case kVarint:
-      return stream_.ReadVarint64(&value) || fail_here("is no protobuf, or truncated");
+      return stream_.ReadVarint64(&value) || fail_here("is not protobuf, or is truncated");
     case kLength:
       return read_length(type, length) && (stream_.Skip(length) || fail_here("is truncated"));
     case kFixed64:
@@ -89,7 +90,7 @@ bool WireReader::skip(int type) {
     case kFixed32:
       return stream_.Skip(kFixed32Bytes) || fail_here("is truncated");
     default:
-      return fail_here("is no protobuf");
+      return fail_here("is not protobuf");
   }
 }
 

@@ -11,7 +11,7 @@
 
 namespace plimsoll::io {
 
-// Every function is false at the first thing that is no protobuf, and from then on; `error()` says
+// Every function is false at the first thing that is not protobuf, and from then on; `error()` says
 // where.
 class WireReader {
  public:

@@ -48,7 +48,7 @@ struct Frame {
   }
 };
 
-// Is this UTF-8 (RFC 3629), but for a sequence that the end cuts?
+// Is this UTF-8 (RFC 3629), except for a sequence that the end cuts?
 bool is_utf8_so_far(std::string_view text) {
   const auto byte = [&text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   for (std::size_t i = 0; i < text.size();) {
@@ -91,7 +91,7 @@ class TreeBuilder final : public Json::json_sax_t {
   bool start_object(std::size_t /*size*/) override { return open({JsonValue::Object{}}); }
   bool key(std::string& key) override {
     if (stack_.back().add_key(key)) return true;
-    return refuse(ErrorCode::kSyntax, fmt::format("the key '{}' stands here twice", key),
+    return refuse(ErrorCode::kSyntax, fmt::format("the key '{}' occurs twice", key),
                   "keep one of the two");
   }
   bool end_object() override { return close(); }
@@ -330,7 +330,7 @@ Result<JsonValue> parse_json(std::string_view text, std::string_view file) {
                 fmt::format("{} bytes of text; the limit is {}", text.size(), kMaxFileBytes));
   }
   TreeBuilder builder(text, file);
-  Json::sax_parse(text.begin(), text.end(), &builder);  // throws for want of memory alone
+  Json::sax_parse(text.begin(), text.end(), &builder);  // throws only if memory runs out
   return std::move(builder).take();
 }
 

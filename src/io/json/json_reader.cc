@@ -11,6 +11,8 @@
 namespace plimsoll::io {
 namespace {
 
+constexpr std::string_view kOtherDocument = "give a document of that kind, or leave the key out";
+
 // "at least 0", "more than 0 and at most 1": for error messages.
 std::string describe_range(const Rule& rule) {
   std::string text;
@@ -214,7 +216,32 @@ Result<void> check_schema(const JsonValue& root, std::string_view file, std::str
   return fail(ErrorCode::kSchema, document_place(file, "/schema"),
               fmt::format("expected \"{}\", found {}", schema,
                           name != nullptr ? print_compact(*value) : std::string(value->kind())),
-              "give a document of that kind, or leave the key out");
+              name != nullptr ? what_takes(*name) : std::string(kOtherDocument));
+}
+
+std::string what_takes(std::string_view schema) {
+  struct Kind {
+    std::string_view schema, remedy;
+  };
+  constexpr std::string_view kPlan =
+      "this is a plan: `plimsoll check`, `report`, `diff` and `convert` take it";
+  constexpr Kind kKinds[] = {
+      {"plimsoll.plan/1", kPlan},
+      {"plimsoll.checkpoint_policy/1", kPlan},
+      {"plimsoll.placement/1", kPlan},
+      {"plimsoll.pipeline_plan/1", kPlan},
+      {"plimsoll.model/1", "this is an embedding model: `plimsoll shard` plans it"},
+      {"plimsoll.module_stats/1", "these are module statistics: `plimsoll checkpoint` plans them"},
+      {"plimsoll.cost_graph/1", "this is an operator graph: `plimsoll partition` plans it"},
+      {"plimsoll.fx_graph/1", "this is an operator graph: `plimsoll partition` plans it"},
+      {"plimsoll.experts/1", "these are experts: `plimsoll shard` places them"},
+      {"plimsoll.topology/1", "this is hardware: name it with --on"},
+      {"plimsoll.machine/1", "these are times of a machine: name them with --machine"},
+      {"plimsoll.constraints/1", "these are constraints: name them with --constraints"}};
+  for (const Kind& kind : kKinds) {
+    if (kind.schema == schema) return std::string(kind.remedy);
+  }
+  return std::string(kOtherDocument);
 }
 
 }  // namespace plimsoll::io

@@ -193,7 +193,7 @@ bool read(const Cursor& cursor, std::vector<T>& out, const Rule& rule) {
     if constexpr (std::totally_ordered<T>) {
       if (rule.is_set && !seen.insert(value).second) {
         return Cursor{(*array)[i], place, cursor.context}.fail(
-            ErrorCode::kValue, "stands in the list already", "leave it out");
+            ErrorCode::kValue, "is in the list already", "leave it out");
       }
     }
     out.push_back(std::move(value));
@@ -226,7 +226,7 @@ bool read(const Cursor& cursor, std::map<std::string, T, Less>& out, const Rule&
 
 class ObjectReader {
  public:
-  // An error if the value is no object or has a key that is not in `keys`.
+  // An error if the value is not an object or has a key that is not in `keys`.
   ObjectReader(const Cursor& cursor, std::span<const KeyInfo> keys);
 
   template <class T>
@@ -269,6 +269,9 @@ bool read(const Cursor& cursor, T& out, const Rule& /*rule*/) {
 
 // The root's "schema", where present, is `schema`.
 Result<void> check_schema(const JsonValue& root, std::string_view file, std::string_view schema);
+
+// What a document of this name is and which command takes it, for the remedy of an error.
+std::string what_takes(std::string_view schema);
 
 template <Described T>
 Result<T> read_tree(const JsonValue& root, std::string_view file) {

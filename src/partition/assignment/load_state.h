@@ -4,7 +4,7 @@
 // third device changes, and those of the two follow from how many groups of each net they hold:
 // O(nets of the group * devices that hold one of its groups). Only with pair rates do third devices
 // take part. Weights are counted the same way.
-// Loads are sums that grow with every move: refresh() takes them anew.
+// Loads are sums that grow with every move: refresh() takes them again.
 #pragma once
 
 #include <utility>

@@ -4,7 +4,7 @@
 // Method. V-cycles. Groups of one device that heavy nets tie are matched in pairs, level after
 // level, in a random order; so every level holds the assignment exactly, and a move of one of its
 // clusters moves what single moves would have to carry through worse states. Each level is
-// annealed, the coarsest first; the next cycle matches anew. Cycles take turns in how hot they
+// annealed, the coarsest first; the next cycle matches again. Cycles take turns in how hot they
 // start. Cost. A cycle tries about 2 * moves_per_group moves for each group; O(pins log pins) to
 // match. Promises. As anneal(). [1] G. Karypis, V. Kumar, "Multilevel k-way hypergraph
 // partitioning", VLSI Design 11(3), 2000, https://doi.org/10.1155/2000/19436. Departures: matching

@@ -18,7 +18,7 @@ constexpr double kBetter = 1 - 1e-12;
 constexpr int kMaxGroups = 32;
 constexpr std::size_t kMaxDevices = 16;
 constexpr double kFewPlacements = 1 << 24;  // four devices to the power of twelve groups
-constexpr std::int64_t kClockSteps = 4096;  // between two looks at the clock
+constexpr std::int64_t kClockSteps = 4096;  // between two checks of the clock
 
 using Set = std::uint32_t;  // of groups, or of devices
 

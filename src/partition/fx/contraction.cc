@@ -140,7 +140,7 @@ double Contraction::present_path() {
   return longest;
 }
 
-// Of the union's paths under any devices the longest is no shorter, but for rounding.
+// Of the union's paths under any devices the longest is not shorter, except for rounding.
 double Contraction::least_path_through(int a, int b) const {
   double head = 0;
   double tail = 0;
@@ -195,7 +195,7 @@ double Contraction::path_through_union(int a, int b, double limit) {
   return longest > limit ? kNoCost : longest;
 }
 
-// The longest path that avoids the union, likewise.
+// The longest path that avoids the union, as above.
 double Contraction::path_beside_union(int a, int b, double limit) {
   way_[a] = way_[b] = -kNoCost;
   double longest = 0;

@@ -30,7 +30,7 @@ Result<void> check_node(const std::vector<Node>& nodes, int position) {
   const Node& node = nodes[position];
   for (const int input : node.inputs) {
     if (input < 0 || input >= position) {
-      return fail(ErrorCode::kValue, node.name, "reads a node that does not stand before it",
+      return fail(ErrorCode::kValue, node.name, "reads a node that is not listed before it",
                   "list the nodes in topological order");
     }
     if (nodes[input].op == OpKind::kOutput) {
@@ -75,7 +75,7 @@ Result<Graph> make_graph(std::vector<Node> nodes) {
   for (int i = 0; i < n; ++i) {
     Node& node = graph.nodes[i];
     if (!names.insert(node.name).second) {
-      return fail(ErrorCode::kConflict, node.name, "a node of this name stands before it",
+      return fail(ErrorCode::kConflict, node.name, "an earlier node has this name",
                   "give every node a name of its own");
     }
     PLIMSOLL_RETURN_IF_ERROR(check_node(graph.nodes, i));

@@ -28,7 +28,7 @@ Result<Parts> partition_by_mode(const Graph& graph, const PartitionerConfig& con
     case PartitionMode::kAotBased:
       return partition_ahead_of_time(graph, config);
   }
-  return fail(ErrorCode::kInternal, "", "a mode that is none");
+  return fail(ErrorCode::kInternal, "", "an unknown mode");
 }
 
 Result<Parts> partition_parts(const Graph& graph, const PartitionerConfig& config,

@@ -37,7 +37,7 @@ Result<void> validate(const PartitionerConfig& config, const Graph& graph) {
     }
   }
   if (std::isnan(config.transfer_rate_bytes_per_sec) || config.transfer_rate_bytes_per_sec < 0) {
-    return fail(ErrorCode::kValue, "transfer_rate_bytes_per_sec", "is negative or no number",
+    return fail(ErrorCode::kValue, "transfer_rate_bytes_per_sec", "is negative or not a number",
                 "give bytes per second");
   }
   const auto& latencies = config.node_to_latency_mapping;
@@ -50,7 +50,7 @@ Result<void> validate(const PartitionerConfig& config, const Graph& graph) {
     if (is_time(latencies[i]->mem_latency_sec) && is_time(latencies[i]->computer_latency_sec)) {
       continue;
     }
-    return fail(ErrorCode::kValue, graph.nodes[i].name, "a latency is negative or no number",
+    return fail(ErrorCode::kValue, graph.nodes[i].name, "a latency is negative or not a number",
                 "give seconds, 0 or more");
   }
   std::vector<bool> is_mapped(graph.nodes.size());

@@ -51,7 +51,7 @@ class Cutter {
   }
 
  private:
-  static constexpr int kNone = -1;  // the piece of what is no operator
+  static constexpr int kNone = -1;  // the piece of what is not an operator
 
   void connect(int input, int from, int to) {
     if (reads_.emplace(input, to).second) pieces_[to].inputs.push_back(input);

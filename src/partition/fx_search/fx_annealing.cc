@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kTransferShare = 0.01;  // of all transfers, beside the critical path
 constexpr double kLastTemperature = 0.01;
-constexpr int kClockMoves = 256;  // between two looks at the clock
+constexpr int kClockMoves = 256;  // between two checks of the clock
 
 class Annealing {
  public:

@@ -34,7 +34,7 @@ Result<void> check_input(const Graph& graph, const PartitionerConfig& config,
                          const FxSearchOptions& options) {
   PLIMSOLL_RETURN_IF_ERROR(validate(config, graph));
   if (!(options.search.tolerance >= 0)) {
-    return fail(ErrorCode::kUsage, "fx search options", "a tolerance below 0 or no number",
+    return fail(ErrorCode::kUsage, "fx search options", "a tolerance below 0 or not a number",
                 "give at least 0");
   }
   if (config.devices.empty()) {

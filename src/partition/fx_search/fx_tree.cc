@@ -5,7 +5,7 @@
 namespace plimsoll::partition {
 namespace {
 
-constexpr int kClockSteps = 1024;  // between two looks at the clock
+constexpr int kClockSteps = 1024;  // between two checks of the clock
 
 bool has_twin(const FxProblem& problem, const std::vector<int>& num_on, int device) {
   if (num_on[device] != 0) return false;

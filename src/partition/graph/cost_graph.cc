@@ -61,7 +61,7 @@ Result<void> check_node(const CostGraph& graph, int index) {
   }
   for (const double time : node.time_ms) {
     if (!(time >= 0)) {
-      return fail(ErrorCode::kValue, place_of(graph, index), "a time below 0 or no number",
+      return fail(ErrorCode::kValue, place_of(graph, index), "a time below 0 or not a number",
                   "give at least 0, or infinity where the class cannot run the node");
     }
   }
@@ -103,7 +103,7 @@ Result<void> check_net(const CostGraph& graph, std::size_t index) {
     if (graph.nodes[net.producer].is_backward && !graph.nodes[consumer].is_backward) {
       return fail(ErrorCode::kConflict, net_place(index),
                   place_of(graph, consumer) + " is forward and reads a backward node",
-                  "mark it as backward, or turn the edge round");
+                  "mark it as backward, or reverse the edge");
     }
   }
   return {};
@@ -195,14 +195,14 @@ Result<void> validate(const CostGraph& graph) {
   for (int node = 0; node < graph.num_nodes(); ++node) {
     if (__builtin_add_overflow(total, graph.nodes[node].memory, &total)) {
       return fail(ErrorCode::kOverflow, place_of(graph, node),
-                  "the memory of all nodes together leaves 63 bits", "give smaller sizes");
+                  "the memory of all nodes together exceeds 2^63 - 1 bytes", "give smaller sizes");
     }
   }
   for (std::size_t w = 0; w < graph.weights.size(); ++w) {
     PLIMSOLL_RETURN_IF_ERROR(check_weight(graph, w));
     if (__builtin_add_overflow(total, graph.weights[w].bytes, &total)) {
       return fail(ErrorCode::kOverflow, "weight " + std::to_string(w),
-                  "the memory of all nodes and weights together leaves 63 bits",
+                  "the memory of all nodes and weights together exceeds 2^63 - 1 bytes",
                   "give smaller sizes");
     }
   }

@@ -107,7 +107,7 @@ double GroupCut::push_path(int source) {
 }
 
 double GroupCut::push_all(int source, double enough, const RunContext& context) {
-  constexpr int kClockPaths = 64;  // between two looks at the clock
+  constexpr int kClockPaths = 64;  // between two checks of the clock
   const auto is_stopped = [&context] {
     return context.is_cancelled() || context.is_past_deadline();
   };

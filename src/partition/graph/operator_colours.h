@@ -12,7 +12,7 @@ namespace plimsoll::partition {
 bool is_getitem(const OperatorNode& node);
 
 // The node that made the storage of a node's value. Views and in-place results have that of their
-// first input; what a getitem takes from an operator that is no view is storage of its own.
+// first input; what a getitem takes from an operator that is not a view is storage of its own.
 // [num_nodes] at most the node.
 std::vector<int> storage_roots(const OperatorGraph& graph);
 

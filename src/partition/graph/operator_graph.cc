@@ -22,7 +22,7 @@ Result<void> check_inputs(const OperatorGraph& graph, int index) {
   for (const int input : node.inputs) {
     if (input < 0 || input >= index) {
       return fail_at(graph, index, ErrorCode::kValue,
-                     "reads node " + std::to_string(input) + ", which does not stand before it",
+                     "reads node " + std::to_string(input) + ", which is not listed before it",
                      "give the nodes in topological order");
     }
     const OperatorNode& producer = graph.nodes[input];
@@ -90,7 +90,7 @@ Result<void> check_ties(const OperatorGraph& graph) {
     const std::string place = "tie " + std::to_string(i);
     if (first < 0 || second <= first || second >= graph.num_nodes() || !graph.is_weight(first) ||
         !graph.is_weight(second)) {
-      return fail(ErrorCode::kValue, place, "is no pair of weights, the earlier one first",
+      return fail(ErrorCode::kValue, place, "is not a pair of weights with the earlier one first",
                   "tie parameters and buffers only");
     }
     if (graph.nodes[first].output_bytes != graph.nodes[second].output_bytes) {
@@ -153,7 +153,7 @@ Result<void> validate(const OperatorGraph& graph) {
     for (const Bytes bytes : {node.output_bytes, node.bytes_moved, node.memory.value_or(0)}) {
       if (bytes > kMaxTotal - total) {
         return fail_at(graph, index, ErrorCode::kOverflow,
-                       "the bytes of all nodes together leave 62 bits", "give smaller sizes");
+                       "the bytes of all nodes together exceed 2^62", "give smaller sizes");
       }
       total += bytes;
     }

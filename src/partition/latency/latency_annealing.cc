@@ -8,7 +8,7 @@ namespace plimsoll::partition {
 namespace {
 
 constexpr double kSumShare = 0.001;  // of all tasks' times, beside the latency
-constexpr int kClockMoves = 256;     // between two looks at the clock
+constexpr int kClockMoves = 256;     // between two checks of the clock
 
 }  // namespace
 

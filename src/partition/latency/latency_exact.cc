@@ -10,7 +10,7 @@ namespace plimsoll::partition {
 namespace {
 
 constexpr double kBetter = 1 - 1e-12;
-constexpr int kClockSteps = 256;  // between two looks at the clock
+constexpr int kClockSteps = 256;  // between two checks of the clock
 
 class Tree {
  public:

@@ -43,7 +43,7 @@ Result<void> check_options(const LatencySearchOptions& options) {
                 "give at least 1");
   }
   if (!(options.search.tolerance >= 0)) {
-    return fail(ErrorCode::kUsage, "latency search options", "a tolerance below 0 or no number",
+    return fail(ErrorCode::kUsage, "latency search options", "a tolerance below 0 or not a number",
                 "give at least 0");
   }
   return {};

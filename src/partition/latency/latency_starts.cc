@@ -10,7 +10,7 @@ namespace plimsoll::partition {
 namespace {
 
 constexpr int kLongestHostStage = 64;  // blocks
-constexpr int kClockPlaces = 64;       // between two looks at the clock
+constexpr int kClockPlaces = 64;       // between two checks of the clock
 constexpr std::uint64_t kStageKeys = 8;
 constexpr int kNumSpreads = 6;  // 1, 2, ... 32 keys: from within a stage to four of them
 

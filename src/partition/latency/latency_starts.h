@@ -8,7 +8,7 @@
 // goes depth first, the second by number; the others shuffle around the best chain so far.
 // Cost. Blocks * (blocks that fit a device) * (pins of a block + devices) an order.
 // Promises. Caps, permissions and colours are kept. Nothing where some block fits no device in the
-// sequence's order; that is no proof.
+// sequence's order; that is not a proof.
 // Source: docs/mathematics/placements.md#one-sample.
 #pragma once
 

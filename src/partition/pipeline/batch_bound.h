@@ -13,7 +13,7 @@
 //   B.
 // The right sides are concave in the prices; tangents at two sides of the top find it.
 // Cost. Some twenty looks at all options for a bound; squared where bytes bind. Promises. Every
-// price gives a bound that holds (but for rounding, 1e-9 relative); the best prices to 1e-7. Not
+// price gives a bound that holds (except for rounding, 1e-9 relative); the best prices to 1e-7. Not
 // promised. Stages in a line and whole devices for each are forgotten, and what stages move.
 // Source: docs/mathematics/placements.md#prices-of-devices-and-bytes.
 #pragma once

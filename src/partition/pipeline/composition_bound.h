@@ -12,8 +12,8 @@
 // Subgradients raise it, their step by Polyak's rule toward a level above the best that is halved
 // when it is not reached. A stage may stay empty, so only compositions matter to which nothing can
 // be added. The least bound over all of them is one for every pipeline.
-// Cost. Some hundred looks at all options for a composition. Promises. Every bound holds (but for
-// rounding, 1e-9 relative); compositions of more than `max_compositions` are not looked at.
+// Cost. Some hundred looks at all options for a composition. Promises. Every bound holds (except
+// for rounding, 1e-9 relative); compositions of more than `max_compositions` are not looked at.
 // Source: docs/mathematics/placements.md#prices-of-devices-and-bytes; B. T. Polyak, "Minimization
 // of unsmooth functionals", USSR Computational Mathematics 9(3), 1969,
 // https://doi.org/10.1016/0041-5553(69)90061-5.

@@ -230,7 +230,7 @@ ModelStageTimes::Known ModelStageTimes::solve(const StageQuery& query, double li
   const KnapsackAnswer answer =
       choose_fastest(items_, model_.memory_cap.value_or(std::numeric_limits<Bytes>::max()), limits);
   if (answer.choice.empty() && answer.bound < kUnlimited) ++num_unknown_;
-  // A plan that may not be the fastest is no proof where the least time is asked for.
+  // A plan that may not be the fastest is not a proof where the least time is asked for.
   if (!is_any_enough && answer.bound < answer.time) ++num_unknown_;
   return {answer.bound, answer.time};
 }

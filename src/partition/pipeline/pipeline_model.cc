@@ -29,7 +29,7 @@ class Validator {
       return value_error("memory_cap", "a negative number of bytes", "give at least 0");
     }
     if (!std::isfinite(model_.bandwidth) || model_.bandwidth <= 0) {
-      return value_error("bandwidth", "no positive number", "give bytes a ms");
+      return value_error("bandwidth", "not a positive number", "give bytes a ms");
     }
     if (model_.num_microbatches && *model_.num_microbatches < 1) {
       return value_error("num_microbatches", "fewer than one microbatch", "give at least 1");
@@ -63,7 +63,7 @@ class Validator {
         }
       }
       if (!is_amount(edge.bytes)) {
-        return value_error(place, "its bytes are negative or no number", "give at least 0");
+        return value_error(place, "its bytes are negative or not a number", "give at least 0");
       }
       if (!seen.emplace(edge.source, edge.dest).second) {
         return fail(ErrorCode::kConflict, place, "a second edge between the same operators",
@@ -112,13 +112,13 @@ class Validator {
 
   tl::unexpected<Error> overflow_error(int op) const {
     return fail(ErrorCode::kOverflow, place_of(model_, op),
-                "with all microbatches in flight, bytes leave 63 bits", "give smaller sizes");
+                "with all microbatches in flight, the bytes exceed 2^63 - 1", "give smaller sizes");
   }
 
   Result<void> check_choice(int op, const OperatorVariant& choice) const {
     const std::string place = place_of(model_, op);
     if (!is_amount(choice.time_ms)) {
-      return value_error(place, "a time that is negative or no number", "give at least 0");
+      return value_error(place, "a time that is negative or not a number", "give at least 0");
     }
     if (choice.parameters < 0 || choice.per_microbatch < 0 ||
         choice.memory < -choice.per_microbatch) {
@@ -129,7 +129,7 @@ class Validator {
                   "give one number for each edge that touches the operator");
     }
     if (!std::all_of(choice.sync.begin(), choice.sync.end(), is_amount)) {
-      return value_error(place, "sync bytes that are negative or no number", "give at least 0");
+      return value_error(place, "sync bytes that are negative or not a number", "give at least 0");
     }
     return {};
   }

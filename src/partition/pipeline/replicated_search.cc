@@ -367,7 +367,7 @@ Result<ReplicatedSearch> search_replicated_stages(const CostGraph& graph,
                 "max_downsets, max_groups or num_orders below 1", "give at least 1");
   }
   if (!(options.search.tolerance >= 0)) {
-    return fail(ErrorCode::kUsage, "pipeline search options", "a tolerance below 0 or no number",
+    return fail(ErrorCode::kUsage, "pipeline search options", "a tolerance below 0 or not a number",
                 "give at least 0");
   }
   return Planner(graph, terms, options, context).run();

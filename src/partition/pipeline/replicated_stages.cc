@@ -71,7 +71,7 @@ Result<void> validate(const CostGraph& graph, const PipelineTerms& terms) {
   }
   if (total <= kMaxTotal) return {};
   return fail(ErrorCode::kOverflow, "per_microbatch",
-              "the memory of all nodes for all microbatches in flight leaves 62 bits",
+              "the memory of all nodes for all microbatches in flight exceeds 2^62 bytes",
               "give smaller sizes");
 }
 

@@ -104,7 +104,7 @@ Result<void> validate(const StageTable& table) {
         if (table.time_ms[table.at(first, last, mesh)] >= 0) continue;
         return refuse(ErrorCode::kValue, "time_ms",
                       "layers " + std::to_string(first) + " to " + std::to_string(last) +
-                          " take a negative time or no number",
+                          " take a negative time or one that is not a number",
                       "give at least 0, or infinity");
       }
     }

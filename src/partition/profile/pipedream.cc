@@ -199,14 +199,14 @@ Result<void> check_options(const PipeDreamOptions& options) {
                     "give 1 to " + std::to_string(kMaxPipelineDevices));
     }
     if (!std::isfinite(level.bandwidth) || level.bandwidth <= 0) {
-      return refuse(place, "a bandwidth that is no positive number", "give bytes a second");
+      return refuse(place, "a bandwidth that is not positive", "give bytes a second");
     }
   }
   if (options.memory && !(*options.memory >= 0)) {
     return refuse("memory", "a negative number of bytes", "give at least 0");
   }
   if (options.activation_compression_ratio && !(*options.activation_compression_ratio > 0)) {
-    return refuse("activation_compression_ratio", "no positive number", "give more than 0");
+    return refuse("activation_compression_ratio", "not a positive number", "give more than 0");
   }
   if (options.max_states < 1) return refuse("max_states", "less than 1", "give at least 1");
   return {};

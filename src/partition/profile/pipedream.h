@@ -14,8 +14,8 @@
 //  - several levels compare downsets that do not contain each other, and subtract their sums;
 //  - an antichain is charged the outputs that another branch has already consumed (compression
 //  only);
-//  - operators that only later inputs reach are no stage's end, as states grow from the first
-//  source;
+//  - operators that only later inputs reach are not the end of a stage, as states grow from the
+//  first source;
 //  - a graph of one state is never run on fewer machines, even where that is allowed;
 //  - memory counts the microbatches of the machines behind a stage, not its own.
 // Source: D. Narayanan et al., "PipeDream: generalized pipeline parallelism for DNN training", SOSP
@@ -54,7 +54,7 @@ struct PipeDreamProfile {
 };
 
 // Errors, at "node 3 'node7'" or "edge 7". kValue: numbers outside their ranges, no node, an edge
-// to nowhere; kConflict: an id or edge twice, a cycle; kOverflow: bytes that leave 63 bits.
+// to nowhere; kConflict: an id or edge twice, a cycle; kOverflow: bytes that exceed 63 bits.
 Result<void> validate(const PipeDreamProfile& profile);
 
 // What is left after the optimizer's preparation: without sources whose description starts with

@@ -20,7 +20,7 @@ Result<Bytes> total_bytes(const PipeDreamNode& node, const std::string& place) {
   for (const Bytes bytes : node.activations) {
     is_negative = is_negative || bytes < 0;
     if (!is_negative && bytes > std::numeric_limits<Bytes>::max() - total) {
-      return fail(ErrorCode::kOverflow, place, "its bytes leave 63 bits", "give smaller sizes");
+      return fail(ErrorCode::kOverflow, place, "its bytes exceed 2^63 - 1", "give smaller sizes");
     }
     total += bytes;
   }
@@ -48,7 +48,7 @@ Result<void> validate(const PipeDreamProfile& profile) {
       return fail(ErrorCode::kConflict, place, "the id occurs twice", "give every node its own id");
     }
     if (!is_time(node.forward_ms) || !is_time(node.backward_ms)) {
-      return fail(ErrorCode::kValue, place, "a time that is negative or no number",
+      return fail(ErrorCode::kValue, place, "a time that is negative or not a number",
                   "give at least 0");
     }
     if (node.stage && *node.stage < 0) {
@@ -56,7 +56,7 @@ Result<void> validate(const PipeDreamProfile& profile) {
     }
     PLIMSOLL_ASSIGN(const Bytes bytes, total_bytes(node, place));
     if (bytes > std::numeric_limits<Bytes>::max() - total) {
-      return fail(ErrorCode::kOverflow, place, "the bytes up to here leave 63 bits",
+      return fail(ErrorCode::kOverflow, place, "the bytes up to here exceed 2^63 - 1",
                   "give smaller sizes");
     }
     total += bytes;

@@ -99,7 +99,7 @@ Downsets ChainSplitter::prefixes_of_orders(int num_orders) {
       if (++done % step == 0 || done == num_groups) prefixes.add(holds);
     }
   }
-  prefixes.finish(context_);  // search() looks at the clock before it asks anything
+  prefixes.finish(context_);  // search() checks the clock before it asks anything
   return prefixes;
 }
 

@@ -200,8 +200,8 @@ Result<void> check_options(const ContiguousSplitOptions& options) {
                 "max_downsets, max_groups or num_orders below 1", "give at least 1");
   }
   if (!(options.search.tolerance >= 0)) {
-    return fail(ErrorCode::kUsage, "contiguous split options", "a tolerance below 0 or no number",
-                "give at least 0");
+    return fail(ErrorCode::kUsage, "contiguous split options",
+                "a tolerance below 0 or not a number", "give at least 0");
   }
   return {};
 }

@@ -8,7 +8,7 @@
 // comes from those without one of its last groups. So a downset costs as many steps as it has last
 // groups, where a search over pairs of downsets looks at thousands of stages.
 // Cost. O(downsets * (groups / 64 + last groups)) to find the downsets, once; O(downsets * last
-// groups) for a limit. Promises. The fewest stations, exact but for the rounding of sums (1e-12
+// groups) for a limit. Promises. The fewest stations, exact except for the rounding of sums (1e-12
 // relative). Ties go to the group with the smallest number.
 // [1] M. Held, R. M. Karp, R. Shareshian, "Assembly-line balancing: dynamic programming with
 //     precedence constraints", Operations Research 11(3), 1963,

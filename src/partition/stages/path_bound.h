@@ -12,8 +12,8 @@
 // refuted. T is found by bisection. Runs are charged by the nets that their hull alone cuts first,
 // and in full (net_cut.h) only when they are among those that do the most.
 // Cost. O(runs * states of used devices) for a T and a round of charges; limits cut it.
-// Promises. Never above the least largest load of a contiguous split (but for 1e-9 relative), caps,
-// pins and pair rates left out. Nothing is promised for placements that are not contiguous.
+// Promises. Never above the least largest load of a contiguous split (except for 1e-9 relative),
+// caps, pins and pair rates left out. Nothing is promised for placements that are not contiguous.
 // Source: the argument of the latency bound (latency_bound.h), with loads in place of a sum.
 #pragma once
 

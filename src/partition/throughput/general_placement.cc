@@ -252,7 +252,7 @@ class Placer {
 Result<void> check_options(const CostGraph& graph, const GeneralPlacementOptions& options) {
   if (!(options.search.tolerance >= 0) || !(options.known_bound >= 0)) {
     return fail(ErrorCode::kUsage, "general placement options",
-                "a tolerance or known bound below 0 or no number", "give at least 0");
+                "a tolerance or known bound below 0 or not a number", "give at least 0");
   }
   if (!options.start) return {};
   const std::vector<int>& device = options.start->device;

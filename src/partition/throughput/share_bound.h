@@ -14,7 +14,7 @@
 // "The cutting-plane method for solving convex programs", 1960, https://doi.org/10.1137/0108053). T
 // is found by bisection.
 // Cost. Some minimum cuts for each group and T, limited. Promises. Never above the least largest
-// load (but for 1e-9 relative). Devices that move for free bear no share.
+// load (except for 1e-9 relative). Devices that move for free bear no share.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What an answer claims of its checkpointing, held against the judge of the room check.
+// What an answer claims of its checkpointing, held against the checker of the room check.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace plimsoll::study {
 
-// The judge's rules for plans of a problem; `is_of_upstream`: of torch's search, by its rules.
+// The checker's rules for plans of a problem; `is_of_upstream`: of torch's search, by its rules.
 check::CheckpointCheckOptions make_check_options(const checkpoint::CheckpointProblem& problem,
                                                  bool is_of_upstream, int in_flight);
 

@@ -87,7 +87,7 @@ class Adviser {
     find_conflict();
     try_budget();
     for (const Demand& demand : demands_) {
-      if (demand.kind != "constraint") continue;  // what memory is counted is no choice
+      if (demand.kind != "constraint") continue;  // what memory is counted is not a choice
       try_fix(demand.kind, words_.without(demand.field), demand.drop);
     }
     try_in_flight();

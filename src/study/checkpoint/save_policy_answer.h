@@ -27,7 +27,7 @@ struct SavePolicyPrediction {
   double saved_runtime = 0;
   double recompute_runtime = 0;
   double total_memory = 0;                     // of all values
-  double total_runtime = 0;                    // likewise
+  double total_runtime = 0;                    // as above
   std::optional<double> backward_peak_memory;  // of the simulated backward pass
   bool operator==(const SavePolicyPrediction&) const = default;
 };

@@ -18,7 +18,7 @@ namespace plimsoll::study {
 
 enum class RemedyKind {
   kMoreHbm,            // `bytes` on each rank
-  kMoreDdr,            // likewise
+  kMoreDdr,            // as above
   kMoreRanks,          // `count` in the unit of the caller's
   kSmallerShare,       // `share` of the memory reserved, by the kind of reservation that there is
   kUncountedDense,     // fixed_percentage of `share`, which does not count the dense part

@@ -76,7 +76,7 @@ void judge_fx_calls(const partition::Graph& graph, const partition::Placement& p
   for (const partition::DagNode& call : answer.calls) {
     const auto stage = stage_of.find(call.submodule);
     if (stage == stage_of.end() || !made.insert(call.submodule).second) {
-      find(call.submodule, "calls: no partition has this call, or it stands twice");
+      find(call.submodule, "calls: no partition has this call, or it occurs twice");
       continue;
     }
     if (call.size_bytes != stage->second->memory) find(call.submodule, "calls: another size");
@@ -102,7 +102,7 @@ void judge_fx_mapping(const PlacementAnswer& answer, check::CriticalPathReport& 
   for (std::size_t s = 0; s < answer.plan->size(); ++s) {
     std::set<std::string_view> seen;
     for (const std::string& node : (*answer.plan)[s].nodes) {
-      if (!seen.insert(node).second) find(node, "stands twice in its partition");
+      if (!seen.insert(node).second) find(node, "occurs twice in its partition");
       if (!answer.node_to_partition.empty() && !answer.node_to_partition.contains(node)) {
         find(node, "the mapping leaves the node out");
       }

@@ -20,7 +20,7 @@ inline check::CertificateClaims claims_of(const PlacementAnswer& answer, const P
   return {answer.plan.has_value(), is_right, answer.status, answer.certificate, making.missing};
 }
 
-inline constexpr const char* kOtherRules = "judged by other rules than it was made by";
+inline constexpr const char* kOtherRules = "checked by other rules than it was made by";
 
 // Refuted, or under --strict not repeated.
 inline bool is_refused(const check::CertificateJudgement& certificate, const PlanMaking& making) {

@@ -47,7 +47,7 @@ class Comparison {
   }
   void doubt(const std::string& place, const std::string& stated, const std::string& again) {
     if (!doubt_.empty()) return;
-    doubt_ = fmt::format("explanation/{} says '{}', where the judge would write '{}'", place,
+    doubt_ = fmt::format("explanation/{} says '{}', where the checker would write '{}'", place,
                          stated, again);
   }
 
@@ -125,7 +125,7 @@ CertificateJudgement judge_explanation(const NoPlan& stated, const std::optional
   if (stated == NoPlan{}) return {};
   if (!again) {
     return {CertificateStatus::kNotRepeated,
-            "the explanation could not be made again from what is given"};
+            "the explanation could not be repeated from what is given"};
   }
   return Comparison(stated, *again).judge();
 }

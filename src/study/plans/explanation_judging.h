@@ -2,8 +2,8 @@
 //
 // Promises. Refuted where a figure or a kind is another one: what is missing and where, the cap,
 // the members of the conflict and whether it is irreducible, a fix and its predicted time. Not
-// repeated where the words alone differ: they name flags and files that the judge may not be given.
-// An answer may say less than is found: no cap, no conflict, fewer fixes.
+// repeated where the words alone differ: they name flags and files that the checker may not be
+// given. An answer may say less than is found: no cap, no conflict, fewer fixes.
 #pragma once
 
 #include <optional>

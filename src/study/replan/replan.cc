@@ -36,7 +36,8 @@ Result<void> validate_options(const ReplanOptions& options) {
   }
   const double price = options.price_of_move.value_or(0);
   if (!(price >= 0) || std::isinf(price)) {
-    return refuse("price_of_move", "the price of a moved GiB is no finite number of ms from 0 on",
+    return refuse("price_of_move",
+                  "the price of a moved GiB is not a finite number of ms of at least 0",
                   "give milliseconds, such as 0.01");
   }
   if (options.max_moved && options.max_moved_share) {

@@ -8,7 +8,7 @@
 // Method. Copies in passes over all that are left, those that free most first; each that fits is
 // made, and what nobody needs any more is dropped at once. Where none fits, a shard makes room: it
 // is copied to the DDR of its rank, else to the rank that has most room, once. Where that does not
-// help either, the same begins anew with as much HBM more on every rank as the copy lacks that
+// help either, the same begins again with as much HBM more on every rank as the copy lacks that
 // lacks least, until all is done.
 // Cost. O(passes * copies); a pass makes one copy at least.
 // Promises. Deterministic. It may ask for a spare buffer where another order needs none;

@@ -65,7 +65,7 @@ std::vector<std::string> names(const OptionSet& options, const Proposal* proposa
   return result;
 }
 
-// Every proposal found its place; its rating is unknown unless given.
+// Every proposal found its place; its rating is unknown if it is not given.
 Feedback placed(std::optional<double> rating = {}) {
   Feedback feedback;
   feedback.partitionable = true;

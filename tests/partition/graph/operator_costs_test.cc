@@ -445,7 +445,7 @@ TEST(OperatorCosts, KeepsTheHouseRulesOnRandomModels) {
   }
 }
 
-// Without storage that is written to, colours make no pieces wait for each other in a circle: the
+// Without storage that is written to, colours make no pieces wait for each other in a cycle: the
 // contiguous model keeps at least one group a piece.
 TEST(OperatorCosts, LeavesTheContiguousModelSolvable) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {

@@ -192,7 +192,7 @@ def make_case(seed):
         parts = rng.randint(1, 4)
         for place, node in enumerate(operators):
             node_to_partition[node] = min(parts - 1, place * parts // len(operators))
-        if rng.random() < 0.2:  # ids that are no places, or a cycle
+        if rng.random() < 0.2:  # ids that are not places, or a cycle
             node_to_partition[rng.choice(operators)] = rng.randint(0, parts)
         if rng.random() < 0.1:
             node_to_partition.pop(operators[-1])

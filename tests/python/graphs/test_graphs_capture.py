@@ -161,17 +161,17 @@ def test_errors_say_what_to_do(tmp_path):
 
     with pytest.raises(plimsoll.Error, match=r"Reads: torch.export cannot trace it: .*; let forward depend on shapes"):
         graphs.capture(Reads(), (torch.randn(2),))
-    with pytest.raises(plimsoll.Error, match="args: a Tensor is no tuple; give the positional arguments"):
+    with pytest.raises(plimsoll.Error, match="args: a Tensor is not a tuple; give the positional arguments"):
         graphs.capture(perceptron(), torch.randn(3, 8))
-    with pytest.raises(plimsoll.Error, match="loss: is no number that depends on the parameters"):
+    with pytest.raises(plimsoll.Error, match="loss: is not a number that depends on the parameters"):
         graphs.capture(perceptron(), (torch.randn(3, 8),), loss=lambda output: output)
     with pytest.raises(plimsoll.Error, match="model: has no parameter that is trained"):
         graphs.capture(nn.ReLU(), (torch.randn(3, 8),), training=True)
     (tmp_path / "odd.json").write_text("[")
-    with pytest.raises(plimsoll.Error, match="is no JSON"):
+    with pytest.raises(plimsoll.Error, match="is not JSON"):
         graphs.load(tmp_path / "odd.json")
     (tmp_path / "odd.json").write_text(json.dumps({"format": "other"}))
-    with pytest.raises(plimsoll.Error, match="is no operator graph"):
+    with pytest.raises(plimsoll.Error, match="is not an operator graph"):
         graphs.load(tmp_path / "odd.json")
     with pytest.raises(plimsoll.Error, match=r"missing\.json: No such file"):
         graphs.load(tmp_path / "missing.json")

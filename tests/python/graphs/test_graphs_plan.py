@@ -329,13 +329,13 @@ def test_errors_say_what_to_do():
     for call, text in (
         (lambda: graphs.partition(graph, 5), "stages: 5 are more than the 3 parts .*; give fewer, or align=None"),
         (lambda: graphs.partition(graph), "stages: is missing; say how many stages, or how many devices: on='4xh100"),
-        (lambda: graphs.partition(graph, 0), "stages: 0 is no number of stages; give at least 1"),
+        (lambda: graphs.partition(graph, 0), "stages: 0 is not a number of stages; give at least 1"),
         (lambda: graphs.partition(graph, 2, align="layers"), "align: 'layers' is not known; give one of: 'modules'"),
         (lambda: graphs.partition(graph, 2, tied="no"), "tied: 'no' is not known; give one of: 'copies', 'together'"),
         (lambda: graphs.partition(graph, 2, objective="latency"), "objective: 'latency' is not known"),
         (lambda: graphs.partition(graph, 2, objective="pipeline"), "microbatches: is missing"),
         (lambda: graphs.partition(graph, 2, times="h100"), "no times of 'h100'; give one of: roofline, given"),
-        (lambda: graphs.partition(graph, 2, pin="0=1"), "pin: is no flag of graphs.partition; plimsoll.partition"),
+        (lambda: graphs.partition(graph, 2, pin="0=1"), "pin: is not a flag of graphs.partition; plimsoll.partition"),
         (lambda: graphs.partition(graph, 2, on="abacus"), "on: the speed of 'abacus' is not known"),
         (lambda: graphs.partition(graph, 2).device_map(nn.Linear(1, 1), [0]), "devices: 1 for 2 stages"),
     ):
