@@ -67,7 +67,7 @@ std::string found_line(SolveStatus status, StopReason stop, double seconds) {
                : "No plan was found, and it is not proved that there is none.\n";
   }
   const bool is_cut = stop == StopReason::kDeadline || stop == StopReason::kCancelled;
-  return fmt::format("Found in {:.2g} s{}.\n", std::max(seconds, 0.001),
+  return fmt::format("Found in {}{}.\n", seconds_text(seconds),
                      is_cut ? ", when the search was stopped" : "");
 }
 

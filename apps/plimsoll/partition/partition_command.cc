@@ -305,7 +305,7 @@ PartitionText describe(const PartitionCase& made, const PlacementAnswer& answer,
             ? fmt::format("{:<13}{}", ms_text(*certificate.lower_bound), bound_words(certificate))
             : bound_words(certificate));
   }
-  row("found in", fmt::format("{:.2g} s{}", std::max(seconds, 0.001),
+  row("found in", fmt::format("{}{}", seconds_text(seconds),
                               answer.stop == StopReason::kDeadline ? ", when the time limit ended "
                                                                      "the search"
                               : answer.stop == StopReason::kCancelled ? ", when the search was "

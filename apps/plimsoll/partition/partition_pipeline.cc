@@ -144,7 +144,7 @@ PipelineText describe(const PipelineCase& made, const study::PipelineAnswer& ans
       certificate.lower_bound
           ? fmt::format("{:<13}{}", ms_text(*certificate.lower_bound), bound_words(certificate))
           : bound_words(certificate));
-  row("found in", fmt::format("{:.2g} s", std::max(seconds, 0.001)));
+  row("found in", seconds_text(seconds));
   if (run.global.verbosity > 0) {
     text.body = fmt::format("\n{}: {}\n", to_string(*answer.status), to_string(certificate.proof));
   }

@@ -142,11 +142,6 @@ std::string memory_row(const ShardingRun& run) {
                      size_text(has_hbm ? room.hbm : room.ddr), has_hbm ? "" : "DDR ", fullest);
 }
 
-std::string seconds_text(double seconds) {
-  return seconds < 10 ? fmt::format("{:.2g} s", std::max(seconds, 0.001))
-                      : fmt::format("{:.0f} s", seconds);
-}
-
 std::string found_row(const ShardingRun& run, double seconds) {
   const StopReason stop = run.planning().outcome.stop;
   return seconds_text(seconds) +

@@ -302,6 +302,11 @@ std::string percent_text(double share) {
   return fmt::format("{:.{}f} %", percent, std::abs(percent) < 100 ? 1 : 0);
 }
 
+std::string seconds_text(double seconds) {
+  return seconds < 10 ? fmt::format("{:.2g} s", std::max(seconds, 0.001))
+                      : fmt::format("{:.0f} s", seconds);
+}
+
 std::string bound_words(const Certificate& certificate) {
   if (!certificate.lower_bound) return "not known";
   const std::string_view how = certificate.proof.kind == ProofKind::kPrices ? "verified" : "proved";

@@ -54,6 +54,9 @@ std::string size_text(Bytes bytes);
 // "0.41 %", "12.7 %" of a share.
 std::string percent_text(double share);
 
+// "0.9 s", "32 s"; at least "0.001 s".
+std::string seconds_text(double seconds);
+
 // "no plan is better (verified)", or "this plan is at most 5.9 % above it (verified)"; "not known"
 // without a bound.
 std::string bound_words(const Certificate& certificate);

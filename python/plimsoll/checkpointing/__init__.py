@@ -26,6 +26,7 @@ from plimsoll.checkpointing._aggregate import aggregate_stats
 from plimsoll.checkpointing._graph import (
     Graph,
     ModOrder,
+    ModRuntime,
     ModStats,
     ModuleInfo,
     Node,
@@ -81,6 +82,7 @@ __all__ = [
     "InfeasibleBudget",
     "LiveBytes",
     "ModOrder",
+    "ModRuntime",
     "ModStats",
     "ModuleInfo",
     "Node",

@@ -20,6 +20,13 @@ class ModOrder(TypedDict):
     bw_post_order: list[str]
 
 
+class ModRuntime(TypedDict):
+    """What torch's runtime estimator records of one module, in milliseconds."""
+
+    fw: float
+    bw: float
+
+
 class ModStats(TypedDict):
     """What torch's trackers record of one module; bytes and milliseconds."""
 
