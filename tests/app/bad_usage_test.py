@@ -49,7 +49,7 @@ FLAGS = [
     ("--tolerance", "nan", "between 0 and 1"),
     ("--tolerance", "-0.1", "between 0 and 1"),
     ("--tolerance", "1%", "'1%' is not a number"),
-    ("--effort", "1e9", "'1e9' is not a number between 0 and"),
+    ("--effort", "1e9", "'1e9' is not a number in the range 0 to"),
     ("--objective", "ratng", "'ratng' is not supported; did you mean 'rating'?"),
     ("--widths", "some", "'some' is not supported; known: default, all"),
     ("--seed", "-1", "2^64"),
