@@ -46,14 +46,14 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
                 suggest(text, choices), ""};
       }
       constexpr std::string_view kRange = " not in range ";
-      if (const std::size_t end = text.find(kRange); text.starts_with("Value ")) {
-        std::string range = text.substr(end + kRange.size());
-        range.replace(range.find(" to "), 4, " and ");
-        const std::size_t begin = std::string_view("Value ").size();
-        return {
-            ErrorCode::kUsage, option->get_name(),
-            fmt::format("'{}' is not a number between {}", text.substr(begin, end - begin), range),
-            help, ""};
+      constexpr std::string_view kValue = "Value ";
+      const std::size_t end = text.rfind(kRange);
+      if (text.starts_with(kValue) && end != std::string::npos) {  // "Value 7 not in range 0 to 5"
+        return {ErrorCode::kUsage, option->get_name(),
+                fmt::format("'{}' is not a number in the range {}",
+                            text.substr(kValue.size(), end - kValue.size()),
+                            text.substr(end + kRange.size())),
+                help, ""};
       }
       return {ErrorCode::kUsage, option->get_name(), text, help, ""};
     }

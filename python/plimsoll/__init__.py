@@ -196,10 +196,10 @@ def convert(model: Document, plan: Document | Answer, to: str, **flags: Unpack[C
     Args:
         model: What the plan is for.
         plan: A sharding plan or a placement, also of another program.
-        to: Of a sharding plan "torchrec" or "easyrec"; of a placement "callback" (each operator's stage, for torch.fx's
-            split_module), "device_map" (accelerate's), "split_spec" (of torch.distributed.pipelining),
+        to: For a sharding plan "torchrec" or "easyrec"; for a placement "callback" (each operator's stage, for
+            torch.fx's split_module), "device_map" (accelerate's), "split_spec" (of torch.distributed.pipelining),
             "dnn_partitioning", "dot" (Graphviz: a text) or "plimsoll".
-        flags: Those of `plimsoll convert`; of a placement what it records of its making is used where one is absent.
+        flags: Those of `plimsoll convert`; options that a placement records are used where one is not given.
     """
     check_keywords(convert, flags, ConvertFlags)
     text, _ = call_text("convert", {"model": model, "plan": plan}, {"to": to, **flags})  # type: ignore[dict-item]
@@ -207,7 +207,7 @@ def convert(model: Document, plan: Document | Answer, to: str, **flags: Unpack[C
 
 
 def check(model: Document | Records, plan: Document | Answer, **flags: Unpack[CheckFlags]) -> CheckReport:
-    """Judges a plan without any of the code that searches.
+    """Validates a plan independently of the searches.
 
     Args:
         model: What the plan is for: a model, module statistics or a graph.
@@ -251,7 +251,7 @@ def report(
     fragment: bool = False,
     **flags: Unpack[PlanFlags],
 ) -> str:
-    """A page that shows a plan: one HTML document that loads nothing. In a notebook, answers show themselves so.
+    """A page that shows a plan: one HTML document that loads nothing. Notebooks show plans as this page.
 
     Args:
         plan: A plan of any of the planners, also another program's.
@@ -259,7 +259,7 @@ def report(
         model: What the plan is of; another program's plan needs it, and a checkpointing plan for its schedule.
         against: Another plan of that kind: the page shows what differs from it.
         title: Title of the page.
-        fragment: Only what stands in the page's body, without a script.
+        fragment: The page's body only, without a script.
         flags: Those of `plimsoll report`: on, batch_size, ...
     """
     check_keywords(report, flags, PlanFlags)
@@ -286,7 +286,7 @@ def trace(
         plan: A plan of any of the planners, also another program's.
         model: What the plan is of; a checkpointing plan and a placement for latency need it.
         beside: A trace that torch's profiler recorded, to be drawn on the same axis.
-        step: Number of the recorded ProfilerStep to begin at; the last one where not given.
+        step: Number of the recorded ProfilerStep to begin at (default: the last one).
         flags: Those of `plimsoll trace`: on, batch_size, ...
     """
     check_keywords(trace, flags, PlanFlags)
@@ -302,11 +302,11 @@ def explain(
     progress: Progress | None = None,
     **flags: Unpack[ShardFlags],
 ) -> Explanation | ShardingPlan:
-    """Says what the time of a sharding plan is made of and what would lower it, or why nothing fits.
+    """Explains what makes the time of a sharding plan and what would lower it, or why nothing fits.
 
     Args:
         model: What the plan is for; as of `shard`.
-        plan: A plan, ours or another program's; one is made where it is not given.
+        plan: A plan, of Plimsoll or another program (default: make one).
         on: Hardware, as of `shard`.
         progress: As of `shard`.
         flags: Those of `plimsoll explain`, which are those of `plimsoll shard`.
@@ -334,16 +334,16 @@ def replan(
     progress: Progress | None = None,
     **flags: Unpack[ReplanFlags],
 ) -> Replan:
-    """The best plan that moves few bytes from where embedding tables stand now, and the copies that lead there.
+    """The best plan that moves few bytes of the embedding tables, and the copies that lead to it.
 
     Args:
         model: What is planned now, its pooling factors or tables perhaps changed; as of `shard`.
-        plan: The plan as tables stand now, ours or another program's.
+        plan: The plan that is in use now, of Plimsoll or another program.
         on: Hardware now, perhaps with ranks more or fewer, as of `shard`.
-        max_moved: Weights and optimizer state that may be copied between ranks: "50GiB", or "10%" of all, which is
-            what holds where neither this nor a price is given.
-        price_of_move: Milliseconds that a moved GiB is worth, in place of a limit.
-        was_on: Hardware of another program's plan, where it is not `on`.
+        max_moved: Most bytes of weights and optimizer state to copy between ranks: "50GiB", or "10%" of all (the
+            default, if there is no price either).
+        price_of_move: Instead of a limit: minimize the time plus this many milliseconds for each GiB moved.
+        was_on: Hardware that the plan was made for, if another program made it and it is not `on`.
         progress: As of `shard`.
         flags: Those of `plimsoll replan`: batch_size, objective, time_limit, effort, ...
     """
@@ -374,13 +374,12 @@ def replan_experts(
     progress: Progress | None = None,
     **flags: Unpack[ExpertReplanFlags],
 ) -> ExpertPlan:
-    """A better placement of experts that copies few replicas from where they stand.
+    """A better placement of experts that copies few replicas.
 
     Args:
         model: The loads of now (plimsoll.experts/1), the ranks perhaps more or fewer.
-        plan: The placement as it stands: ours, or EPLB's `physical_to_logical_map` with `num_ranks`.
-        max_moved: Replicas that may be copied to a rank without the expert, 64 or "10%" of all slots, which is what
-            holds where it is not given.
+        plan: The placement in use: Plimsoll's, or EPLB's `physical_to_logical_map` with `num_ranks`.
+        max_moved: Most replicas to copy to ranks without the expert: 64, or "10%" of all slots (the default).
         progress: As of `shard`.
         flags: Those of `plimsoll replan` that experts know: time_limit, effort, seed, tolerance.
     """
@@ -400,15 +399,15 @@ def size(
     progress: Progress | None = None,
     **flags: Unpack[SizeFlags],
 ) -> MachineSize:
-    """The smallest machine, or the cheapest, on which a plan exists, or keeps a time.
+    """The smallest or cheapest machine that has a plan, or one within a time.
 
     Args:
         model: An embedding model or an operator graph.
         on: Kinds of hardware, without a number: "dgx-h100", ["dgx-h100", "dgx-a100-320gb"].
-        accelerator: The same by accelerator: "h100-sxm".
-        within: A time to keep, such as "5ms".
+        accelerator: Accelerators instead of `on`: "h100-sxm".
+        within: Largest time of the plan, such as "5ms".
         price: Prices per hour (plimsoll.prices/1).
-        max_ranks: Ranks of the largest machine to try; 512 where not given.
+        max_ranks: Ranks of the largest machine to try (default: 512).
         progress: Called with (machines tried, ms or None, bound or None).
         flags: Those of `plimsoll size`: batch_size, objective, memory, time_limit, effort, seed, ...
     """
@@ -447,10 +446,10 @@ def whatif(
         batch_size: Samples per rank, in the same form (default: the model's own).
         price: Prices per hour (plimsoll.prices/1).
         objective: "time", "step" or "rating".
-        threads: Points planned at once; all cores where not given, and 1 in each part of an executor.
-        resume: An answer whose rows are taken over, such as one that was cut.
-        executor: Any of `concurrent.futures`' kind: parts of the sweep run there. The rows are the same without one.
-        parts: In how many parts; 8 where not given.
+        threads: Points planned at once (default: all cores; 1 in each part of an executor).
+        resume: An earlier answer whose rows are kept, such as one that was cut.
+        executor: An executor of `concurrent.futures` that runs parts of the sweep; the rows are the same without one.
+        parts: Number of parts (default: 8).
         progress: Called with (points planned, None, None); with an executor with (parts, None, None).
         flags: Those of `plimsoll whatif`: optimizer, reservation, hbm_cap, time_limit, effort, seed, ...
     """

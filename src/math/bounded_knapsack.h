@@ -36,7 +36,7 @@ class KnapsackTable {
   KnapsackTable(std::span<const KnapsackItem> items, int room, double pour = 0) {
     fill(items, room, pour);
   }
-  // Anew, in the same memory.
+  // Again, in the same memory.
   void fill(std::span<const KnapsackItem> items, int room, double pour = 0);
 
   double value(int room) const { return best_[room]; }

@@ -48,6 +48,10 @@ FLAGS = [
     ("--effort", "-1", "0"),
     ("--tolerance", "nan", "between 0 and 1"),
     ("--tolerance", "-0.1", "between 0 and 1"),
+    ("--tolerance", "1%", "'1%' is not a number"),
+    ("--effort", "1e9", "'1e9' is not a number in the range 0 to"),
+    ("--objective", "ratng", "'ratng' is not supported; did you mean 'rating'?"),
+    ("--widths", "some", "'some' is not supported; known: default, all"),
     ("--seed", "-1", "2^64"),
     ("--seed", "18446744073709551616", "2^64"),
     ("--color", "red", "auto"),
@@ -56,7 +60,7 @@ FLAGS = [
     ("--optimizer", "magic", "rowwise_adagrad"),
     ("--proposer", "greedy_dept", "did you mean 'greedy_depth'"),
     ("--proposer", "greedy_depth+", ""),
-    ("--partitioner", "greedy", "memory_balanced"),
+    ("--partitioner", "greedy", "did you mean 'greedy_perf' or"),
     ("--perf-model", "speed", "storage"),
     ("--search", "torchrek", "did you mean 'torchrec'"),
     ("--pipeline-type", "train", "train_base"),
@@ -77,6 +81,7 @@ FLAGS = [
     ("--host-memory", "-8", "80GiB"),
     ("--intra-host-bw", "5 parsec", "parsec"),
     ("--intra-host-bw", "0", ""),
+    ("--intra-host-bw", "600", "'600' is a bandwidth without a unit; write 600GB/s"),
     ("--inter-host-bw", "inf", ""),
     ("--local-world-size", "-2", ""),
     ("--local-world-size", "0", ""),
@@ -145,10 +150,19 @@ def test_values_that_do_not_go_together(plimsoll, arguments, place):
         (["completion", "tcsh"], "SHELL", "zsh"),
         (["check", "model.json", "--on", "4x40GiB"], "", "PLAN"),
         (["convert", "model.json", "plan.json", "--on", "4x40GiB", "--to", "xml"], "--to", "torchrec"),
+        (["size", "model.json", "--on", "dgx-h100:2"], "--on", "give the kind alone: --on dgx-h100"),
+        (["whatif", "model.json", "--on", "8x80GiB", "--ranks", "8:16"], "--on", "give the kind alone: --on 80GiB"),
+        (["help", "shrad"], "shrad", "did you mean 'shard'?"),
     ],
 )
 def test_commands(plimsoll, arguments, place, word):
     plimsoll.assert_refused(arguments, place, word)
+
+
+def test_help_and_version_as_words(plimsoll):
+    assert plimsoll.run_help("help").out == plimsoll.run_help("--help").out
+    assert plimsoll.run_help("help", "size").out == plimsoll.run_help("size", "--help").out
+    assert plimsoll.run_help("version").out == plimsoll.run_help("--version").out
 
 
 def test_no_command(plimsoll):

@@ -743,7 +743,7 @@ class TestLimits:
 
     def test_without_the_references_rating_the_answer_says_so(self, plimsoll):
         answer = plimsoll.run_cut("shard", "nv-synthetic-jumbo", "--on", "512x80GiB")  # the reference takes seconds
-        assert "the reference's search was cut after " in answer.err
+        assert "TorchRec's own search was cut after " in answer.err
         cut = answer.document
         assert "no_reference_rating" in [warning["code"] for warning in cut["warnings"]]
         assert "rating_cap" not in cut["provenance"]["options"]

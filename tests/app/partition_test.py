@@ -1076,7 +1076,7 @@ class TestAdvice:
         explanation, line = plimsoll.lines("g.json", "--memory", "99B", *more)
         assert (explanation["binding"], explanation["missing"]) == ("memory", 1)
         assert "100 bytes" in line
-        assert "one byte less would not, proved" in line
+        assert "one byte less would not (proved)" in line
 
     def test_a_profile_says_it_too(self, plimsoll):
         # Four operators of 10 bytes a microbatch on two devices, one behind the other: {0} holds two

@@ -70,7 +70,7 @@ class TestReplan:
 
     def test_the_text_says_what_is_gained(self, replan):
         text = replan("--max-moved", "40MiB").out
-        for part in ("predicted step", "as it stands", "planned from scratch", "lower bound", "moved", "schedule"):
+        for part in ("predicted step", "old plan", "planned from scratch", "lower bound", "moved", "schedule"):
             assert part in text
 
     def test_a_rank_less_is_read_once_more(self, plimsoll, replan):

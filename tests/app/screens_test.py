@@ -11,7 +11,9 @@ import unicodedata
 import pytest
 from program import Plimsoll, constrained, environment, table
 
-COMMANDS = ["shard", "checkpoint", "partition", "check", "convert", "models", "hardware", "schema", "completion"]
+PLANNING = ["shard", "checkpoint", "partition", "explain", "size", "whatif", "check", "convert", "replan", "diff"]
+PLANNING += ["trace", "report"]
+COMMANDS = [*PLANNING, "models", "hardware", "schema", "completion"]
 ON = ("--on", "2x8GiB")
 
 
@@ -122,19 +124,20 @@ class TestHelp:
         assert max(map(len, text.splitlines())) <= 100
         groups = re.findall(r"(?m)^([A-Z][^:\n]*):$", text)
         assert groups[0] == "Common options"
-        if command in ("shard", "checkpoint", "partition", "check", "convert"):
-            common = text.partition("Common options:")[2].partition("\n\n")[0]
-            assert "--json" in common
-            assert common.count("  Example: plimsoll ") == 1
+        # Values are named whole: "--optimizer NAME[:TABLES]".
+        assert text.count("[") == text.count("]")
 
-    def test_every_example_is_a_command_line_that_is_understood(self, plimsoll):
-        for command in COMMANDS[:5]:
-            text = plimsoll.run(command, "--help").out
-            for example in re.findall(r"Example: (plimsoll .*(?:\n           .*)*)", text):
-                words = example.split()
-                assert words[:2] == ["plimsoll", command]
-                flags = {word.partition("=")[0] for word in words if word.startswith("--")}
-                assert flags <= set(re.findall(r"--[a-z-]+", text)), example
+    @pytest.mark.parametrize("command", PLANNING)
+    def test_every_group_has_an_example_that_is_understood(self, plimsoll, command):
+        text = plimsoll.run(command, "--help").out
+        groups = re.findall(r"(?m)^([A-Z][^:\n]*):\n((?:  .*\n)+)", text)
+        assert len(groups) >= 2
+        for group, options in groups:
+            assert options.count("  Example: plimsoll ") == 1, group
+            words = options.partition("  Example: ")[2].split()
+            assert words[:2] == ["plimsoll", command]
+            flags = {word.partition("=")[0] for word in words if word.startswith("--")}
+            assert flags <= set(re.findall(r"--[a-z-]+", text)), group
 
     def test_the_manual_page(self, plimsoll):
         page = plimsoll.run("manual").out
@@ -238,6 +241,48 @@ class TestSmallTruths:
             assert "model.json plan.json" in error["remedy"]
         error = plimsoll.run("check", "plan.json", "mlperf-dlrm-dcnv2", *ON, "--json", code=1).error
         assert "swapped" in error["message"]
+        error = plimsoll.run("explain", "plan.json", "model.json", *ON, "--json", code=1).error
+        assert "swapped" in error["message"]
+
+    def test_a_document_of_another_kind_says_which_command_takes_it(self, plimsoll):
+        plimsoll.run("shard", "model.json", *ON, "-o", "plan.json")
+        for command, remedy in (("shard", "this is a plan"), ("checkpoint", "this is a plan")):
+            flags = ON if command == "shard" else ()
+            error = plimsoll.run(command, "plan.json", *flags, "--json", code=1).error
+            assert 'found "plimsoll.plan/1"' in error["message"]
+            assert remedy in error["remedy"] and "`plimsoll check`" in error["remedy"]
+        error = plimsoll.run("partition", "plan.json", "--json", code=1).error
+        assert error["message"] == '"plimsoll.plan/1" is not an operator graph'
+        assert "`plimsoll check`" in error["remedy"]
+        error = plimsoll.run("check", "llama-3-8b", "plan.json", *ON, "--json", code=1).error
+        assert error["message"] == "this is module statistics, and plan.json is a plan of an embedding model"
+
+    def test_diff_says_at_which_batch_size_it_rates_another_programs_plan(self, plimsoll):
+        plimsoll.run("shard", "model.json", *ON, "--batch-size", "2048", "-o", "plan.json")
+        plimsoll.run("convert", "model.json", "plan.json", *ON, "--to", "torchrec", "-o", "torchrec.json")
+        asked = ("--model", "model.json", *ON)
+        for plans in (("plan.json", "torchrec.json"), ("torchrec.json", "plan.json")):
+            text = plimsoll.run("diff", *plans, *asked).out
+            assert "torchrec.json is rated at 2,048 samples per rank (as the other plan)" in text
+            assert re.search(r"(?m)^  rating .* as before$", text), text
+        text = plimsoll.run("diff", "torchrec.json", "torchrec.json", *asked).out
+        assert text.count("torchrec.json is rated at 512 samples per rank (the default)") == 2
+        text = plimsoll.run("diff", "plan.json", "torchrec.json", *asked, "--batch-size", "64").out
+        assert "torchrec.json is rated at 64 samples per rank\n" in text
+
+    def test_a_saved_plan_is_named_in_the_hint(self, plimsoll):
+        assert "-o plan.json to save the plan" in plimsoll.run("shard", "model.json", *ON).out
+        saved = plimsoll.run("shard", "model.json", *ON, "-o", "mine.json").out
+        assert "`plimsoll report mine.json -o plan.html`" in saved and "to save the plan" not in saved
+
+    def test_the_frontier_states_what_one_gib_more_saves(self, plimsoll):
+        rows = re.findall(
+            r"(?m)^ *([\d.]+) GiB +\d+ +([\d.]+) +[\d.]+ % +([\d.-]+)$", plimsoll.run("checkpoint", "llama-3-8b").out
+        )
+        assert len(rows) > 20
+        for gib, _, saves in rows[:-1]:
+            assert 0 < float(saves) < 10, gib
+        assert float(rows[-1][2]) == 0  # nothing is recomputed there
 
     def test_hardware_prints_a_topology_to_edit(self, plimsoll):
         plimsoll.write("machine.json", plimsoll.run("hardware", "dgx-h100:2", "--topology").out)

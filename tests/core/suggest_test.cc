@@ -41,7 +41,18 @@ TEST(FindSimilar, AllowsAThirdOfTheWordAndNoMore) {
 }
 
 TEST(Suggest, AsksWhetherTheNearestWasMeant) {
-  EXPECT_EQ(suggest("colum_wise", Names{"row_wise", "column_wise"}), "did you mean 'column_wise'");
+  EXPECT_EQ(suggest("colum_wise", Names{"row_wise", "column_wise"}), "did you mean 'column_wise'?");
+}
+
+TEST(Suggest, AsksForNamesThatContainTheWord) {
+  const Names names{"mlperf-dlrm-dcnv2", "mlperf-dlrm-v1", "criteo-kaggle"};
+  EXPECT_EQ(suggest("mlperf", names), "did you mean 'mlperf-dlrm-dcnv2' or 'mlperf-dlrm-v1'?");
+  EXPECT_EQ(suggest("kaggle", names), "did you mean 'criteo-kaggle'?");
+  // Two characters are contained in too much.
+  EXPECT_EQ(suggest("dl", names), "known: mlperf-dlrm-dcnv2, mlperf-dlrm-v1, criteo-kaggle");
+  // Of five names a list is clearer.
+  EXPECT_EQ(suggest("abcd", Names{"abcd-one", "abcd-two", "abcd-three", "abcd-four", "abcd-five"}),
+            "known: abcd-one, abcd-two, abcd-three, abcd-four, abcd-five");
 }
 
 TEST(Suggest, ListsWhatIsKnownWhereNothingIsNear) {

@@ -131,10 +131,9 @@ TEST(ParseBytes, RefusesWhatIsNoSize) {
 }
 
 TEST(ParseBytes, SaysThatBitsAreNotBytes) {
-  EXPECT_EQ(
-      format_error(parse_bytes("80 Gb").error()),
-      "'80 Gb' is not a size: 'b' counts bits, 'B' counts bytes; write it like 80GiB, 80GB or "
-      "85899345920 (bytes)");
+  EXPECT_EQ(format_error(parse_bytes("80 Gb").error()),
+            "'80 Gb' is not a size: 'b' means bits, 'B' means bytes; write it like 80GiB, 80GB or "
+            "85899345920B (bytes)");
 }
 
 TEST(ParseBandwidth, ReadsPlainNumbersAsBytesPerMillisecond) {

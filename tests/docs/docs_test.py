@@ -249,6 +249,24 @@ class Help(unittest.TestCase):
         self.assertGreater(num_texts, 1000)
 
 
+    def test_the_phrases_do_not_come_back_in_sources(self):
+        """Neither in comments and docstrings nor in the messages of library and package."""
+        num_texts = 0
+        for path in sources():
+            folder = path.relative_to(ROOT).parts[0]
+            if folder not in ("include", "src", "apps", "python"):
+                continue
+            code = path.read_text(encoding="utf-8")
+            code = re.sub(r"(?m)^\s*#.*$" if path.suffix == ".py" else r"//[^\n]*", "", code)
+            code = re.sub(r'"\s*\n\s*[frb]?"', "", code)  # one text on several lines
+            messages = re.findall(r'"((?:[^"\\\n]|\\.)*)"', code)
+            for text in [*(text for _, text in comments_of(path)), *messages]:
+                num_texts += 1
+                if found := Words.phrases_of(text):
+                    self.fail(f"{name_of(path)}: {found} in: {text}")
+        self.assertGreater(num_texts, 10000)
+
+
 class Links(unittest.TestCase):
     LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 

@@ -102,7 +102,7 @@ TEST(Milp, RefusesWhatIsNoProblem) {
   EXPECT_THAT(format_error(solve_milp(problem).error()), HasSubstr("row 1: column 2 is none of 2"));
   problem = corner(true);
   problem.add_row(0, {{0, 1}, {0, 1}}, 1);
-  EXPECT_THAT(format_error(solve_milp(problem).error()), HasSubstr("stands twice"));
+  EXPECT_THAT(format_error(solve_milp(problem).error()), HasSubstr("occurs twice"));
   EXPECT_FALSE(solve_milp(corner(true), {.relative_gap = -1}));
   EXPECT_FALSE(solve_milp(corner(true), {.relative_gap = nan}));
   EXPECT_FALSE(solve_milp(corner(true), {.time_limit_s = 0}));

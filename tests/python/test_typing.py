@@ -165,6 +165,19 @@ def test_a_right_program_passes(folder):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ("batch_size=256, progress=tell", "batch_sise=256, progress=tell", 'Unexpected keyword argument "batch_sise"'),
+        ("batch_size=256, progress=tell", 'objective="ratng", progress=tell', "incompatible type"),
+    ],
+)
+def test_a_wrong_keyword_does_not(folder, right, wrong, message):
+    assert right in PROGRAM
+    done = check(PROGRAM.replace(right, wrong), folder)
+    assert done.returncode == 1 and message in done.stdout, done.stdout
+
+
 def test_a_right_torchrec_program_passes(folder):
     pytest.importorskip("torchrec", reason="torchrec is not installed")
     done = check(TORCHREC_PROGRAM, folder)

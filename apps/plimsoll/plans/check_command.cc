@@ -480,12 +480,14 @@ int run_sharding_check(const CheckFlags& flags, const io::PlanFile& plan) {
     print(io::write_check_report(judged->report, balance ? &*balance : nullptr));
   } else {
     const check::CheckReport& report = judged->report;
-    print(
-        verdict(report.is_right(), report.violations.size(), report.hazards.size(), flags.global) +
-        fmt::format(", slowest rank {} at {}\n", ms_text(report.rating), judged->batch) +
-        judgement_lines(report, flags.global) +
-        (balance && flags.global.verbosity > 0 ? text_of(*balance) : std::string()) +
-        findings_of(report, flags) + ranks_of(report, flags));
+    print(in_lines(
+              verdict(report.is_right(), report.violations.size(), report.hazards.size(),
+                      flags.global) +
+                  fmt::format(", slowest rank {} at {}\n", ms_text(report.rating), judged->batch),
+              2) +
+          judgement_lines(report, flags.global) +
+          (balance && flags.global.verbosity > 0 ? text_of(*balance) : std::string()) +
+          findings_of(report, flags) + ranks_of(report, flags));
   }
   return judged->report.is_right() ? kExitOk : kExitViolations;
 }

@@ -404,7 +404,8 @@ void add_shard_flags(CLI::App& command, ShardFlags& flags) {
        {"TorchRec's planner",
         "plimsoll shard model.json --on 8x80GiB --search torchrec --proposer "
         "dynamic_programming"},
-       {"Reports and replay", "plimsoll shard model.json --on 8x80GiB --stats-file stats.txt"}});
+       {"Reports and replay", "plimsoll shard model.json --on 8x80GiB --stats-file stats.txt"}},
+      {"shard model.json --on 8x80GiB", "", ""});
 }
 
 }  // namespace plimsoll::app

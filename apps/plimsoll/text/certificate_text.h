@@ -33,8 +33,9 @@ inline std::string judgement_line(std::string_view subject,
   }
   std::string status(to_string(certificate.status));
   if (certificate.status == check::CertificateStatus::kNotRepeated) status = "not repeated";
-  return fmt::format("{} {}: {}\n", subject, paint(status, tone, global),
-                     shown(certificate.reason));
+  return in_lines(
+      fmt::format("{} {}: {}\n", subject, paint(status, tone, global), shown(certificate.reason)),
+      2);
 }
 
 // Of a report's certificate, and of what it explains where there is no plan.

@@ -52,12 +52,12 @@ struct OperatorGraph {
   bool operator==(const OperatorGraph&) const = default;
 };
 
-// Errors, at "node 3 'conv'", "tie 0" or "time_columns". kValue: an empty name, an input that is no
-// earlier node or is the output, a size, count or time below 0 or not finite, a view or a mutating
-// operator that reads nothing, a weight that is neither get_attr nor placeholder, a tie of what are
-// no weights; kSchema: times for another number of columns; kConflict: a name, input, column or
-// output twice, a forward node (but the output) that reads a backward one, tied weights of
-// different sizes; kOverflow: all bytes together exceed 62 bits.
+// Errors, at "node 3 'conv'", "tie 0" or "time_columns". kValue: an empty name, an input that is
+// not an earlier node or is the output, a size, count or time below 0 or not finite, a view or a
+// mutating operator that reads nothing, a weight that is neither get_attr nor placeholder, a tie of
+// nodes without weights; kSchema: times for another number of columns; kConflict: a name, input,
+// column or output twice, a forward node (but the output) that reads a backward one, tied weights
+// of different sizes; kOverflow: all bytes together exceed 62 bits.
 Result<void> validate(const OperatorGraph& graph);
 
 // "node 3 'conv'".

@@ -12,7 +12,7 @@
 // all deals are tried, with more those that change sides of up to three. Blocks, choices and what
 // is uniform stay. Cost. A deal is O(2^pieces) or O(pieces^3); a unit of effort is 200 subsets, or
 // 50 changes. Promises. A function of problem, start, options; never worse than the start by the
-// judge. [1] C. Alvim, C. Ribeiro, F. Glover, D. Aloise, "A hybrid improvement heuristic for the
+// verifier. [1] C. Alvim, C. Ribeiro, F. Glover, D. Aloise, "A hybrid improvement heuristic for the
 //     one-dimensional bin packing problem", Journal of Heuristics 10, 2004,
 //     https://doi.org/10.1023/B:HEUR.0000026267.44673.ed.
 #pragma once

@@ -30,9 +30,9 @@ struct BoundScope {
   std::optional<std::size_t> max_hazards;  // absent: any number
 };
 
-// Is no plan below `claimed` (ms; infinite: is there none)? Neither proof nor refuter: it is not
-// known. `stated` (may be null) are cases whose prices may prove some of them. Precondition: the
-// space's bridge has all plans.
+// Is every plan at or above `claimed` (ms; infinite: is there none)? Neither proof nor refuter: it
+// is not known. `stated` (may be null) are cases whose prices may prove some of them. Precondition:
+// the space's bridge has all plans.
 Result<BoundAttempt> attempt_bound(const PlanSpace& space, const BoundScope& scope, double claimed,
                                    const ExhaustiveLimits& limits,
                                    const balance::PlacementBound* stated = nullptr);

@@ -217,7 +217,7 @@ CriticalPath critical_path(const StatsFigures& figures) {
 }
 
 // The tables that make the fullest ranks so full: those with a shard on every rank where `load` is
-// greatest, by decreasing `cost` of their first shard. Tables that lie everywhere anyway are no
+// greatest, by decreasing `cost` of their first shard. Tables that lie everywhere anyway are not a
 // cause, and a single used rank has no imbalance.
 template <class Load, class Cost>
 std::vector<const PlacedOption*> find_imbalance_tables(const StatsFigures& figures, Load load,

@@ -79,8 +79,8 @@ TEST(ExplainInfeasible, NamesAUnitBesideWhatMustBeEverywhere) {
   const Explanation explanation = explain_infeasible(problem, {}, {});
   EXPECT_EQ(explanation.missing, 3);  // on a rank
   EXPECT_EQ(explanation.lines.front(),
-            "unit big fits on no rank: 3 B (3 bytes) of tier 0 are missing on a rank, beside what "
-            "must be on every rank");
+            "unit big does not fit on any rank: 3 B (3 bytes) of tier 0 are missing, beside what "
+            "every rank must hold");
 }
 
 TEST(ExplainInfeasible, NamesTwoTiersThatAreBothMissing) {

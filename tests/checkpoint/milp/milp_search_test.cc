@@ -132,7 +132,7 @@ TEST(MilpSearch, NamesTheSmallestBudgetWhereOrdersDisagree) {
   EXPECT_EQ(none.explanation.binding, "R.b.x");
   EXPECT_EQ(none.explanation.missing, 1);
   EXPECT_THAT(none.explanation.lines.front(),
-              HasSubstr("the smallest feasible budget is 90 bytes"));
+              HasSubstr("the smallest feasible budget is 90 B (90 bytes)"));
 
   problem.base[4] =
       0;  // now 80 at R.a, which nothing precedes, and 80 at the root: the first is it

@@ -123,7 +123,7 @@ TEST(PlacementJson, PlacesErrors) {
   expect_error(read(R"("stages": [)" + stage + "," + stage + "]"), ErrorCode::kConflict,
                "p.json#/stages/1/nodes/0", "'a' is in a stage already");
   expect_error(read(R"("stages": [{"devices": [3, 3], "memory_bytes": 0, "nodes": []}])"),
-               ErrorCode::kConflict, "p.json#/stages/0/devices/1", "device 3 stands twice");
+               ErrorCode::kConflict, "p.json#/stages/0/devices/1", "device 3 occurs twice");
   for (const char* ids : {"[3, 4, 4]", "[4]", "[5, 3, 4]", "[4, 3, 5, 4]"}) {
     expect_error(read(R"("stages": [{"devices": [4, 3], "memory_bytes": 0, "nodes": [],)"
                       R"("logical_device_ids": )" +
