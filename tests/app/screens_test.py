@@ -33,9 +33,8 @@ class TestFirstScreens:
         assert lines[:2] == [title, ""]
         assert re.fullmatch(r"  slowest rank   [\d.]+ ms +TorchRec's planner: [\d.]+ ms \([\d.]+ % slower\)", lines[2])
         assert re.fullmatch(r"  predicted step [\d.]+ ms +TorchRec's planner: [\d.]+ ms \([\d.]+ % slower\)", lines[3])
-        assert re.fullmatch(
-            r"  best step      [\d.]+ ms +this plan is at most [\d.]+ % above it \(verified\)", lines[4]
-        )
+        bound = r"(this plan is at most [\d.]+ % above it|no plan is better) \((verified|proved)\)"
+        assert re.fullmatch(rf"  best step      [\d.]+ ms +{bound}", lines[4])
         assert re.fullmatch(r"  memory         [\d.]+ GiB +of [\d.]+ GiB usable on rank \d+, the fullest", lines[5])
         assert re.fullmatch(r"  found in       [\d.]+ s", lines[6])
         assert len(lines) < 16
