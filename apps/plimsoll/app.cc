@@ -96,19 +96,24 @@ bool names_json(int argc, const char* const* argv) {
                      [](const char* word) { return std::string_view(word) == "--json"; });
 }
 
-// "help" and "help shard" are "--help" and "shard --help"; "version" is "--version".
-std::vector<const char*> with_flags_for_words(int argc, const char* const* argv) {
+// "help" and "help shard" are "--help" and "shard --help"; "version" is "--version". What is not a
+// command is left to the parser.
+std::vector<const char*> with_flags_for_words(const CLI::App& app, int argc,
+                                              const char* const* argv) {
   std::vector<const char*> words(argv, argv + argc);
   if (argc < 2) return words;
   const std::string_view first = words[1];
   if (first == "version") words[1] = "--version";
   if (first == "help") {
-    if (argc > 2) words.erase(words.begin() + 1);
-    words.resize(2);
-    if (argc > 2) {
-      words.push_back("--help");
-    } else {
+    if (argc == 2) {
       words[1] = "--help";
+    } else {
+      words.erase(words.begin() + 1);
+      const std::vector<const CLI::App*> known = app.get_subcommands({});
+      const bool is_command = std::any_of(known.begin(), known.end(), [&](const CLI::App* command) {
+        return command->get_name() == words[1];
+      });
+      if (is_command) words.assign({argv[0], words[1], "--help"});
     }
   }
   return words;
@@ -147,7 +152,7 @@ int run_unguarded(int argc, const char* const* argv) {
   add_data_commands(app, command);
   add_completion_command(app, command);
   try {
-    const std::vector<const char*> words = with_flags_for_words(argc, argv);
+    const std::vector<const char*> words = with_flags_for_words(app, argc, argv);
     app.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::ParseError& error) {
     // Help is not an error; everything else is bad usage.

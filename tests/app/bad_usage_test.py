@@ -152,6 +152,7 @@ def test_values_that_do_not_go_together(plimsoll, arguments, place):
         (["convert", "model.json", "plan.json", "--on", "4x40GiB", "--to", "xml"], "--to", "torchrec"),
         (["size", "model.json", "--on", "dgx-h100:2"], "--on", "give the kind alone: --on dgx-h100"),
         (["whatif", "model.json", "--on", "8x80GiB", "--ranks", "8:16"], "--on", "give the kind alone: --on 80GiB"),
+        (["help", "shrad"], "shrad", "did you mean 'shard'?"),
     ],
 )
 def test_commands(plimsoll, arguments, place, word):

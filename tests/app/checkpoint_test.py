@@ -289,7 +289,7 @@ class TestCheckpoint:
 
     def test_2_where_nothing_fits(self, plimsoll):
         answer = plimsoll.run("checkpoint", "tiny.json", "--budget", "1.5GiB", code=2)
-        assert "the smallest feasible budget is" in answer.err
+        assert "the smallest feasible budget is" in answer.out
         named = int(re.search(r"^  --budget (\d+)B: ", answer.out, re.MULTILINE)[1])
         plimsoll.plan("tiny.json", "--budget", f"{named}B")
         plimsoll.plan("tiny.json", "--budget", f"{named - 1}B", code=2)

@@ -265,10 +265,10 @@ TEST(FindPreset, RefusesOverridesOutOfRange) {
 
 TEST(FindPreset, SuggestsTheNearestOfUnknownNames) {
   for (const auto& [on, remedy] : std::map<std::string, std::string>{
-           {"dgx-h10:2", "did you mean 'dgx-h100'"},
-           {"dgx-h010", "did you mean 'dgx-h100'"},
-           {"torchrec-default:4", "did you mean 'torchrec-defaults'"},
-           {"4xh10-sxm5-80gb", "did you mean 'h100-sxm5-80gb'"}}) {
+           {"dgx-h10:2", "did you mean 'dgx-h100'?"},
+           {"dgx-h010", "did you mean 'dgx-h100'?"},
+           {"torchrec-default:4", "did you mean 'torchrec-defaults'?"},
+           {"4xh10-sxm5-80gb", "did you mean 'h100-sxm5-80gb'?"}}) {
     SCOPED_TRACE(on);
     const auto spec = find_preset(on);
     ASSERT_FALSE(spec.has_value());

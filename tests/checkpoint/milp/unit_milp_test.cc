@@ -375,7 +375,7 @@ TEST(UnitMilp, RefusesWhatIsNoProblem) {
                 p.parent = {1, 0, 0, 0, 0, 0, 0, 0};
                 p.parent.resize(p.base.size());
               }),
-              HasSubstr("circle"));
+              HasSubstr("form a cycle"));
   EXPECT_THAT(message([](UnitMilpProblem& p) {
                 p.cost[0] = DiscardCost{-1, {}};
               }),

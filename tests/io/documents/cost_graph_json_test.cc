@@ -75,7 +75,7 @@ TEST(CostGraphJson, PlacesErrors) {
   expect(R"("memory_bytes": 7)", R"("memory_bytes": 9223372036854775808)", ErrorCode::kOverflow,
          "/nodes/0/memory_bytes");
   expect(R"("memory_bytes": 7)", R"("memory_bytes": 9223372036854775807)", ErrorCode::kOverflow, "",
-         "63 bits");
+         "2^63 - 1 bytes");
   expect(R"("pinned_device": 0)", R"("pinned_device": 2)", ErrorCode::kValue, "", "node 1 'b'");
   expect(R"("consumers": ["b")", R"("consumers": ["x")", ErrorCode::kValue, "/nets/0/consumers/0",
          "no node 'x'");

@@ -94,7 +94,8 @@ TEST(FxGraphJson, PlacesErrors) {
   expect_error(read(with(kDevices + R"(, "node_to_partition": {"y": 0})")), ErrorCode::kValue,
                "g.json#/node_to_partition/y");
   expect_error(read(with(kDevices + R"(, "partition_to_devices": {"one": [0]})")),
-               ErrorCode::kValue, "g.json#/partition_to_devices/one", "no partition's number");
+               ErrorCode::kValue, "g.json#/partition_to_devices/one",
+               "is not the number of a partition");
   expect_error(read(with(kDevices + R"(, "partition_to_devices": {"1": [0], "01": [0]})")),
                ErrorCode::kConflict, "g.json#/partition_to_devices/01", "twice");
   expect_error(read(with(kDevices + R"(, "transfer_rate": -1)")), ErrorCode::kValue,

@@ -192,7 +192,8 @@ TEST(ModuleStatsJson, PlacesMistakesOfTheShape) {
                  "/mod_stats/0/sac_runtime");
   expect_refused("[[1, 0]]", "[[1, 0, 0]]", kSchema, "/sac_stats/0/inplace_ops/0", "array of two");
   expect_refused("[[1, 0]]", R"([[1, "x"]])", kSchema, "/sac_stats/0/inplace_ops/0/1");
-  expect_refused(R"("0.01")", R"("low")", kSchema, "/mod_stats/0/tradeoff_curve/low", "no number");
+  expect_refused(R"("0.01")", R"("low")", kSchema, "/mod_stats/0/tradeoff_curve/low",
+                 "is not a number");
   expect_refused(R"("0.01")", R"("0.01x")", kSchema, "/mod_stats/0/tradeoff_curve/0.01x");
   expect_refused(R"("0.01")", R"("inf")", kSchema, "/mod_stats/0/tradeoff_curve/inf");
   expect_refused(R"("0.01": 0.0)", R"("0.01": -1)", kValue, "/mod_stats/0/tradeoff_curve/0.01");

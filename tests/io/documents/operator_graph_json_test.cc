@@ -88,7 +88,7 @@ struct Spoiled {
 
 TEST(OperatorGraphJson, RefusesWhatIsWrongAndSaysWhere) {
   const Spoiled cases[] = {
-      {"plimsoll-fx", "other", ErrorCode::kSchema, "/format", "no format"},
+      {"plimsoll-fx", "other", ErrorCode::kSchema, "/format", "is not a format"},
       {"\"version\": 1", "\"version\": 2", ErrorCode::kSchema, "/version", "version 2"},
       {"\"source\"", "\"sourc\"", ErrorCode::kSchema, "/sourc", "did you mean 'source'"},
       {"\"tied\": 16", "\"tied\": 8", ErrorCode::kValue, "/flag_bits/tied", "flag"},
@@ -100,7 +100,7 @@ TEST(OperatorGraphJson, RefusesWhatIsWrongAndSaysWhere) {
       {"1, 17]", "1, 1]", ErrorCode::kConflict, "/rows/2", "without the flag"},
       {"1, 17]", "1, 64]", ErrorCode::kValue, "/rows/2/10", "not known"},
       {"1, 17]", "1]", ErrorCode::kSchema, "/rows/2", "11 entries"},
-      {"placeholder", "place", ErrorCode::kValue, "/rows/0/1", "no kind of node"},
+      {"placeholder", "place", ErrorCode::kValue, "/rows/0/1", "is not a kind of node"},
       {"\"linear\", ", "7, ", ErrorCode::kSchema, "/rows/3/0", "a text, or 0"},
       {"\"linear\", ", "\"x\", ", ErrorCode::kConflict, "", "node 3 'x'"},
       {"3, 1, [0", "6, 1, [0", ErrorCode::kValue, "/rows/3/2", "6 targets"},
@@ -111,7 +111,7 @@ TEST(OperatorGraphJson, RefusesWhatIsWrongAndSaysWhere) {
       {"[0, 1, 2]", "[0, 1, 1]", ErrorCode::kConflict, "", "twice"},
       {"[0, 1, 2]", "[0, 1, 9999999999]", ErrorCode::kOverflow, "/rows/3/4/2", "does not fit"},
       {"32, 2e3", "9223372036854775808, 2e3", ErrorCode::kOverflow, "/rows/3/5", "does not fit"},
-      {"32, 2e3", "9223372036854775807, 2e3", ErrorCode::kOverflow, "", "62 bits"},
+      {"32, 2e3", "9223372036854775807, 2e3", ErrorCode::kOverflow, "", "2^62"},
       {"32, 2e3", "32.5, 2e3", ErrorCode::kSchema, "/rows/3/5", "an integer"},
       {"32, 2e3", "-1, 2e3", ErrorCode::kValue, "/rows/3/5", "at least 0"},
       {"2e3", "-2e3", ErrorCode::kValue, "/rows/3/6", "at least 0"},

@@ -83,7 +83,7 @@ TEST(DnnPartitioningJson, PlacesErrors) {
   expect(R"("id": 3)", R"("id": 7)", ErrorCode::kConflict, "/nodes/1/id", "occurs twice");
   expect(R"("id": 3,)", "", ErrorCode::kSchema, "/nodes/1", "'id' is missing");
   expect(R"("supportedOnFpga": 1)", R"("supportedOnFpga": 2)", ErrorCode::kValue,
-         "/nodes/0/supportedOnFpga", "truth value");
+         "/nodes/0/supportedOnFpga", "is neither true nor false");
   expect(R"("supportedOnFpga": 1)", R"("supportedOnFpga": "yes")", ErrorCode::kSchema,
          "/nodes/0/supportedOnFpga", "a boolean");
   expect(R"("cpuLatency": 3)", R"("cpuLatency": -3)", ErrorCode::kValue, "/nodes/0/cpuLatency");

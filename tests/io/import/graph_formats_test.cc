@@ -54,7 +54,7 @@ TEST_F(GraphFormats, GoesByContent) {
 TEST_F(GraphFormats, RefusesOthers) {
   for (const char* text : {"", "{}", "[1]", "{\"format\": \"other\"}", "hello", "node", "{\"a\\"}) {
     const std::string path = write("other.json", text);
-    expect_error(open_graph_file(path), ErrorCode::kSchema, path, "no format");
+    expect_error(open_graph_file(path), ErrorCode::kSchema, path, "is not a format");
   }
   expect_error(open_graph_file("/nowhere/g.json"), ErrorCode::kNotFound, "/nowhere/g.json");
 }

@@ -78,13 +78,13 @@ TEST(OperatorGraph, RefusesWhatIsWrongAndSaysWhere) {
       },
       ErrorCode::kConflict, "tie 0", "differ");
   expect_invalid([](G g) { g.nodes[3].output_bytes = INT64_MAX; }, ErrorCode::kOverflow, linear,
-                 "62 bits");
+                 "2^62");
   expect_invalid(
       [](G g) {
         g.nodes[3].output_bytes = Bytes{1} << 61;
         g.nodes[4].output_bytes = Bytes{1} << 61;
       },
-      ErrorCode::kOverflow, "node 4 'view'", "62 bits");
+      ErrorCode::kOverflow, "node 4 'view'", "2^62");
   expect_invalid([](G g) { g.nodes.push_back(g.nodes.back()); }, ErrorCode::kConflict,
                  "node 6 'output'", "twice");
   expect_invalid(
