@@ -398,6 +398,7 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::Plan
   claims.are_inputs_given = inputs.are_as_recorded && others.empty();
   if (answer.bill != Bill{} && answer.plan && report.violations.empty()) {
     PLIMSOLL_ASSIGN(Bill found, check::make_judges_bill(problem, report));
+    PLIMSOLL_RETURN_IF_ERROR(check::add_resident_bytes(problem, *answer.plan, found));
     if (problem.machine) {
       PLIMSOLL_ASSIGN(const auto extrapolated,
                       check::add_machine_times(problem, *answer.plan, found));
