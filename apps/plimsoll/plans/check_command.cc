@@ -495,6 +495,7 @@ PartitionFlags partition_flags(const CheckFlags& flags) {
   PartitionFlags partition = flags.partition;
   partition.graph = flags.planning.model;
   partition.on = flags.planning.on;
+  if (!flags.planning.machine.empty()) partition.machine = flags.planning.machine;
   return partition;
 }
 
@@ -510,10 +511,13 @@ int run_check(const CheckFlags& flags) {
   const auto plan = load_plan(flags.planning, flags.plan);
   if (!plan) return report(plan.error(), flags.global);
   switch (plan->format) {
-    case io::PlanFormat::kCheckpointPolicy:
+    case io::PlanFormat::kCheckpointPolicy: {
+      CheckpointFlags checkpoint = flags.checkpoint;
+      if (!flags.planning.machine.empty()) checkpoint.machine = flags.planning.machine;
       return run_checkpoint_check(
-          {flags.global, flags.checkpoint, flags.planning.model, flags.budget, flags.strict},
+          {flags.global, std::move(checkpoint), flags.planning.model, flags.budget, flags.strict},
           *plan);
+    }
     case io::PlanFormat::kPipelinePlan:
     case io::PlanFormat::kPiperPlan:
     case io::PlanFormat::kStagedProfile:
