@@ -89,6 +89,13 @@ def _is_view(inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> bool:
     return all(storage._cdata in known for tensor in outputs for storage in storages_of(tensor))
 
 
+def fresh_bytes(func: Any, args: Any, kwargs: Any, out: Any) -> int:
+    """What an operator allocates for its outputs."""
+    outputs = tensors_of(out)
+    is_fresh = not func._schema.is_mutable and not _is_view(tensors_of(args, kwargs), outputs)
+    return sum(tensor.nbytes for tensor in outputs) if is_fresh else 0
+
+
 def _moved_bytes(tensor: torch.Tensor) -> int:
     size = tensor.element_size()
     if tensor.layout is torch.strided:
@@ -177,18 +184,15 @@ class MeasuredTimes:
             return self._known[key]  # which runs beside what surrounds it
         if self._known[key] == 0:
             return 0.0
-        inputs, outputs = tensors_of(args, kwargs), tensors_of(out)
-        is_fresh = not func._schema.is_mutable and not _is_view(inputs, outputs)
-        made = sum(tensor.nbytes for tensor in outputs) if is_fresh else 0
-        return self._known[key] + self._operator_ms + made * self._byte_ms
+        return self._known[key] + self._operator_ms + fresh_bytes(func, args, kwargs, out) * self._byte_ms
 
-    def _measure_step(self, layers: int, rows: int, width: int) -> tuple[float, int, float]:
+    def _measure_step(self, layers: int, rows: int, width: int) -> tuple[float, int, int]:
         """Of a step: ms that its operators do not take alone, how many they are, bytes that they make."""
         step = layers_step(layers, rows, width, torch.device("cpu"))
         ms = self._least(step, False, 3 * self.repeats)
         with Operators() as seen:
             step()
-        made = float(sum(tensor.nbytes for _, _, _, out in seen.calls for tensor in tensors_of(out)))
+        made = sum(fresh_bytes(*call) for call in seen.calls)
         with torch.no_grad():
             alone = sum(self._alone(func, args, kwargs) for func, args, kwargs, _ in seen.calls)
         return ms - alone, len(seen.calls), made

@@ -8,7 +8,7 @@ from torch import nn
 
 import plimsoll
 from plimsoll import checkpointing as ck
-from plimsoll.checkpointing._times import MeasuredTimes, Operators
+from plimsoll.checkpointing._times import MeasuredTimes, Operators, fresh_bytes
 
 LAUNCH_US = 7.0
 
@@ -86,8 +86,7 @@ def test_measured_operators_get_their_share_of_a_step(monkeypatch):
     def least(self, run, is_cuda, repeats=0):
         with Operators() as seen:
             run()
-        made = sum(out.nbytes for *_, out in seen.calls if isinstance(out, torch.Tensor))
-        made += sum(t.nbytes for *_, out in seen.calls if isinstance(out, tuple) for t in out if t is not None)
+        made = sum(fresh_bytes(*call) for call in seen.calls)
         return len(seen.calls) * 3.0 + made * 1e-6 if run.__name__ == "step" else 1.0
 
     monkeypatch.setattr(MeasuredTimes, "_least", least)
@@ -97,4 +96,6 @@ def test_measured_operators_get_their_share_of_a_step(monkeypatch):
     x = torch.ones(1000)
     out = torch.add(x, x)
     assert times(torch.ops.aten.add.Tensor, (x, x), {}, out) == pytest.approx(1 + 2 + 4000e-6, rel=0.01)
+    assert fresh_bytes(torch.ops.aten.add.Tensor, (x, x), {}, out) == 4000
+    assert fresh_bytes(torch.ops.aten.add_.Tensor, (x, out), {}, x) == 0
     assert times(torch.ops.aten.view.default, (x, [10, 100]), {}, x.view(10, 100)) == pytest.approx(3, rel=0.01)
