@@ -17,6 +17,7 @@
 #include "plimsoll/embedding/planner.h"
 #include "plimsoll/embedding/proposer.h"
 #include "plimsoll/embedding/reservation.h"
+#include "plimsoll/embedding/resident_memory.h"
 #include "plimsoll/embedding/sharding_plan.h"
 #include "plimsoll/embedding/stats.h"
 #include "plimsoll/embedding/step_model.h"

@@ -35,10 +35,15 @@ class SearchFlags(CommonFlags, OutputFlags, total=False):
     effort: int | None
 
 
-class ProblemFlags(CommonFlags, total=False):
-    """What describes a model of embedding tables and its hardware."""
+class MachineFlags(CommonFlags, total=False):
+    """Whose times count."""
 
     machine: OptionalDocument
+
+
+class ProblemFlags(MachineFlags, total=False):
+    """What describes a model of embedding tables and its hardware."""
+
     optimizer: Words | None
     data_type: Words | None
     constraints: OptionalDocument
@@ -68,7 +73,7 @@ class TableFlags(ProblemFlags, total=False):
     batch_size: Count | None
 
 
-class DeviceFlags(CommonFlags, total=False):
+class DeviceFlags(MachineFlags, total=False):
     """What describes the devices of an operator graph and its costs."""
 
     devices: int | Words | None
@@ -84,7 +89,7 @@ class DeviceFlags(CommonFlags, total=False):
     bandwidth: str | None
 
 
-class ModuleFlags(CommonFlags, total=False):
+class ModuleFlags(MachineFlags, total=False):
     """Which memory and time modules have, and which of them may be checkpointed."""
 
     peak: Literal["step", "torch", None]

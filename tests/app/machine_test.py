@@ -182,3 +182,74 @@ class TestMachines:
     def test_calibrate_is_the_python_packages(self, plimsoll):
         error = plimsoll.run("calibrate", "-o", "machine.json", "--json", code=1).error
         assert "python -m plimsoll calibrate" in error["remedy"]
+
+
+GRAPH = {
+    "format": "plimsoll-fx-graph",
+    "version": 1,
+    "name": "chain",
+    "fields": ["name", "op", "target", "module", "inputs", "output_size", "flops", "bytes_moved", "ms_mine", "dtype",
+               "flags"],
+    "targets": ["x", "aten.mm.default"],
+    "modules": [""],
+    "dtypes": ["torch.float32", "torch.bfloat16"],
+    "ties": [],
+    "rows": [
+        ["x", "placeholder", 0, 0, [], 8, 0, 0, None, 0, 0],
+        ["a", "call_function", 1, 0, [0], 8, 4e9, 1000, 2, 0, 0],  # by arithmetic: 4 ms; measured 2
+        ["b", "call_function", 1, 0, [1], 8, 4e9, 1000, None, 1, 0],  # in 16 bits: 2 ms
+        ["c", "call_function", 1, 0, [2], 8, 0, 10**7, 0.001, 0, 0],  # by memory: 1 ms; measured less than a launch
+        ["d", "call_function", 1, 0, [3], 8, 0, 10**7, None, 0, 4],  # a view
+    ],
+}  # fmt: skip
+OPERATORS = {"launch_us": 500, "memory_gb_per_s": 10, "peak_tflops": {"fp32": 1, "bf16": 2}}
+ONE = ("--on", "1x1GiB", "--machine", "operators.json")
+
+
+class TestOperators:
+    """Times of dense operators, of graphs and of module statistics."""
+
+    @pytest.fixture
+    def plimsoll(self, plimsoll):
+        sources = {"operators": {"kind": "measured", "source": "a test"},
+                   "operators/launch_us": {"kind": "assumed", "source": "a guess"}}  # fmt: skip
+        plimsoll.write("operators.json", machine(operators=OPERATORS, sources=sources))
+        plimsoll.write("graph.json", GRAPH)
+        return plimsoll
+
+    def test_an_operator_takes_a_launch_and_the_longer_of_arithmetic_and_memory(self, plimsoll):
+        answer = plimsoll.run("partition", "graph.json", *ONE, "--json").document
+        assert answer["certificate"]["objective"] == pytest.approx(4 + 2 + 1 + 3 * 0.5)
+        options = answer["provenance"]["options"]
+        assert options["machine"] == "operators.json"
+        assert options["operator_times"] == "operators measured, launches assumed (mine)"
+
+    def test_measured_times_come_first_and_take_a_launch_at_least(self, plimsoll):
+        answer = plimsoll.run("partition", "graph.json", *ONE, "--times", "mine", "--json").document
+        assert answer["certificate"]["objective"] == pytest.approx(2 + (2 + 0.5) + 0.5)
+
+    def test_the_text_says_what_the_times_rest_on(self, plimsoll):
+        text = " ".join(plimsoll.run("partition", "graph.json", *ONE).out.split())
+        assert "times: operators measured, launches assumed (mine)" in text
+        assert "--launch-floor" not in text
+
+    def test_a_placement_is_judged_by_its_machine(self, plimsoll):
+        plimsoll.run("partition", "graph.json", *ONE, "-o", "plan.json")
+        plimsoll.run("check", "graph.json", "plan.json")
+        plimsoll.write("other.json", machine(operators=OPERATORS | {"launch_us": 0}))
+        judged = plimsoll.run("check", "graph.json", "plan.json", "--machine", "other.json", code=5)
+        assert "load_mismatch" in judged.out
+
+    def test_statistics_by_a_roofline_are_scaled_and_launched(self, plimsoll):
+        for on in ("a100-sxm4-80gb", "h100-sxm5-80gb"):
+            slow = plimsoll.run("checkpoint", "llama-3-8b", "--budget", "70%", "--machine", on, "--json").document
+            assert slow["provenance"]["options"]["operator_times"] == f"operators published, launches assumed ({on})"
+            plimsoll.write("policy.json", slow)
+            plimsoll.run("check", "llama-3-8b", "policy.json", "--strict")
+        plain = plimsoll.run("checkpoint", "llama-3-8b", "--budget", "70%", "--json").document
+        assert slow["predicted"]["recompute_ms"] > plain["predicted"]["recompute_ms"]  # by the launches
+        assert slow["predicted"]["peak_bytes"] <= 0.7 * slow["predicted"]["baseline_peak_bytes"]
+
+    def test_a_machine_without_operators_is_refused(self, plimsoll):
+        for verb in (("partition", "graph.json", "--on", "1x1GiB"), ("checkpoint", "llama-3-8b", "--budget", "70%")):
+            assert "plimsoll calibrate" in plimsoll.run(*verb, "--machine", "machine.json", code=1).err

@@ -233,7 +233,8 @@ Result<Answered> plan_model(ModuleStats stats, const Flags& flags, const RunCont
     return answer_tradeoffs(answer, tables_of(answer, stats), asked);
   }
   std::string hash = sha256_hex(io::write_module_stats(stats));
-  stats = priced_stats(std::move(stats), flags.question.model, flags.question.search);
+  PLIMSOLL_ASSIGN(TimedStats timed, timed_stats(std::move(stats), flags.question.model));
+  stats = priced_stats(std::move(timed.stats), flags.question.model, flags.question.search);
   PLIMSOLL_ASSIGN(const checkpoint::MemoryModel model,
                   make_memory_model(flags.question.model, stats));
   auto made = study::make_checkpoint_case(std::move(stats), std::move(hash), model);
@@ -249,6 +250,10 @@ Result<Answered> plan_model(ModuleStats stats, const Flags& flags, const RunCont
                                            context)) {
     answer->explanation = *std::move(none);
   }
+  if (!timed.times.empty() && answer->provenance) {
+    answer->provenance->options["machine"] = flags.question.model.machine;
+    answer->provenance->options["operator_times"] = timed.times;
+  }
   const CheckpointSubject subject{made->stats.name.empty() ? flags.stats : made->stats.name,
                                   made->problem.num_modules(), made->baseline, made->compute_ms};
   CheckpointText text = describe_checkpoint(
@@ -256,6 +261,7 @@ Result<Answered> plan_model(ModuleStats stats, const Flags& flags, const RunCont
   return Answered{
       io::write_checkpoint_answer(*answer),
       text.head + failure_text(*answer) +
+          (timed.times.empty() ? "" : "Times: " + timed.times + ".\n") +
           found_line(*answer->status, *answer->stop, seconds_since(begin)),
       std::move(text.body),
       *answer->status,

@@ -14,6 +14,7 @@
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/module_stats_json.h"
 #include "plimsoll/io/shipped.h"
+#include "plimsoll/machines/operator_times.h"
 #include "study/checkpoint/memory_record.h"
 
 namespace plimsoll::app {
@@ -121,6 +122,14 @@ void add_checkpoint_flags(CLI::App& command, CheckpointFlags& flags) {
                   "Time that each checkpointed unit costs, whatever it discards")
       ->type_name("MS")
       ->check(CLI::Range(0.0, 1e9));
+  if (command.get_option_no_throw("--machine") == nullptr) {
+    command
+        .add_option("--machine", flags.machine,
+                    "Times of operators on this machine, measured by `plimsoll calibrate`: a file, "
+                    "or a name that `plimsoll hardware` lists; statistics that were measured keep "
+                    "their times")
+        ->type_name("MACHINE");
+  }
   group("Which modules are checkpointed");
   command.add_option("--ac-unit", flags.ac_units, "Only these modules (repeatable)")
       ->type_name("MODULE");
@@ -176,6 +185,16 @@ checkpoint::ModuleStats priced_stats(checkpoint::ModuleStats stats, const Checkp
     checkpoint::fit_missing_curves(stats);
   }
   return stats;
+}
+
+Result<TimedStats> timed_stats(checkpoint::ModuleStats stats, const CheckpointFlags& flags) {
+  TimedStats timed{std::move(stats), ""};
+  if (flags.machine.empty()) return timed;
+  PLIMSOLL_ASSIGN(const OperatorTimes times, load_operator_times(flags.machine));
+  timed.times = scale_times(times, timed.stats)
+                    ? fmt::format("{} ({})", times.sources, times.machine)
+                    : "as the statistics measured them";
+  return timed;
 }
 
 Result<MemoryModel> make_memory_model(const CheckpointFlags& flags,
@@ -255,6 +274,7 @@ Result<void> fill_from_provenance(const std::map<std::string, std::string>& opti
   };
   fill_text("peak", flags.peak);
   fill_text("costs", flags.costs);
+  fill_text("machine", flags.machine);
   if (const std::string* bytes = recorded("optimizer_bytes");
       bytes != nullptr && flags.optimizer_bytes.empty()) {
     flags.optimizer_bytes = *bytes + "B";  // recorded as a number

@@ -32,12 +32,21 @@ struct CheckpointFlags {
   int max_segment_length = 1;
   bool nested_units = false;
   int in_flight = 1;
+  std::string machine;  // a machine document or the name of one
 };
 
 void add_checkpoint_flags(CLI::App& command, CheckpointFlags& flags);
 
 // A file ("-": standard input) or the name of shipped statistics.
 Result<checkpoint::ModuleStats> load_module_stats(const std::string& name);
+
+// The statistics with the times of the flags' machine, and what those rest on: "operators published
+// (h100-sxm5-80gb)"; without a machine as they are. Errors: those of load_operator_times.
+struct TimedStats {
+  checkpoint::ModuleStats stats;
+  std::string times;
+};
+Result<TimedStats> timed_stats(checkpoint::ModuleStats stats, const CheckpointFlags& flags);
 
 // The statistics as the search of that name prices them: where it reads fits, modules recorded
 // without one have that of their operator table or curve (missing_fits.h).

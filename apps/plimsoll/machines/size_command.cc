@@ -133,6 +133,7 @@ Result<MachinePlan> place_on_devices(const SizeFlags& flags, const Machine& mach
                                      const SearchOptions& limits, const RunContext& context) {
   PartitionFlags asked = flags.partition;
   asked.graph = flags.planning.model;
+  asked.machine = flags.planning.machine;
   if (machine.on.starts_with("--devices")) {
     asked.devices = {fmt::format("{}", machine.ranks)};
   } else {

@@ -17,6 +17,7 @@
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/graph_formats.h"
 #include "plimsoll/io/shipped.h"
+#include "plimsoll/machines/operator_times.h"
 #include "plimsoll/partition/partition_devices.h"
 #include "plimsoll/partition/partition_rules.h"
 
@@ -89,7 +90,14 @@ Result<PartitionCase> read_operators(const io::GraphFile& file, const PartitionF
   }
   PartitionCase made;
   made.input_hash = sha256_hex(io::write_operator_graph(imported.graph));
-  PLIMSOLL_ASSIGN(partition::OperatorCosts costs, make_operator_costs(flags, imported.graph));
+  PartitionFlags timed = flags;
+  if (!flags.machine.empty()) {
+    PLIMSOLL_ASSIGN(const OperatorTimes times, load_operator_times(flags.machine));
+    PLIMSOLL_RETURN_IF_ERROR(add_times(times, flags.times, imported.graph));
+    timed.times = kMachineColumn;
+    made.times = times.sources + " (" + times.machine + ")";
+  }
+  PLIMSOLL_ASSIGN(partition::OperatorCosts costs, make_operator_costs(timed, imported.graph));
   for (const partition::CostNode& node : costs.graph.nodes) made.names.push_back(node.name);
   made.costs = std::move(costs.graph);
   made.warnings = std::move(imported.warnings);
@@ -143,7 +151,8 @@ Result<void> refuse_overlay(const PartitionFlags& flags) {
 
 Result<void> refuse_traced_flags(const PartitionFlags& flags) {
   for (const auto& [flag, value] :
-       {std::pair("--times", &flags.times), std::pair("--launch-floor", &flags.launch_floor)}) {
+       {std::pair("--machine", &flags.machine), std::pair("--times", &flags.times),
+        std::pair("--launch-floor", &flags.launch_floor)}) {
     if (!value->empty()) return refuse(flag, "the graph has its own costs", "leave it out");
   }
   return {};

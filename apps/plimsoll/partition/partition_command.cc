@@ -51,6 +51,7 @@ void put_provenance(const PartitionCase& made, const study::PlacementSearch& sea
   provenance.version = kVersion;
   provenance.options = provenance_options(flags.partition);
   provenance.options["search"] = search.name;
+  if (!made.times.empty()) provenance.options["operator_times"] = made.times;
   if (made.fx) provenance.options["variant"] = flags.variant;
   put_limits(flags.effort, flags.tolerance, provenance);
   provenance.inputs["graph"] = made.input_hash;
@@ -118,7 +119,8 @@ std::string scope_text(const PartitionCase& made, const Flags& flags) {
   if (made.fx) return "latencies of operators and transfers as the graph states them";
   std::string times = "compute and transfers";
   if (made.operators) {
-    times += flags.partition.launch_floor.empty()
+    times += !made.times.empty() ? "; times: " + made.times
+             : flags.partition.launch_floor.empty()
                  ? "; launches of operators are left out (--launch-floor 5us adds them)"
                  : "; an operator takes at least " + flags.partition.launch_floor;
   }

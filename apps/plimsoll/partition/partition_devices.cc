@@ -53,6 +53,7 @@ Result<void> set_times(const PartitionFlags& flags, const Hardware& hardware,
   }
   if (!devices.time_column.empty()) {
     devices.devices.name = devices.time_column;
+    if (!flags.machine.empty() && accelerator != nullptr) devices.devices.name = accelerator->id;
     if (flags.cost_overlay.empty()) devices.roofline = {};  // what the graph states is all of it
     if (graph.find_time_column(devices.time_column)) return {};
     return refuse("--times", fmt::format("the graph has no times of '{}'", devices.time_column),

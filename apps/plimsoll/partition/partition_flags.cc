@@ -41,6 +41,13 @@ void add_partition_flags(CLI::App& command, PartitionFlags& flags) {
                   "NODE=DEVICE: this device, or this class, does not run the node (repeatable)")
       ->type_name("RULE");
   group("Traced models");
+  if (command.get_option_no_throw("--machine") == nullptr) {
+    command
+        .add_option("--machine", flags.machine,
+                    "Times of operators on this machine, measured by `plimsoll calibrate`: a file, "
+                    "or a name that `plimsoll hardware` lists; times that --times names come first")
+        ->type_name("MACHINE");
+  }
   command
       .add_option("--times", flags.times,
                   "Class of devices whose measured times count (h100), or roofline (default: the "
@@ -80,6 +87,7 @@ std::map<std::string, std::string> provenance_options(const PartitionFlags& flag
     if (text != unless) options[key] = text;
   };
   put_text("on", flags.on, "");
+  put_text("machine", flags.machine, "");
   put_text("times", flags.times, "");
   put_text("cost_overlay", flags.cost_overlay, "");
   put_text("launch_floor", flags.launch_floor, "");
@@ -126,6 +134,7 @@ void fill_from_provenance(const std::map<std::string, std::string>& options,
     const auto found = options.find(key);
     if (found != options.end() && text == unless) text = found->second;
   };
+  fill_text("machine", flags.machine, "");
   fill_text("times", flags.times, "");
   fill_text("cost_overlay", flags.cost_overlay, "");
   fill_text("launch_floor", flags.launch_floor, "");

@@ -22,6 +22,7 @@ struct PartitionFlags {
   std::vector<std::string> pins;       // NODE=DEVICE
   std::vector<std::string> forbidden;  // NODE=DEVICE
   // Of traced models alone.
+  std::string machine;       // a machine document or the name of one
   std::string times;         // a class of devices, or roofline
   std::string cost_overlay;  // a CSV file
   std::string launch_floor;

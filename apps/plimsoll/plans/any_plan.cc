@@ -74,6 +74,7 @@ Result<void> load_placement(const AnyPlanFlags& flags, const io::PlanFile& file,
   PartitionFlags partition = flags.partition;
   partition.graph = flags.planning.model;
   partition.on = flags.planning.on;
+  if (!flags.planning.machine.empty()) partition.machine = flags.planning.machine;
   if (file.format == io::PlanFormat::kPipelinePlan && partition.graph.empty()) {
     PLIMSOLL_ASSIGN(plan.answer, io::read_pipeline_tree(file.root, file.name));
     return {};

@@ -398,6 +398,7 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::Plan
   claims.are_inputs_given = inputs.are_as_recorded && others.empty();
   if (answer.bill != Bill{} && answer.plan && report.violations.empty()) {
     PLIMSOLL_ASSIGN(Bill found, check::make_judges_bill(problem, report));
+    PLIMSOLL_RETURN_IF_ERROR(check::add_resident_bytes(problem, *answer.plan, found));
     if (problem.machine) {
       PLIMSOLL_ASSIGN(const auto extrapolated,
                       check::add_machine_times(problem, *answer.plan, found));
@@ -496,6 +497,7 @@ PartitionFlags partition_flags(const CheckFlags& flags) {
   PartitionFlags partition = flags.partition;
   partition.graph = flags.planning.model;
   partition.on = flags.planning.on;
+  if (!flags.planning.machine.empty()) partition.machine = flags.planning.machine;
   return partition;
 }
 
@@ -511,10 +513,13 @@ int run_check(const CheckFlags& flags) {
   const auto plan = load_plan(flags.planning, flags.plan);
   if (!plan) return report(plan.error(), flags.global);
   switch (plan->format) {
-    case io::PlanFormat::kCheckpointPolicy:
+    case io::PlanFormat::kCheckpointPolicy: {
+      CheckpointFlags checkpoint = flags.checkpoint;
+      if (!flags.planning.machine.empty()) checkpoint.machine = flags.planning.machine;
       return run_checkpoint_check(
-          {flags.global, flags.checkpoint, flags.planning.model, flags.budget, flags.strict},
+          {flags.global, std::move(checkpoint), flags.planning.model, flags.budget, flags.strict},
           *plan);
+    }
     case io::PlanFormat::kPipelinePlan:
     case io::PlanFormat::kPiperPlan:
     case io::PlanFormat::kStagedProfile:

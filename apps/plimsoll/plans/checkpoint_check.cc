@@ -38,21 +38,22 @@ std::string text_of(const CheckpointReport& report, const GlobalFlags& global) {
 
 Result<CheckpointReport> judge(const CheckpointCheckRun& run, const io::PlanFile& plan) {
   PLIMSOLL_ASSIGN(const CheckpointAnswer answer, io::read_checkpoint_tree(plan.root, plan.name));
-  PLIMSOLL_ASSIGN(const checkpoint::ModuleStats stats, load_module_stats(run.stats));
+  PLIMSOLL_ASSIGN(checkpoint::ModuleStats given, load_module_stats(run.stats));
+  const std::string hash = sha256_hex(io::write_module_stats(given));
   std::map<std::string, std::string> recorded;
   if (answer.provenance) recorded = answer.provenance->options;
   CheckpointFlags filled = run.checkpoint;
   PLIMSOLL_RETURN_IF_ERROR(fill_from_provenance(recorded, filled));
+  PLIMSOLL_ASSIGN(const TimedStats timed, timed_stats(std::move(given), filled));
+  const checkpoint::ModuleStats& stats = timed.stats;
   const bool is_of_upstream = recorded.contains("search") && recorded.at("search") == "torch";
   const checkpoint::ModuleStats priced = priced_stats(stats, filled, is_of_upstream ? "torch" : "");
   PLIMSOLL_ASSIGN(const checkpoint::CheckpointProblem problem, make_problem(filled, priced));
   CheckpointFlags own;
   PLIMSOLL_RETURN_IF_ERROR(fill_from_provenance(recorded, own));
   PLIMSOLL_ASSIGN(const checkpoint::CheckpointProblem made_by, make_problem(own, priced));
-  study::JudgedCheckpointing judged{priced,  sha256_hex(io::write_module_stats(stats)),
-                                    problem, filled.in_flight,
-                                    made_by, own.in_flight,
-                                    {},      run.strict};
+  study::JudgedCheckpointing judged{priced,  hash,          problem, filled.in_flight,
+                                    made_by, own.in_flight, {},      run.strict};
   if (!run.budget.empty()) {
     PLIMSOLL_ASSIGN(judged.budget, parse_budget(run.budget, replay(problem, {}).peak, "--budget"));
   }

@@ -109,6 +109,7 @@ Result<std::string> convert_placement(const ConvertFlags& flags, const io::PlanF
   PartitionFlags filled = flags.partition;
   filled.graph = flags.planning.model;
   filled.on = flags.planning.on;
+  if (!flags.planning.machine.empty()) filled.machine = flags.planning.machine;
   PLIMSOLL_ASSIGN(const study::PlacementAnswer answer, read_placement_answer(plan));
   fill_from_answer(answer, filled);
   PLIMSOLL_ASSIGN(const PartitionCase made, load_partition_case(filled));
@@ -136,6 +137,7 @@ Result<std::string> convert_pipeline(const ConvertFlags& flags, const io::PlanFi
   PartitionFlags filled = flags.partition;
   filled.graph = flags.planning.model;
   filled.on = flags.planning.on;
+  if (!flags.planning.machine.empty()) filled.machine = flags.planning.machine;
   PLIMSOLL_ASSIGN(const ReadPipelinePlan read, read_pipeline_plan(std::move(filled), plan));
   PLIMSOLL_ASSIGN(const check::PipelineReport report,
                   study::judge_profile_plan(read.made.model, read.answer, {}, false, false));

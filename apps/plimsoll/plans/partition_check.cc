@@ -76,7 +76,8 @@ std::string text_of(const check::CriticalPathReport& report, const study::FxInpu
 
 // ---------------------------------------------------------------- what it was made from
 
-constexpr const char* kSearchOptions[] = {"search", "variant", "effort", "tolerance"};
+constexpr const char* kSearchOptions[] = {"operator_times", "search", "variant", "effort",
+                                          "tolerance"};
 
 // The options of a plan, as the planner would record them, where they are what is there.
 std::vector<std::string> contradictions_of(const PlacementAnswer& answer,

@@ -17,10 +17,10 @@
 #include "plimsoll/embedding/easyrec.h"
 #include "plimsoll/help.h"
 #include "plimsoll/io/files.h"
-#include "plimsoll/io/machine_json.h"
 #include "plimsoll/io/model_json.h"
 #include "plimsoll/io/shipped.h"
 #include "plimsoll/io/topology_json.h"
+#include "plimsoll/machines/operator_times.h"
 #include "plimsoll/shard/problem_flags.h"
 #include "plimsoll/topology/presets.h"
 
@@ -351,18 +351,7 @@ Result<void> check_pooling_factors(const PlanningFlags& flags, const embedding::
 // A file, or one that comes with the program; null where none is named.
 Result<std::shared_ptr<const embedding::MachineModel>> load_machine(const std::string& name) {
   if (name.empty()) return nullptr;
-  embedding::MachineModel machine;
-  if (is_file_name(name)) {
-    PLIMSOLL_ASSIGN(const std::string text, io::read_text_file(name));
-    PLIMSOLL_ASSIGN(machine, io::read_machine(text, name));
-  } else {
-    auto shipped = io::load_shipped_machine(name);
-    if (!shipped) {
-      shipped.error().place = "--machine";
-      return tl::unexpected<Error>(std::move(shipped).error());
-    }
-    machine = *std::move(shipped);
-  }
+  PLIMSOLL_ASSIGN(embedding::MachineModel machine, read_machine_model(name));
   if (machine.kernels.empty()) {
     return fail(ErrorCode::kValue, name, "the machine model has no kernels",
                 "measure them: plimsoll calibrate");

@@ -142,6 +142,28 @@ std::string memory_row(const ShardingRun& run) {
                      size_text(has_hbm ? room.hbm : room.ddr), has_hbm ? "" : "DDR ", fullest);
 }
 
+// What ranks keep between two steps, where that is much more than TorchRec counts or than they
+// have.
+std::string resident_row(const ShardingRun& run) {
+  std::string text;
+  for (const std::string tier : {"hbm", "ddr"}) {
+    const auto resident = run.bill.bytes.find("resident_" + tier);
+    if (resident == run.bill.bytes.end()) continue;
+    const auto most = std::max_element(resident->second.begin(), resident->second.end());
+    const auto rank = static_cast<std::size_t>(most - resident->second.begin());
+    const Bytes counted = run.bill.bytes.at(tier)[rank];
+    const Bytes capacity = run.bill.bytes.at("capacity_" + tier)[rank];
+    const bool is_much_more = static_cast<double>(*most) > 1.05 * static_cast<double>(counted);
+    if (!is_much_more && *most <= capacity) continue;
+    text =
+        fmt::format("{:<13}on rank {} between steps (TorchRec counts {}): {}{}", size_text(*most),
+                    rank, size_text(counted), causes_text(run.bill, "resident_" + tier, rank),
+                    *most > capacity ? fmt::format("; more than its {}", size_text(capacity)) : "");
+    break;
+  }
+  return text;
+}
+
 std::string found_row(const ShardingRun& run, double seconds) {
   const StopReason stop = run.planning().outcome.stop;
   return seconds_text(seconds) +
@@ -178,7 +200,10 @@ std::string gain_text(const ShardRequest& request, const ReportedRun& run) {
     }
     row(is_of_step ? "best step" : "best possible", bound_row(run));
   }
-  if (!run.bill.bytes.empty()) row("memory", memory_row(run));
+  if (!run.bill.bytes.empty()) {
+    row("memory", memory_row(run));
+    row("resident", resident_row(run));
+  }
   row("times", machine_row(request.problem));
   row("extrapolated", extrapolated_row(run.extrapolated));
   row("found in", found_row(run, run.seconds));

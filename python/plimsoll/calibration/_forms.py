@@ -122,7 +122,7 @@ def find_kernel(
 
 
 def interpolate(sizes: Sequence[float], times: Sequence[float], size: float) -> float:
-    """Linear between the logarithms; beyond the ends with the slope of the nearest two points.
+    """Linear between the logarithms; beyond the ends with the slope of the nearest two points, or level if they fall.
 
     A single point is a latency up to its size, and a bandwidth beyond.
     """
@@ -133,7 +133,10 @@ def interpolate(sizes: Sequence[float], times: Sequence[float], size: float) -> 
     x, y = np.log(np.asarray(sizes, dtype=float)), np.log(np.asarray(times, dtype=float))
     right = min(max(int(np.searchsorted(x, math.log(size))), 1), len(x) - 1)
     slope = (y[right] - y[right - 1]) / (x[right] - x[right - 1])
-    return math.exp(y[right - 1] + slope * (math.log(size) - x[right - 1]))
+    known = right if size > sizes[-1] else right - 1
+    if not sizes[0] <= size <= sizes[-1]:
+        slope = max(slope, 0.0)
+    return math.exp(y[known] + slope * (math.log(size) - x[known]))
 
 
 def collective_ms(document: Mapping[str, Any], operation: str, size: float, group: str = "world") -> float | None:

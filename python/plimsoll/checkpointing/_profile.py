@@ -16,10 +16,11 @@ from torch.distributed._composable.contract import _get_registry
 from torch.utils._pytree import tree_map
 
 from plimsoll._errors import Error
+from plimsoll._operator_times import Machine
 from plimsoll.checkpointing._memory import tensors_of
 from plimsoll.checkpointing._recorder import OperatorTime, Recorder
 from plimsoll.checkpointing._stats import Stats, make_stats, sharded_modules
-from plimsoll.checkpointing._times import MeasuredTimes, Roofline
+from plimsoll.checkpointing._times import MachineTimes, MeasuredTimes, Roofline
 from plimsoll.checkpointing._values import KnownValues
 
 Loss = Callable[[Any], torch.Tensor]
@@ -79,7 +80,7 @@ def profile(
     loss: Loss | None = None,
     optimizer: Any = None,
     accumulate: bool = False,
-    times: str | OperatorTime = "roofline",
+    times: Machine | OperatorTime = "roofline",
     fake: bool = True,
     in_flight: int = 1,
     gradients: Any = None,
@@ -95,8 +96,9 @@ def profile(
         loss: Of the model's output; `output.loss` by default.
         optimizer: Whose state is counted all the time, and whose step's temporaries in that step.
         accumulate: Gradients are there when the step begins: every step but the first of an accumulation.
-        times: "roofline" (an A100), a `Roofline` of other hardware, or "measured": each operator runs on this machine
-            on tensors of its shapes, and what checkpointing costs by itself is measured as well.
+        times: "roofline" (an A100), a `Roofline` of other hardware, a machine document of `plimsoll calibrate` or the
+            path of one, or "measured": each operator runs on this machine on tensors of its shapes, and what a step
+            takes around operators and what checkpointing costs by itself are measured as well.
         fake: False runs the step on the model itself, for a forward that reads values; a model that FSDP2 shards
             always does. Gradients, buffers and random state are restored.
         in_flight: Forwards before the first backward, as a stage of a pipeline runs them under 1F1B. With
@@ -128,7 +130,7 @@ def profile_call(
     batch: Any,
     optimizer: Any = None,
     accumulate: bool = False,
-    times: str | OperatorTime = "roofline",
+    times: Machine | OperatorTime = "roofline",
     fake: bool = True,
     in_flight: int = 1,
     gradients: Any = None,
@@ -213,7 +215,10 @@ class _Step:
         counter = Recorder(constant, {}, self.time, keeps=False)
         trace = whole.trace(python_deaths, num_forward, num_backward, counter.base)
         set_gradients(self.model, self.batch, False)
-        return make_stats(self.model, whole, trace)
+        stats = make_stats(self.model, whole, trace)
+        if isinstance(self.time, Roofline):
+            stats.module_stats["roofline"] = self.time.record(next(self.model.parameters(), None))
+        return stats
 
     def _recorder(self, keeps: bool) -> Recorder:
         leaves = [*self.model.parameters(), *tensors_of(self.batch)]
@@ -269,14 +274,21 @@ def _wrapped_forwards(names: dict[nn.Module, str], recorder: Recorder | None, ru
                 module.forward = overridden[module]
 
 
-def _operator_time(times: str | OperatorTime) -> OperatorTime:
+def _operator_time(times: Machine | OperatorTime) -> OperatorTime:
     if callable(times):
         return times
+    if not isinstance(times, str) or times.endswith(".json"):
+        return MachineTimes(times)
     if times == "roofline":
         return Roofline()
     if times == "measured":
         return MeasuredTimes()
-    raise Error("value", "times", f"'{times}' is unknown", "choose 'roofline', 'measured' or a Roofline")
+    raise Error(
+        "value",
+        "times",
+        f"'{times}' is unknown",
+        "choose 'roofline', 'measured', a Roofline, or a machine document (machine.json)",
+    )
 
 
 # --- copies --------------------------------------------------------------------------------------------------------

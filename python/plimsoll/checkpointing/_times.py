@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
+from plimsoll._operator_times import Machine, OperatorTimes
 from plimsoll.checkpointing._memory import storages_of, tensors_of
 from plimsoll.checkpointing._trace import Costs
 
@@ -44,6 +45,12 @@ class Roofline:
     tflops: float = 19.5
     tflops_16: float = 312.0
 
+    def record(self, parameter: torch.Tensor | None) -> dict[str, Any]:
+        """As module statistics hold it, for a model of such parameters."""
+        if _sixteen_bits(parameter):
+            return {"dram_gb_per_s": self.gb_per_s, "tflops": {"bfloat16": self.tflops_16}}
+        return {"dram_gb_per_s": self.gb_per_s, "tflops": {"float32": self.tflops}}
+
     def __call__(self, func: Any, args: Any, kwargs: Any, out: Any) -> float:
         """Milliseconds."""
         outputs = tensors_of(out)
@@ -56,9 +63,37 @@ class Roofline:
         return max(moved / (self.gb_per_s * 1e6), _flops(func, args, kwargs, out) / (tflops * 1e9 * 0.75))
 
 
+def _sixteen_bits(tensor: torch.Tensor | None) -> bool:
+    return tensor is not None and tensor.is_floating_point() and tensor.element_size() == 2
+
+
+class MachineTimes:
+    """An operator takes what the roofline of a machine document says, with its launch; views take nothing."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.times = OperatorTimes.of(machine)
+
+    def __call__(self, func: Any, args: Any, kwargs: Any, out: Any) -> float:
+        """Milliseconds."""
+        outputs = tensors_of(out)
+        inputs = tensors_of(args, kwargs)
+        if not func._schema.is_mutable and _is_view(inputs, outputs):
+            return 0.0
+        moved = sum(_moved_bytes(tensor) for tensor in inputs + outputs)
+        dtype = next((str(t.dtype) for t in outputs if t.is_floating_point()), "float32")
+        return self.times.ms(_flops(func, args, kwargs, out), moved, dtype)
+
+
 def _is_view(inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> bool:
     known = {storage._cdata for tensor in inputs for storage in storages_of(tensor)}
     return all(storage._cdata in known for tensor in outputs for storage in storages_of(tensor))
+
+
+def fresh_bytes(func: Any, args: Any, kwargs: Any, out: Any) -> int:
+    """What an operator allocates for its outputs."""
+    outputs = tensors_of(out)
+    is_fresh = not func._schema.is_mutable and not _is_view(tensors_of(args, kwargs), outputs)
+    return sum(tensor.nbytes for tensor in outputs) if is_fresh else 0
 
 
 def _moved_bytes(tensor: torch.Tensor) -> int:
@@ -80,8 +115,51 @@ def _flops(func: Any, args: Any, kwargs: Any, out: Any) -> float:
     return 0.0
 
 
+def layers_step(layers: int, rows: int, width: int, device: torch.device) -> Callable[[], None]:
+    """Forward and backward of a perceptron, each layer with a norm and an activation."""
+    with torch.random.fork_rng():
+        blocks = [
+            torch.nn.Sequential(torch.nn.LayerNorm(width), torch.nn.Linear(width, width), torch.nn.GELU())
+            for _ in range(layers)
+        ]
+    model = torch.nn.Sequential(*blocks).to(device)
+    batch = torch.ones(rows, width, device=device)
+
+    def step() -> None:
+        model.zero_grad(set_to_none=True)
+        model(batch).sum().backward()
+
+    return step
+
+
+class Operators(TorchDispatchMode):
+    """Notes the operators that run, what they take and what they give."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[Any, Any, Any, Any]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        self.calls.append((func, args, kwargs or {}, out))
+        return out
+
+    def work(self) -> list[tuple[float, float]]:
+        """(floating-point operations, bytes moved) of every operator that makes no view."""
+        found = []
+        for func, args, kwargs, out in self.calls:
+            outputs, inputs = tensors_of(out), tensors_of(args, kwargs)
+            if func._schema.is_mutable or not _is_view(inputs, outputs):
+                moved = float(sum(_moved_bytes(tensor) for tensor in inputs + outputs))
+                found.append((_flops(func, args, kwargs, out), moved))
+        return found
+
+
 class MeasuredTimes:
     """An operator takes what it takes here: the least of several runs on tensors of the same shapes and strides.
+
+    On a CPU a step takes more than its operators alone: autograd and modules around them, and fresh memory. This is
+    measured once, of layers of two widths, and every operator gets its share.
 
     Operators with equal arguments are measured once. Floating numbers are drawn, whole ones are 0, since they may be
     indices. Collectives, and what does not run on such numbers, count as nothing.
@@ -90,6 +168,9 @@ class MeasuredTimes:
     def __init__(self, repeats: int = 7) -> None:
         self.repeats = repeats
         self._known: dict[str, float] = {}
+        # Now: within a profile, operators run below autograd.
+        with _disable_current_modes(), torch.enable_grad(), torch.autocast("cpu", enabled=False):
+            self._operator_ms, self._byte_ms = self._measure_around()  # on a CPU, beside what operators take alone
 
     def __call__(self, func: Any, args: Any, kwargs: Any, out: Any) -> float:
         """Milliseconds."""
@@ -99,6 +180,37 @@ class MeasuredTimes:
         if key not in self._known:
             with _disable_current_modes(), torch.no_grad(), torch.random.fork_rng():
                 self._known[key] = self._measure(func, args, kwargs)
+        if any(tensor.device.type == "cuda" for tensor in tensors_of(args, kwargs, out)):
+            return self._known[key]  # which runs beside what surrounds it
+        if self._known[key] == 0:
+            return 0.0
+        return self._known[key] + self._operator_ms + fresh_bytes(func, args, kwargs, out) * self._byte_ms
+
+    def _measure_step(self, layers: int, rows: int, width: int) -> tuple[float, int, int]:
+        """Of a step: ms that its operators do not take alone, how many they are, bytes that they make."""
+        step = layers_step(layers, rows, width, torch.device("cpu"))
+        ms = self._least(step, False, 3 * self.repeats)
+        with Operators() as seen:
+            step()
+        made = sum(fresh_bytes(*call) for call in seen.calls)
+        with torch.no_grad():
+            alone = sum(self._alone(func, args, kwargs) for func, args, kwargs, _ in seen.calls)
+        return ms - alone, len(seen.calls), made
+
+    def _measure_around(self) -> tuple[float, float]:
+        """ms of an operator, from tiny layers; and of a byte that it makes, from wide ones.
+
+        Memory for what operators make is fresh in a step, and used again when an operator runs by itself.
+        """
+        (less, few, _), (more, many, _) = self._measure_step(4, 2, 8), self._measure_step(24, 2, 8)
+        operator = max(0.0, more - less) / (many - few)
+        rest, count, made = self._measure_step(8, 512, 128)
+        return operator, max(0.0, rest - count * operator) / made
+
+    def _alone(self, func: Any, args: Any, kwargs: Any) -> float:
+        key = f"{func}{[_signature(leaf) for leaf in tree_leaves((args, kwargs))]}"
+        if key not in self._known:
+            self._known[key] = self._measure(func, args, kwargs)
         return self._known[key]
 
     def _measure(self, func: Any, args: Any, kwargs: Any) -> float:
@@ -109,7 +221,7 @@ class MeasuredTimes:
         except (RuntimeError, IndexError):
             return 0.0
 
-    def _least(self, run: Callable[[], Any], is_cuda: bool) -> float:
+    def _least(self, run: Callable[[], Any], is_cuda: bool, repeats: int = 0) -> float:
         # One thread's own time where there is one: other programs do not count. Small operators run ten times at once.
         clock = time.perf_counter if is_cuda or torch.get_num_threads() > 1 else time.thread_time
 
@@ -125,7 +237,7 @@ class MeasuredTimes:
 
         timed(1)
         count = 10 if timed(1) < 5e-5 else 1
-        return 1000 * min(timed(count) for _ in range(self.repeats))
+        return 1000 * min(timed(count) for _ in range(repeats or self.repeats))
 
     def checkpoint_costs(self, device: torch.device) -> Costs:
         """What checkpoint costs for a call, a saved tensor, and an operator under a policy.

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from plimsoll._operator_times import Machine
 from plimsoll.checkpointing._apply import apply, planned, remove
 from plimsoll.checkpointing._memory import LiveBytes, tensors_of
 from plimsoll.checkpointing._plan import Plan, plan, size_text
@@ -37,7 +38,7 @@ def fit(
     loss: Loss | None = None,
     optimizer: Any = None,
     accumulate: bool = False,
-    times: str | OperatorTime = "roofline",
+    times: Machine | OperatorTime = "roofline",
     fake: bool = True,
     in_flight: int = 1,
     gradients: Any = None,

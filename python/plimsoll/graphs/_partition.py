@@ -11,6 +11,7 @@ from typing import Any
 import plimsoll
 from plimsoll._command import Progress
 from plimsoll._errors import Error
+from plimsoll._operator_times import Machine, OperatorTimes
 from plimsoll.graphs._graph import Graph, Operator, load, write
 from plimsoll.graphs._plan import Plan, Stage
 from plimsoll.graphs._units import Steps, Units, contract, find_units, merge, parents, unit_of_steps
@@ -33,8 +34,19 @@ def _speed(on: str) -> tuple[float, float]:
     )
 
 
-def _timer(graph: Graph, on: str, times: str, launch_floor_us: float) -> Callable[[Operator], float]:
-    floor = launch_floor_us / 1000
+def _timer(
+    graph: Graph, on: str, times: str, launch_floor_us: float, machine: OperatorTimes | None
+) -> Callable[[Operator], float]:
+    floor = max(launch_floor_us, machine.launch_us if machine else 0.0) / 1000
+    if times == "roofline" and machine is not None:
+        by = machine
+
+        def calibrated(node: Operator) -> float:
+            if node.is_view or node.bytes_moved == 0:
+                return 0.0
+            return max(by.ms(node.flops, node.bytes_moved, node.dtype), floor)
+
+        return calibrated
     if times == "roofline":
         flops, bandwidth = _speed(on)
 
@@ -152,6 +164,7 @@ def partition(
     tied: str = "copies",
     times: str | None = None,
     launch_floor_us: float = 0,
+    machine: Machine | None = None,
     progress: Progress | None = None,
     **flags: Any,
 ) -> Plan:
@@ -174,6 +187,8 @@ def partition(
         times: "roofline", or a class of devices of which the graph has times; by default "measured" if it is captured
             so, else "roofline".
         launch_floor_us: The least time of an operator.
+        machine: A document of `plimsoll calibrate`, or the path of one: its roofline takes the place of that of `on`,
+            and its launch is the least time of an operator, of measured ones too.
         progress: Called with (effort, ms, bound).
         flags: Of `plimsoll partition`: time_limit, effort, seed, ...
 
@@ -202,6 +217,7 @@ def partition(
         raise Error(
             "usage", name, "is not a flag of graphs.partition", "plimsoll.partition(graph.to_document(), ...) has it"
         )
+    by = None if machine is None else OperatorTimes.of(machine)
     has_count = bool(re.match(r"\d+x", on) or ":" in on)
     if stages is None and not has_count:
         raise Error("usage", "stages", "is missing", f"say how many stages, or how many devices: on='4x{on}'")
@@ -215,7 +231,7 @@ def partition(
         native |= {"objective": "pipeline", "straight": True, "microbatches": microbatches}
     elif graph.is_training:
         native.setdefault("activations", "stashed")
-    case = _Case(steps, _timer(graph, on, times, launch_floor_us), native, stages)
+    case = _Case(steps, _timer(graph, on, times, launch_floor_us, by), native, stages)
 
     units = find_units(steps, align, stages or 1)
     if tied == "together":

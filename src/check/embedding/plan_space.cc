@@ -9,6 +9,7 @@
 #include "check/embedding/placement_rules.h"
 #include "core/check.h"
 #include "embedding/cost/calibrated_times.h"
+#include "plimsoll/embedding/resident_memory.h"
 
 namespace plimsoll::check {
 namespace {
@@ -255,6 +256,41 @@ Result<std::vector<embedding::Extrapolation>> add_machine_times(
   std::vector<embedding::Extrapolation> extrapolated = std::move(found.extrapolated);
   embedding::add_to_bill(std::move(found), bill);
   return extrapolated;
+}
+
+Result<void> add_resident_bytes(const embedding::PlanningProblem& problem,
+                                const embedding::ShardingPlan& plan, Bill& bill) {
+  if (problem.mode.inference || plan.tables.empty()) return {};
+  PLIMSOLL_ASSIGN(const Tables tables, enumerate_tables(problem));
+  embedding::ResidentMemory resident(tables.estimator);
+  for (const embedding::TableSharding& sharding : plan.tables) {
+    const embedding::Option option = option_of(tables, sharding);
+    const embedding::TableProfile profile = embedding::profile_of(
+        tables.enumeration.profiles[static_cast<std::size_t>(option.table)], option);
+    std::map<std::pair<std::int64_t, std::int64_t>, embedding::ResidentParts> known;
+    std::vector<std::int32_t> first_ranks;
+    std::set<std::int64_t> columns;
+    for (const embedding::PlacedShard& shard : expand_shards(sharding)) {
+      const auto [entry, is_new] = known.try_emplace({shard.rows, shard.columns});
+      if (is_new) {
+        PLIMSOLL_ASSIGN(const embedding::StorageParts counted,
+                        tables.estimator.shard_storage_parts(profile, sharding.sharding_type,
+                                                             sharding.compute_kernel, shard.rows,
+                                                             shard.columns));
+        PLIMSOLL_ASSIGN(entry->second, resident.shard_parts(profile, sharding.sharding_type,
+                                                            sharding.compute_kernel, shard.rows,
+                                                            shard.columns, counted));
+      }
+      resident.add(entry->second, shard.rank);
+      if (columns.insert(shard.column).second) first_ranks.push_back(shard.rank);
+    }
+    const embedding::TableOptions& place =
+        tables.enumeration.options.tables[static_cast<std::size_t>(option.table)];
+    PLIMSOLL_RETURN_IF_ERROR(resident.add_table(profile, place.module_path, place.table,
+                                                sharding.sharding_type, first_ranks));
+  }
+  embedding::add_to_bill(resident.finish(), bill);
+  return {};
 }
 
 Result<OtherPlan> judge_other(const PlanSpace& space, const embedding::BridgeOptions& rules,

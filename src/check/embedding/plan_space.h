@@ -33,6 +33,10 @@ Result<embedding::PlanTimes> times_of(const PlanSpace& space, const embedding::S
 Result<std::vector<embedding::Extrapolation>> add_machine_times(
     const embedding::PlanningProblem& problem, const embedding::ShardingPlan& plan, Bill& bill);
 
+// Adds what ranks keep between two steps to the bill. Precondition: the plan has no violations.
+Result<void> add_resident_bytes(const embedding::PlanningProblem& problem,
+                                const embedding::ShardingPlan& plan, Bill& bill);
+
 struct OtherPlan {
   std::string fault;  // one sentence: what is wrong with it, or which rule it breaks; may be empty
   std::size_t num_hazards = 0;  // avoided ones

@@ -56,8 +56,11 @@ double interpolated_ms(const CollectiveTable& table, double bytes) {
   const auto above = std::upper_bound(sizes.begin() + 1, sizes.end() - 1, bytes);
   const auto right = static_cast<std::size_t>(above - sizes.begin());
   const std::size_t left = right - 1;
-  const double slope =
-      std::log(table.ms[right] / table.ms[left]) / std::log(sizes[right] / sizes[left]);
+  double slope = std::log(table.ms[right] / table.ms[left]) / std::log(sizes[right] / sizes[left]);
+  // A fall from one size to the next is noise; beyond the ends it would make large messages free.
+  if (bytes > sizes.back())
+    return table.ms.back() * std::pow(bytes / sizes.back(), std::max(slope, 0.0));
+  if (bytes < sizes.front()) slope = std::max(slope, 0.0);
   return table.ms[left] * std::exp(slope * std::log(bytes / sizes[left]));
 }
 

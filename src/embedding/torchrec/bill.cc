@@ -5,6 +5,7 @@
 
 #include "plimsoll/core/checked.h"
 #include "plimsoll/embedding/planner.h"
+#include "plimsoll/embedding/resident_memory.h"
 
 namespace plimsoll::embedding {
 namespace {
@@ -17,29 +18,46 @@ constexpr std::array<std::pair<std::string_view, Storage StorageParts::*>, 4> kC
      {"cache_state", &StorageParts::cache_state},
      {"input_output", &StorageParts::input_output}}};
 
-Result<std::vector<StorageParts>> rank_storage_parts(const PlanningProblem& problem,
-                                                     const Enumeration& enumeration,
-                                                     const PlacedProposal& plan) {
+struct RankBytes {
+  std::vector<StorageParts> counted;  // [world_size] by TorchRec
+  std::vector<ResidentParts> resident;
+};
+
+Result<RankBytes> rank_bytes(const PlanningProblem& problem, const Enumeration& enumeration,
+                             const PlacedProposal& plan) {
   const Estimator estimator(problem.cost_model, problem.topology, problem.mode);
   const OptionSet& options = enumeration.options;
   std::vector<StorageParts> ranks(static_cast<std::size_t>(options.world_size));
+  ResidentMemory resident(estimator);
   for (std::size_t position = 0; position < plan.options.size(); ++position) {
     const Option& option = options.options[static_cast<std::size_t>(plan.options[position])];
     const TableProfile table =
         profile_of(enumeration.profiles[static_cast<std::size_t>(option.table)], option);
     const ShardRuns shards = options.shards(option);
     std::vector<StorageParts> parts;  // [runs of a column block]
+    std::vector<ResidentParts> kept;
     for (const ShardRun& run : shards.runs) {
       PLIMSOLL_ASSIGN(parts.emplace_back(),
                       estimator.shard_storage_parts(table, option.sharding_type,
                                                     option.compute_kernel, run.rows, run.columns));
+      PLIMSOLL_ASSIGN(kept.emplace_back(),
+                      resident.shard_parts(table, option.sharding_type, option.compute_kernel,
+                                           run.rows, run.columns, parts.back()));
     }
+    std::vector<std::int32_t> first_ranks;  // of each column block
+    std::int64_t last_column = -1;
     for_each_shard(options, plan, position, [&](const ShardView& shard) {
-      ranks[static_cast<std::size_t>(shard.rank)] +=
-          parts[static_cast<std::size_t>(shard.run - shards.runs.data())];
+      const auto run = static_cast<std::size_t>(shard.run - shards.runs.data());
+      ranks[static_cast<std::size_t>(shard.rank)] += parts[run];
+      resident.add(kept[run], shard.rank);
+      if (shard.column != last_column) first_ranks.push_back(shard.rank);
+      last_column = shard.column;
     });
+    const TableOptions& place = options.tables[static_cast<std::size_t>(option.table)];
+    PLIMSOLL_RETURN_IF_ERROR(resident.add_table(table, place.module_path, place.table,
+                                                option.sharding_type, first_ranks));
   }
-  return ranks;
+  return RankBytes{std::move(ranks), resident.finish()};
 }
 
 void add_shards(const std::vector<StorageParts>& ranks, Bill& bill) {
@@ -95,9 +113,9 @@ Result<Bill> make_bill(const PlanningProblem& problem, const PlanningResult& res
   if (problem.enumeration.estimator) {
     add_totals(rank_storage(options, result.best), bill);
   } else {
-    PLIMSOLL_ASSIGN(const std::vector<StorageParts> ranks,
-                    rank_storage_parts(problem, result.enumeration, result.best));
-    add_shards(ranks, bill);
+    PLIMSOLL_ASSIGN(const RankBytes ranks, rank_bytes(problem, result.enumeration, result.best));
+    add_shards(ranks.counted, bill);
+    if (!problem.mode.inference) add_to_bill(ranks.resident, bill);
   }
   add_reservation(problem.topology, *result.reservation, bill);
   for (const auto& [tier, bytes_of] : kTiers) {

@@ -21,7 +21,7 @@ using Options = std::map<std::string, std::string>;
 Options canonical_options(const CheckpointProblem& problem, int in_flight,
                           const Options& recorded) {
   Options options = record_of(problem.model, in_flight);
-  for (const char* name : {"search", "variant", "effort"}) {
+  for (const char* name : {"search", "variant", "effort", "machine", "operator_times"}) {
     if (const auto found = recorded.find(name); found != recorded.end()) {
       options.insert(*found);
     }

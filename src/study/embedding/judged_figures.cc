@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "check/embedding/bill_check.h"
+#include "check/embedding/plan_space.h"
 #include "plimsoll/check/sharding_check.h"
 
 namespace plimsoll::study {
@@ -25,6 +26,7 @@ Result<void> put_judged_figures(const embedding::PlanningProblem& problem, Shard
     return {};
   }
   PLIMSOLL_ASSIGN(answer.bill, check::make_judges_bill(problem, report));
+  PLIMSOLL_RETURN_IF_ERROR(check::add_resident_bytes(problem, *answer.plan, answer.bill));
   answer.rating = report.rating;
   return {};
 }

@@ -45,6 +45,11 @@ TEST(InterpolatedMs, IsLinearInLogarithms) {
   EXPECT_NEAR(interpolated_ms(table, 8192), .4 * std::sqrt(2), 1e-12);
   EXPECT_NEAR(interpolated_ms(table, 65536), 1.6, 1e-12);  // the last slope, 1/2
   EXPECT_NEAR(interpolated_ms(table, 512), .05, 1e-12);    // the first, 1
+  const CollectiveTable falling{
+      topology::Collective::kAllToAll, CollectiveGroup::kHost, 2, {1024, 2048, 4096}, {.4, .2, .1}};
+  EXPECT_NEAR(interpolated_ms(falling, 3000), .2 * 2048 / 3000, 1e-12);
+  EXPECT_NEAR(interpolated_ms(falling, 1 << 20), .1, 1e-12);  // level
+  EXPECT_NEAR(interpolated_ms(falling, 16), .4, 1e-12);
   CollectiveTable one = table;
   one.bytes = {1024};
   one.ms = {.1};

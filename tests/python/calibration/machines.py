@@ -13,8 +13,9 @@ TERMS = {
     ("dense", "backward"): {"call_ns": 30000, "lookup_ns": 5, "weight_byte_ns": 0.1},
 }
 LATENCY_MS, GB_PER_S = 0.05, 2.0
+STEP_GB_PER_S = 5.0  # of operators within a step
 STEP = {"kernel_weight": 1.5, "collective_weight": 1.2, "ms_per_sharding_type": 0.4}
-LAUNCH_US, MEMORY_GB_PER_S, TFLOPS = 2.0, 10.0, {"fp32": 0.1, "bf16": 0.2}
+LAUNCH_US, STEP_LAUNCH_US, MEMORY_GB_PER_S, TFLOPS = 2.0, 7.0, 10.0, {"fp32": 0.1, "bf16": 0.2}
 BUDGET = Budget(
     12, 8, 1 << 20, 1 << 12, kernel_s=1, collective_s=1, operator_s=1, plan_s=1, max_collective_bytes=1 << 26, models=3
 )
@@ -52,6 +53,11 @@ class Machine:
         ms = LAUNCH_US * 1e-3 + (flops / peak * 1e-9 if operation == "matmul" else moved / MEMORY_GB_PER_S * 1e-6)
         if size == 1:
             ms = LAUNCH_US * 1e-3
+        if operation == "step":  # ten operators; wide ones move 1 MB each
+            moved = 0.0 if size == _operators.TINY_LAYERS else 1e6
+            one = STEP_LAUNCH_US * 1e-3 + moved / STEP_GB_PER_S * 1e-6
+            about = {"operation": operation, "data_type": data_type, "size": size, "work": [[0.0, moved]] * 10}
+            return {**about, "flops": 0.0, "bytes": 10 * moved, **sample(self.pace * 10 * one)}
         about = {"operation": operation, "data_type": data_type, "size": size, "flops": flops, "bytes": moved}
         return {**about, **sample(self.pace * ms)}
 

@@ -6,6 +6,7 @@ from scipy import optimize, stats
 
 from plimsoll import calibration
 from plimsoll.calibration import _fit
+from plimsoll.calibration._forms import interpolate
 
 
 def points(seed, count, coefficients, noise):
@@ -78,3 +79,11 @@ def test_a_table_of_one_size():
     """As the planner reads it: a latency up to its size, a bandwidth beyond."""
     document = {"collectives": [{"operation": "all_gather", "group": "host", "ranks": 2, "bytes": [1000], "ms": [2.0]}]}
     assert [calibration.collective_ms(document, "all_gather", size) for size in (10, 1000, 3000)] == [2.0, 2.0, 6.0]
+
+
+def test_a_falling_end_of_a_table_goes_on_level():
+    sizes, times = [1024, 2048, 4096], [0.4, 0.2, 0.1]
+    assert interpolate(sizes, times, 3000) == pytest.approx(0.2 * 2048 / 3000)
+    assert interpolate(sizes, times, 1 << 20) == pytest.approx(0.1)
+    assert interpolate(sizes, times, 16) == pytest.approx(0.4)
+    assert interpolate(sizes, times[::-1], 8192) == pytest.approx(0.8)

@@ -48,8 +48,8 @@ def test_the_document_predicts_the_machine(machine):
         "all_reduce",
     }
     assert calibration.collective_ms(document, "all_to_all", 3000) == pytest.approx(machines.message_ms(3000), rel=0.01)
-    assert document["operators"]["launch_us"] == pytest.approx(machines.LAUNCH_US)
-    assert document["operators"]["memory_gb_per_s"] == pytest.approx(machines.MEMORY_GB_PER_S, rel=0.01)
+    assert document["operators"]["launch_us"] == pytest.approx(machines.STEP_LAUNCH_US)
+    assert document["operators"]["memory_gb_per_s"] == pytest.approx(machines.STEP_GB_PER_S, rel=0.01)
     assert document["operators"]["peak_tflops"] == pytest.approx(machines.TFLOPS, rel=0.01)
     for term, value in machines.STEP.items():
         assert document["step"][term] == pytest.approx(value, rel=0.05), term

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+import json
 import warnings
 
 import pytest
@@ -348,3 +349,20 @@ def test_printed_a_plan_names_its_stages():
     assert lines[0].startswith("Gpt: 2 stages, slowest stage ") and lines[0].endswith("at most 0.00% above the best")
     assert lines[1].startswith("stages begin with modules: at most ") and lines[3].startswith("  1  from blocks.2  ")
     assert lines[4] == "  tied: tokens.weight in stage 0, head.weight in stage 1"
+
+
+def test_a_machine_gives_every_operator_its_launch(tmp_path):
+    layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, dropout=0.0)
+    model = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
+    graph = graphs.capture(model, (torch.zeros(2, 8, 32),), training=True)
+    operators = {"launch_us": 5.0, "memory_gb_per_s": 2000.0, "peak_tflops": {"fp32": 20.0, "bf16": 300.0}}
+    document = {"schema": "plimsoll.machine/1", "name": "mine", "operators": operators}
+    plain = graphs.partition(graph, 2)
+    timed = graphs.partition(graph, 2, machine=document)
+    count = sum(node.is_operator and not node.is_view and node.bytes_moved > 0 for node in graph.nodes)
+    assert count > 140
+    assert sum(stage.ms for stage in plain.stages) < 0.2  # of bytes and operations alone
+    assert sum(stage.ms - stage.transfer_ms for stage in timed.stages) == pytest.approx(count * 5e-3, rel=0.05)
+    path = tmp_path / "machine.json"
+    path.write_text(json.dumps(document))
+    assert graphs.partition(graph, 2, machine=path).certificate == timed.certificate
