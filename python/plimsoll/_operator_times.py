@@ -45,7 +45,7 @@ class OperatorTimes:
         else:
             document, place = read_object(machine, "plimsoll calibrate"), os.fspath(machine)
         if document.get("schema") != "plimsoll.machine/1":
-            raise Error("schema", place, "is no machine document", "give what plimsoll calibrate wrote")
+            raise Error("schema", place, "is not a machine document", "give what plimsoll calibrate wrote")
         operators = document.get("operators") or {}
         if not operators.get("memory_gb_per_s") or not operators.get("peak_tflops"):
             raise Error("value", place, "has no times of dense operators", "measure them: plimsoll calibrate")
