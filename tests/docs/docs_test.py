@@ -248,7 +248,6 @@ class Help(unittest.TestCase):
                     self.assertEqual(Words.phrases_of(text), [])
         self.assertGreater(num_texts, 1000)
 
-
     def test_the_phrases_do_not_come_back_in_sources(self):
         """Neither in comments and docstrings nor in the messages of library and package."""
         num_texts = 0
