@@ -91,7 +91,10 @@ embedding::Option option_of(const Tables& tables, const embedding::TableSharding
   option.compute_kernel = sharding.compute_kernel;
   option.column_blocks = charged_type_of(sharding) == sharding.sharding_type ? 2 : 1;
   if (sharding.cache_params) option.cache_load_factor = sharding.cache_params->load_factor;
-  if (sharding.dynamic_embedding) option.dynamic_embedding_mode = sharding.dynamic_embedding->mode;
+  if (sharding.dynamic_embedding) {
+    option.dynamic_embedding_mode = sharding.dynamic_embedding->mode;
+    option.cache_load_factor = sharding.dynamic_embedding->load_factor;
+  }
   return option;
 }
 

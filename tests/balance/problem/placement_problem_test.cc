@@ -82,8 +82,10 @@ TEST(PlacementProblem, NamesWhatIsNotAllowed) {
   EXPECT_THAT(faults({{{0, {1, 2}}, {0, {}}}}),
               ElementsAre(HasSubstr("unit 1 'b' must stay apart from unit 0 'a'")));
   problem.apart.clear();
-  EXPECT_THAT(faults({{{0, {1}}, {0, {}}}}), ElementsAre(HasSubstr("does not stand")));
-  EXPECT_THAT(faults({{{1, {0, 2}}, {0, {}}}}), ElementsAre(HasSubstr("does not stand")));
+  EXPECT_THAT(faults({{{0, {1}}, {0, {}}}}),
+              ElementsAre(HasSubstr("is not where its choice may be")));
+  EXPECT_THAT(faults({{{1, {0, 2}}, {0, {}}}}),
+              ElementsAre(HasSubstr("is not where its choice may be")));
   EXPECT_THAT(faults({{{2, {}}, {0, {}}}}), ElementsAre(HasSubstr("does not have")));
   EXPECT_THAT(faults({}), ElementsAre(HasSubstr("another number")));
 }

@@ -263,7 +263,7 @@ TEST(StepProgram, RefusesWhatNoModelRuns) {
       {[](StepProgram& p) { p.operators[2].kind = OperatorKind::kInPlace; }, ErrorCode::kSchema,
        "gives back"},
       {[](StepProgram& p) { p.operators[2].outputs = {2}; }, ErrorCode::kSchema, "second time"},
-      {[](StepProgram& p) { p.operators[2].module = 1; }, ErrorCode::kConflict, "unbroken"},
+      {[](StepProgram& p) { p.operators[2].module = 1; }, ErrorCode::kConflict, "not consecutive"},
       {[](StepProgram& p) { p.operators[0].module = 0; }, ErrorCode::kConflict, "no operator"},
   };
   ASSERT_TRUE(make_layout(check::toy_step()));
