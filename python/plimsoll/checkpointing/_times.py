@@ -169,7 +169,12 @@ class MeasuredTimes:
         self.repeats = repeats
         self._known: dict[str, float] = {}
         # Now: within a profile, operators run below autograd.
-        with _disable_current_modes(), torch.enable_grad(), torch.autocast("cpu", enabled=False):
+        with (
+            _disable_current_modes(),
+            torch.enable_grad(),
+            torch.autocast("cpu", enabled=False),
+            torch.random.fork_rng(),
+        ):
             self._operator_ms, self._byte_ms = self._measure_around()  # on a CPU, beside what operators take alone
 
     def __call__(self, func: Any, args: Any, kwargs: Any, out: Any) -> float:

@@ -66,7 +66,7 @@ def test_several_tables_in_one_text(tmp_path):
         ("", "no table"),
         ("hello\n1024 2\n", "no table"),
         (HEAD.format(second="node1"), "no table"),
-        (HEAD.format(second="node1") + "1024 256 float\n", "no row"),
+        (HEAD.format(second="node1") + "1024 256 float\n", "is not a row"),
         (HEAD.format(second="node1").replace("#  Rank", "#  rank") + ROWS, "no rank"),
     ],
 )

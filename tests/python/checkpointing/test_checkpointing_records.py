@@ -86,7 +86,7 @@ def test_torchs_objects_are_taken_as_they_are(gpt, info):
     # A table alone.
     table = operators.sac_mod_stats["GPT.layers.0"]
     assert plimsoll.checkpoint(table, 0.5).values == plimsoll.checkpoint(checkpointing.to_document(table), 0.5).values
-    with pytest.raises(plimsoll.Error, match="no ModuleInfo, Graph or SACStats"):
+    with pytest.raises(plimsoll.Error, match="is not a ModuleInfo, Graph or SACStats"):
         checkpointing.to_document(gpt[0])
 
 

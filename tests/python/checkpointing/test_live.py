@@ -368,7 +368,7 @@ def test_another_plan_or_checkpointing_that_is_on_is_refused():
     composable(model.blocks[2])
     with pytest.raises(Error, match=r"blocks\.2: is checkpointed by torch"):
         ck.apply(model, plan)
-    with pytest.raises(Error, match="no module of this model"):
+    with pytest.raises(Error, match="is not a module of this model"):
         ck.apply(nn.Linear(2, 2), plan)
 
 

@@ -69,7 +69,7 @@ def test_statistics_say_which_roofline_they_were_computed_by():
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        ({"schema": "plimsoll.model/1"}, "no machine document"),
+        ({"schema": "plimsoll.model/1"}, "is not a machine document"),
         ({"schema": "plimsoll.machine/1"}, "no times of dense operators"),
         (machine(peak_tflops={}), "no times of dense operators"),
     ],

@@ -213,12 +213,12 @@ def test_what_depends_on_nothing_goes_with_its_readers():
 def test_memory_that_is_too_small_is_proved_and_said():
     model, graph = small_models.make("gpt")[0], small_models.captured("gpt", True)
     plan = graphs.partition(graph, 2, memory="100KiB")
-    assert plan.status == "infeasible" and "would do" in str(plan) and not plan.stages
-    needed = int(next(line for line in plan.explanation if "would do" in line).split()[0])
-    assert graphs.partition(graph, 2, memory=needed).status == "optimal"
-    assert graphs.partition(graph, 2, memory=needed - 1).status == "infeasible"
+    assert plan.status == "infeasible" and "would be enough" in str(plan) and not plan.stages
+    needed = int(next(line for line in plan.explanation if "would be enough" in line).split()[0])
+    assert graphs.partition(graph, 2, memory=f"{needed}B").status == "optimal"
+    assert graphs.partition(graph, 2, memory=f"{needed - 1}B").status == "infeasible"
     for form in (plan.split, plan.split_spec, lambda: plan.step_ms(2), lambda: plan.device_map(model)):
-        with pytest.raises(plimsoll.Error, match=r"plan: there is none \(infeasible\); .*would do"):
+        with pytest.raises(plimsoll.Error, match=r"plan: there is none \(infeasible\); .*would be enough"):
             form()
 
 
