@@ -64,7 +64,7 @@ class ResidentMemory {
 
  private:
   struct Waiting {
-    ShardingType type;
+    ShardingType type = ShardingType::kDataParallel;
     Bytes batch = 0;  // ids and lengths of a rank's own samples
     Bytes sent = 0;   // the same, cut by rows
     std::vector<std::int32_t> first_ranks;
