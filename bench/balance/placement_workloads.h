@@ -62,6 +62,7 @@ inline balance::PlacementProblem make_placement_problem(const embedding::Plannin
   balance::PlacementProblem problem;
   problem.num_ranks = planning.topology.world_size;
   problem.ranks_per_host = planning.topology.local_world_size;
+  problem.resources = {{.name = "hbm"}, {.name = "ddr"}, {.name = "ssd"}};
   for (const topology::Storage& device : reservation->topology.devices) {
     problem.caps.push_back({device.hbm, device.ddr, device.ssd});
   }

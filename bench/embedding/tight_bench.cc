@@ -59,7 +59,7 @@ bool dump(const TightCase& c, const std::string& folder) {
   std::FILE* file = std::fopen((folder + "/" + name_of(c) + ".json").c_str(), "w");
   if (!bridge || file == nullptr) return false;
   const balance::PlacementItems items = balance::make_placement_items(bridge->problem);
-  const balance::TierBytes& caps = bridge->problem.caps.front();
+  const balance::Amounts& caps = bridge->problem.caps.front();
   std::fprintf(file, "{\"num_ranks\": %d, \"ranks_per_host\": %d, \"caps\": [%lld, %lld],\n",
                items.num_ranks, items.width, static_cast<long long>(caps[0]),
                static_cast<long long>(caps[1]));

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
@@ -21,6 +20,7 @@
 #include "balance/moves/placement_shake.h"
 #include "balance/moves/replica_exchange.h"
 #include "balance/part_annealing.h"
+#include "balance/problem/one_load.h"
 #include "balance/problem/placement_judge.h"
 #include "core/check.h"
 
@@ -152,7 +152,7 @@ class Balancer {
     options.max_moves = std::min(effort_ / 40, std::int64_t{100} * problem_.num_units());
     options.tolerance = tolerance_;
     options.seed = search_.seed;
-    options.soft_tier = options_.soft_tier;
+    options.has_soft_times = true;
     offer(anneal_start(problem_, best_, options, clock_));
   }
 
@@ -173,10 +173,10 @@ class Balancer {
     return part.items.empty_units.empty();
   }
 
-  std::array<double, kNumTiers> byte_prices(const Part& part) const {
-    std::array<double, kNumTiers> prices{};
+  PerResource<double> byte_prices(const Part& part) const {
+    PerResource<double> prices{};
     for (std::size_t a = 0; a < part.bound.prices.price.size(); ++a) {
-      double& price = prices[groups_.ranks.accounts[a].tier];
+      double& price = prices[groups_.ranks.accounts[a].resource];
       price = std::max(price, part.bound.prices.price[a]);
     }
     return prices;
@@ -212,7 +212,7 @@ class Balancer {
   }
 
   void start_part(Part& part, std::int64_t effort) {
-    const auto merged = merge_part(problem_, part.forbidden, options_.soft_tier);
+    const auto merged = merge_part(problem_, part.forbidden);
     if (!merged) return;
     BalanceOptions options;
     options.uses_patterns = options.explains = false;
@@ -361,8 +361,7 @@ class Balancer {
     options.paid = part.paid;
     options.byte_price = byte_prices(part);
     options.max_nodes = max_nodes;
-    options.relaxes = std::all_of(options.byte_price.begin(), options.byte_price.end(),
-                                  [](double price) { return price == 0; });
+    options.relaxes = options.byte_price == PerResource<double>{};
     DiveResult result = dive(problem_, options, clock_);
     if (result.end == DiveEnd::kFound && !result.is_allowed) {
       options.relaxes = false;
@@ -438,7 +437,7 @@ class Balancer {
     }
     options.max_priced = kPricedAMove * effort_;
     options.use_choices = sharpness != Sharpness::kCoarse;
-    options.load_tier = options_.soft_tier;
+    options.load_resource = find_time_resource(problem_);
     options.max_choice_nodes = max_choice_nodes();
     options.max_choice_pivots = max_choice_pivots();
     clock_.spend(1);
@@ -521,7 +520,7 @@ class Balancer {
     options.max_moves = moves;
     options.tolerance = tolerance_;
     options.seed = search_.seed + (num_annealings_++ << 8);
-    options.soft_tier = options_.soft_tier;
+    options.has_soft_times = true;
     return options;
   }
 

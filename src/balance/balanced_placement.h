@@ -46,9 +46,6 @@ inline constexpr int kMaxDiveUnits = 40;
 struct BalanceOptions {
   std::vector<UnitPlacements> starts;  // placements that are not allowed are left out
   std::int64_t stop_at = -1;           // effort at which to stop; < 0: nowhere
-  // A tier whose caps are so tight that moves one by one cannot keep them: annealing may overdraw
-  // it on the way (AnnealingOptions); -1: none.
-  int soft_tier = -1;
   bool explains = true;  // says what is missing where nothing fits (explain_infeasible.h)
   // Rules, on unless a test or a comparison turns them off.
   bool uses_constructions = true;

@@ -13,6 +13,12 @@ bool is_forbidden(const UnitChoice& choice, std::uint64_t forbidden) {
                      [&](int cause) { return cause < 64 && (forbidden >> cause & 1) != 0; });
 }
 
+void drop_times(const PlacementProblem& problem, PieceRun& run) {
+  for (int r = 0; r < problem.num_resources(); ++r) {
+    if (problem.resources[r].is_time) run.bytes[r] = 0;
+  }
+}
+
 }  // namespace
 
 UnitPlacements MergedPart::to_whole(UnitPlacements placements) const {
@@ -23,12 +29,13 @@ UnitPlacements MergedPart::to_whole(UnitPlacements placements) const {
   return placements;
 }
 
-std::optional<MergedPart> merge_part(const PlacementProblem& problem, std::uint64_t forbidden,
-                                     int soft_tier) {
+std::optional<MergedPart> merge_part(const PlacementProblem& problem, std::uint64_t forbidden) {
   MergedPart merged;
   merged.problem = with_total_load(problem);
   merged.problem.charges.clear();
   merged.problem.exclusive.clear();
+  for (Resource& resource : merged.problem.resources)
+    resource.is_time = false;  // nothing needs any
   for (Unit& unit : merged.problem.units) {
     std::vector<UnitChoice> choices;
     std::vector<int>& index = merged.choice.emplace_back();
@@ -36,9 +43,7 @@ std::optional<MergedPart> merge_part(const PlacementProblem& problem, std::uint6
       UnitChoice& choice = unit.choices[c];
       if (is_forbidden(choice, forbidden)) continue;
       choice.causes.clear();
-      for (PieceRun& run : choice.runs) {
-        if (soft_tier >= 0) run.bytes[soft_tier] = 0;
-      }
+      for (PieceRun& run : choice.runs) drop_times(problem, run);
       index.push_back(static_cast<int>(c));
       choices.push_back(std::move(choice));
     }

@@ -2,8 +2,8 @@
 //
 // Problem. Placements of a part (balance_parts.h) whose slowest rank carries little in all: every
 // piece's loads at all barriers are added up. A placement of it is one of the part except for the
-// caps of a soft tier, which is left out: where that tier stands for the total load (a rating's
-// cap), the smallest total keeps it if any does. Source:
+// caps on times, which are left out: where such a cap is on the total load (a rating's), the
+// smallest total keeps it if any does. Source:
 // docs/mathematics/balanced-sharding.md#order-of-the-search.
 #pragma once
 
@@ -23,9 +23,8 @@ struct MergedPart {
   UnitPlacements to_whole(UnitPlacements placements) const;
 };
 
-// Nothing where `forbidden` (causes, a bit each) leaves some unit no choice. `soft_tier`: -1 for
-// none. Precondition: a valid problem.
-std::optional<MergedPart> merge_part(const PlacementProblem& problem, std::uint64_t forbidden,
-                                     int soft_tier);
+// Nothing where `forbidden` (causes, a bit each) leaves some unit no choice. Precondition: a valid
+// problem.
+std::optional<MergedPart> merge_part(const PlacementProblem& problem, std::uint64_t forbidden);
 
 }  // namespace plimsoll::balance

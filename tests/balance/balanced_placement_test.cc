@@ -21,6 +21,7 @@ PlacementProblem equal_ranks(int num_ranks, int ranks_per_host, Bytes cap = 1000
   PlacementProblem problem;
   problem.num_ranks = num_ranks;
   problem.ranks_per_host = ranks_per_host;
+  problem.resources = testing::three_memories();
   problem.caps.assign(static_cast<std::size_t>(num_ranks), {cap, 0, 0});
   return problem;
 }
@@ -94,6 +95,7 @@ TEST(BalancedPlacement, PaysEachChargeOnce) {
 TEST(BalancedPlacement, FindsWhatConstructionsPutInItsOwnWay) {
   PlacementProblem problem;
   problem.num_ranks = 3;
+  problem.resources = testing::three_memories();
   problem.caps.assign(3, {10, 0, 0});
   for (int i = 0; i < 3; ++i) {
     Unit unit;

@@ -43,6 +43,7 @@ PlacementProblem problem_of(int num_ranks, std::vector<UnitChoice> choices) {
   PlacementProblem problem;
   problem.num_ranks = num_ranks;
   problem.ranks_per_host = num_ranks;
+  problem.resources = testing::three_memories();
   problem.caps.assign(static_cast<std::size_t>(num_ranks), {100, 0, 0});
   for (UnitChoice& choice : choices) problem.units.push_back({"", {std::move(choice)}, {}});
   return problem;
@@ -153,7 +154,7 @@ TEST(DistinctRanks, AreRefusedWhereRanksAreTooFew) {
   problem = problem_of(4, {pieces(3, 2, true, 70)});
   problem.caps[1][0] = 50;
   problem.caps[2][0] = 10;
-  expect_refused("(20 bytes) of tier 0 are missing");
+  expect_refused("(20 bytes) of hbm are missing");
 }
 
 TEST(DistinctRanks, AreJudged) {

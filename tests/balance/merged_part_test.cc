@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "balance/random_placements.h"
+
 namespace plimsoll::balance {
 namespace {
 
 using ::testing::ElementsAre;
 
-// Two barriers, two causes; the last tier has a cap that nothing keeps.
+// Two barriers, two causes; the last resource has a cap that nothing keeps.
 PlacementProblem two_barriers() {
   PlacementProblem problem;
   problem.num_ranks = 2;
@@ -16,6 +18,8 @@ PlacementProblem two_barriers() {
   problem.num_barriers = 2;
   problem.charges = {1, 2};
   problem.floor_ms = 3;
+  problem.resources = testing::three_memories();
+  problem.resources[2].is_time = true;
   problem.caps.assign(2, {100, 0, 5});
   for (const double load : {4., 6.}) {
     Unit unit;
@@ -28,7 +32,7 @@ PlacementProblem two_barriers() {
 
 TEST(MergedPart, AddsLoadsUpAndLeavesWhatIsForbiddenOut) {
   const PlacementProblem problem = two_barriers();
-  const auto merged = merge_part(problem, 2, 2);
+  const auto merged = merge_part(problem, 2);
   ASSERT_TRUE(merged);
   ASSERT_TRUE(validate(merged->problem));
   EXPECT_EQ(merged->problem.num_barriers, 1);
@@ -38,7 +42,7 @@ TEST(MergedPart, AddsLoadsUpAndLeavesWhatIsForbiddenOut) {
   ASSERT_EQ(unit.choices.size(), 1);
   EXPECT_EQ(unit.choices[0].spread, Spread::kUniform);
   EXPECT_THAT(unit.choices[0].runs[0].load, ElementsAre(5));
-  EXPECT_THAT(unit.choices[0].runs[0].bytes, ElementsAre(6, 0, 0));
+  EXPECT_EQ(unit.choices[0].runs[0].bytes, (Amounts{6, 0, 0}));
   EXPECT_THAT(merged->choice, ElementsAre(ElementsAre(1), ElementsAre(1)));
   const UnitPlacements whole = merged->to_whole({{{0, {}}, {0, {}}}});
   EXPECT_EQ(whole.units[0].choice, 1);
@@ -47,10 +51,10 @@ TEST(MergedPart, AddsLoadsUpAndLeavesWhatIsForbiddenOut) {
 
 TEST(MergedPart, IsNothingWhereAUnitIsLeftWithoutAChoice) {
   PlacementProblem problem = two_barriers();
-  EXPECT_TRUE(merge_part(problem, 0, -1));
-  EXPECT_FALSE(merge_part(problem, 3, -1));
-  EXPECT_THAT(merge_part(problem, 0, -1)->problem.units[0].choices[0].runs[0].bytes,
-              ElementsAre(10, 0, 7));
+  problem.resources[2].is_time = false;
+  EXPECT_TRUE(merge_part(problem, 0));
+  EXPECT_FALSE(merge_part(problem, 3));
+  EXPECT_EQ(merge_part(problem, 0)->problem.units[0].choices[0].runs[0].bytes, (Amounts{10, 0, 7}));
 }
 
 }  // namespace

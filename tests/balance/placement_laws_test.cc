@@ -91,8 +91,8 @@ TEST(PlacementLaws, BoundsNeverRiseWithMoreChoicesOrBytes) {
     PlacementProblem problem = random_problem(seed, kind_of_seed(seed));
     const double before = bound_placement(problem, {}, {}).value;
     PlacementProblem roomy = problem;
-    for (TierBytes& caps : roomy.caps) {
-      for (Bytes& cap : caps) cap += cap / 4;
+    for (Amounts& caps : roomy.caps) {
+      for (int r = 0; r < roomy.num_resources(); ++r) caps[r] += caps[r] / 4;
     }
     const double with_bytes = bound_placement(roomy, {}, {}).value;
     UnitChoice lighter = problem.units[0].choices[0];

@@ -19,7 +19,7 @@ class PlacementProgram {
   explicit PlacementProgram(const PlacementProblem& problem) : problem_(problem) {
     const auto num_ranks = static_cast<std::size_t>(problem.num_ranks);
     loads_.resize(num_ranks * static_cast<std::size_t>(problem.num_barriers));
-    bytes_.resize(num_ranks * kNumTiers);
+    bytes_.resize(num_ranks * problem_.resources.size());
     for (int g = 0; g < problem.num_barriers; ++g) {
       slowest_.push_back(program_.add_column(0, kInfinity, 1));
     }
@@ -56,8 +56,9 @@ class PlacementProgram {
       const double load = run.load[problem_.class_of(rank) * problem_.num_barriers + g];
       add(loads_[rank * problem_.num_barriers + g], column, load);
     }
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      add(bytes_[rank * kNumTiers + tier], column, static_cast<double>(run.bytes[tier]));
+    for (int resource = 0; resource < problem_.num_resources(); ++resource) {
+      add(bytes_[rank * problem_.num_resources() + resource], column,
+          static_cast<double>(run.bytes[resource]));
     }
     if (!is_apart(unit)) return;
     int& holds = holds_[unit * problem_.num_ranks + rank];
@@ -137,18 +138,18 @@ class PlacementProgram {
   }
 
   void add_caps() {
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      const int width = problem_.is_pooled[tier] ? problem_.ranks_per_host : 1;
+    for (int resource = 0; resource < problem_.num_resources(); ++resource) {
+      const int width = problem_.resources[resource].is_pooled ? problem_.ranks_per_host : 1;
       for (int first = 0; first < problem_.num_ranks;) {
         const bool is_whole = first / width < problem_.num_ranks / width;
         std::vector<math::MilpTerm> terms;
         double cap = 0;
         const int end = is_whole ? first + width : first + 1;
         for (; first < end; ++first) {
-          for (const math::MilpTerm& term : bytes_[first * kNumTiers + tier]) {
+          for (const math::MilpTerm& term : bytes_[first * problem_.num_resources() + resource]) {
             add(terms, term.column, term.coefficient);
           }
-          cap += static_cast<double>(problem_.caps[first][tier]);
+          cap += static_cast<double>(problem_.caps[first][resource]);
         }
         if (!terms.empty()) program_.add_row(-kInfinity, terms, cap);
       }
@@ -173,7 +174,7 @@ class PlacementProgram {
   std::vector<int> slowest_;                        // [barriers]
   std::vector<int> causes_;                         // [charges]
   std::vector<std::vector<math::MilpTerm>> loads_;  // [ranks * barriers]
-  std::vector<std::vector<math::MilpTerm>> bytes_;  // [ranks * tiers]
+  std::vector<std::vector<math::MilpTerm>> bytes_;  // [ranks * resources]
   std::vector<int> holds_;  // [units * ranks]; -1: nothing of it can stand there
 };
 

@@ -56,7 +56,7 @@ PlacementProblem doubled(std::uint64_t seed, const InstanceKind& kind) {
     }
     problem.units.insert(problem.units.end(), more.units.begin(), more.units.end());
     for (std::size_t rank = 0; rank < problem.caps.size(); ++rank) {
-      add_bytes(problem.caps[rank], more.caps[rank], 1);
+      problem.caps[rank].add(more.caps[rank], 1);
     }
     break;
   }

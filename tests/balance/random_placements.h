@@ -42,7 +42,12 @@ struct InstanceKind {
   bool uneven_hosts = false;
   bool uneven_pieces = false;
   bool distinct = false;  // of most choices of several pieces
+  bool many_resources = false;
 };
+
+inline std::vector<Resource> three_memories() {
+  return {{.name = "hbm"}, {.name = "ddr"}, {.name = "ssd"}};
+}
 
 inline InstanceKind kind_of_seed(std::uint64_t seed) {
   Random random(seed + 7919);
@@ -50,6 +55,7 @@ inline InstanceKind kind_of_seed(std::uint64_t seed) {
   InstanceKind kind;
   kind.tight_memory = random.chance(40);
   kind.repeated = random.chance(45);
+  kind.many_resources = seed % 5 == 4;
   if (random.chance(40)) return kind;  // the plain ones
   kind.unequal_caps = random.chance(30);
   kind.pools = random.chance(30);
@@ -72,6 +78,27 @@ inline void want_distinct_ranks(std::uint64_t seed, PlacementProblem& problem) {
       const bool is_drawn = random.chance(70);
       choice.distinct_ranks = choice.spread == Spread::kDevice && is_drawn;
     }
+  }
+}
+
+// Three resources more. Draws of its own, as above.
+inline void add_resources(std::uint64_t seed, PlacementProblem& problem) {
+  Random random(seed + 15485863);
+  for (const bool is_pooled : {false, true, false}) {
+    const std::size_t resource = problem.resources.size();
+    problem.resources.push_back({.name = "other", .is_pooled = is_pooled});
+    Bytes largest = 0;
+    for (Unit& unit : problem.units) {
+      for (UnitChoice& choice : unit.choices) {
+        const int most = 1 + random.below(30);
+        for (PieceRun& run : choice.runs) {
+          run.bytes[resource] = random.below(most);
+          largest = std::max(largest, run.bytes[resource]);
+        }
+      }
+    }
+    const Bytes cap = largest + random.below(3 * static_cast<int>(largest) + 1);
+    for (Amounts& caps : problem.caps) caps[resource] = cap;
   }
 }
 
@@ -115,6 +142,7 @@ inline PlacementProblem random_problem(std::uint64_t seed, const InstanceKind& k
     }
     return runs;
   };
+  problem.resources = three_memories();
   Bytes total = 0;
   while (problem.num_units() < num_units) {
     if (kind.repeated && problem.num_units() > 0 && random.chance(60)) {
@@ -168,10 +196,15 @@ inline PlacementProblem random_problem(std::uint64_t seed, const InstanceKind& k
     if (kind.unequal_caps && random.chance(50)) cap = cap * (50 + random.below(100)) / 100;
     problem.caps.push_back({cap, kind.tight_memory ? 5 + random.below(200) : 2000, 0});
   }
-  if (kind.unequal_caps) return problem;
-  for (TierBytes& caps : problem.caps) caps = problem.caps[0];
-  if (kind.pools) problem.is_pooled = {random.chance(50), true, false};
-  if (kind.apart) problem.apart = {{0, 1 + random.below(2)}};
+  if (!kind.unequal_caps) {
+    for (Amounts& caps : problem.caps) caps = problem.caps[0];
+    if (kind.pools) {
+      problem.resources[0].is_pooled = random.chance(50);
+      problem.resources[1].is_pooled = true;
+    }
+    if (kind.apart) problem.apart = {{0, 1 + random.below(2)}};
+  }
+  if (kind.many_resources) add_resources(seed, problem);
   return problem;
 }
 

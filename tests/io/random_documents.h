@@ -302,7 +302,7 @@ inline balance::PlacementBound random_bound(Random& random) {
   bound.value = random.coin() ? random.number() : kInfinity;
   bound.method = random.value_of<balance::BoundMethod>(8);
   bound.kind_of_rank = random.list(4, [&] { return static_cast<int>(random.below(3)); });
-  bound.binding_tier = static_cast<int>(random.below(4)) - 1;
+  bound.binding_resource = static_cast<int>(random.below(4)) - 1;
   bound.missing = random.size();
   bound.stuck_unit = static_cast<int>(random.below(4)) - 1;
   bound.cases = random.list(3, [&] {

@@ -62,7 +62,7 @@ TEXT = (
     "warnings*",
     "failure*",
     "certificate.proof",
-    "certificate.bound.binding_tier",  # what to change where nothing fits; that nothing fits is judged
+    "certificate.bound.binding_resource",  # what to change where nothing fits; that nothing fits is judged
     "certificate.bound.missing",
     "certificate.bound.stuck_unit",
 )
@@ -85,7 +85,7 @@ WITNESS = (
             "cases.*.prices*",
             "cases.*.windows*",
             "cases.*.choices*",
-            "binding_tier",
+            "binding_resource",
             "missing",
             "stuck_unit",
         )

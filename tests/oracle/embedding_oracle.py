@@ -157,7 +157,7 @@ def judge_default(instance, answer, plans, hazards, times):
     """The least time among the plans whose rating is at most the reference's."""
     fewest = min((h for h, _, _ in plans), default=0)
     cap = judge_reference(instance, answer)
-    if cap is None or has_warning(answer, "rating_cap_left_out"):
+    if cap is None:
         return plans, "without cap"
     kept = [plan for plan in plans if plan[0] == fewest and plan[1]["rating"] <= cap * (1 + CAP_LEEWAY)]
     if hazards is None:

@@ -56,7 +56,7 @@ struct RoomProof {
   double room = 0;
   double uniform_load = 0;
   std::vector<double> value;  // [classes of the witness]
-  std::vector<double> price;  // [accounts; in a witness kinds * tiers] ms a byte; empty: 0
+  std::vector<double> price;  // [accounts; in a witness kinds * resources] ms a byte; empty: 0
   DualFunction function;
   double multiplier = 0;
   bool operator==(const RoomProof&) const = default;
@@ -89,10 +89,10 @@ struct WindowWitness {
 };
 
 struct PriceWitness {
-  double target = 0;                 // no placement has less: kFiltered
-  std::vector<double> theta;         // [kinds] of one rank
-  std::vector<double> price;         // [kinds * tiers] ms a byte, one price in all ranks of a pool
-  std::vector<std::int64_t> weight;  // [kinds * tiers] of bytes, for kMemory
+  double target = 0;          // no placement has less: kFiltered
+  std::vector<double> theta;  // [kinds] of one rank
+  std::vector<double> price;  // [kinds * resources] ms a byte, one price in all ranks of a pool
+  std::vector<std::int64_t> weight;  // [kinds * resources] of bytes, for kMemory
   bool operator==(const PriceWitness&) const = default;
 };
 
@@ -100,7 +100,7 @@ struct PriceWitness {
 // other units put on every rank.
 struct Anchor {
   int unit = 0;
-  int tier = -1;      // -1: its load
+  int resource = -1;  // -1: its load
   double weight = 0;  // >= 0; of the load, in all weights of loads; else ms a byte
   bool operator==(const Anchor&) const = default;
 };
@@ -110,7 +110,7 @@ struct Anchor {
 struct ChoiceProof {
   double target = 0;
   double mean = 0;
-  std::vector<double> price;  // [tiers] ms a byte
+  std::vector<double> price;  // [resources] ms a byte
   std::vector<Anchor> anchors;
   bool operator==(const ChoiceProof&) const = default;
 };
@@ -146,9 +146,9 @@ struct BoundCase {
   std::uint64_t forbidden = 0;
   double value = 0;  // ms, charges and floor included; kInfinity where it has no placement
   BoundMethod method = BoundMethod::kNone;
-  // No placement keeps the caps of this tier: the witness is of the problem whose loads are its
+  // No placement keeps the caps of this resource: the witness is of the problem whose loads are its
   // bytes, and shows that some rank needs more than any has. `value` is kInfinity.
-  std::optional<int> load_tier;
+  std::optional<int> load_resource;
   PriceWitness prices;                 // kAverage, kFiltered, kMemory
   WindowWitness windows;               // kWindows, kPatterns, kBranched
   ChoiceWitness choices;               // kChoices
@@ -161,8 +161,8 @@ struct PlacementBound {
   BoundMethod method = BoundMethod::kNone;  // of the case with the least value
   std::vector<int> kind_of_rank;            // [ranks], for the witnesses
   std::vector<BoundCase> cases;             // together all placements
-  // Where nothing fits: the tier that binds and the bytes missing.
-  int binding_tier = -1;
+  // Where nothing fits: the resource that binds and the bytes missing.
+  int binding_resource = -1;
   Bytes missing = 0;
   int stuck_unit = -1;  // or a unit that can stand nowhere
   // Of the case with the least value.

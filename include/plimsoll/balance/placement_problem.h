@@ -2,14 +2,14 @@
 // its domain.
 //
 // Every unit takes one of its choices. A choice is made of pieces, each with a load for every
-// barrier and bytes for every tier, and its spread says where they go:
+// barrier and an amount of every resource, and its spread says where they go:
 //   device   every piece on a rank of its own choosing; several may share one, unless the choice
 //            wants distinct ranks;
 //   host     a block has one piece for each rank of a host; every block goes to a host;
 //   uniform  one piece for each rank: nothing to place.
 // Minimise   sum over barriers g of max over ranks r of load(r, g)
 //          + the charges of all causes that some taken choice names + floor_ms
-// subject to the bytes of every rank and tier within its cap (where a tier is pooled: the bytes of
+// subject to the amounts of every rank and resource within its cap (where it is pooled: those of
 // every host within the sum of its ranks' caps; a rank without host is its own pool), the ranks
 // that a unit allows, and units that must stay apart. One barrier is the slowest rank; several
 // are a step with a wait after each. Sources: docs/mathematics/balanced-sharding.md#the-problem,
@@ -22,18 +22,24 @@
 #include <string>
 #include <vector>
 
+#include "plimsoll/balance/per_resource.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/core/units.h"
 
 #pragma GCC visibility push(default)
 namespace plimsoll::balance {
 
-inline constexpr int kNumTiers = 3;
-using TierBytes = std::array<Bytes, kNumTiers>;
+// What a rank has of: bytes of a memory, or the milliseconds of a cap on times, in whole units.
+struct Resource {
+  std::string name;        // "hbm", "ddr", "rating", ...; for people
+  bool is_pooled = false;  // the ranks of a host share what each has
+  // A cap on times, not on bytes: searches may exceed it on their way, for it is often met by what
+  // they minimize.
+  bool is_time = false;
+  bool operator==(const Resource&) const = default;
+};
 
-inline void add_bytes(TierBytes& sum, const TierBytes& bytes, std::int64_t times) {
-  for (int tier = 0; tier < kNumTiers; ++tier) sum[tier] += times * bytes[tier];
-}
+using Amounts = PerResource<Bytes>;
 
 enum class Spread { kDevice, kHost, kUniform };
 
@@ -41,7 +47,7 @@ enum class Spread { kDevice, kHost, kUniform };
 struct PieceRun {
   std::int64_t count = 0;    // >= 1
   std::vector<double> load;  // [num_rank_classes * num_barriers] >= 0 ms, class by class
-  TierBytes bytes{};         // >= 0
+  Amounts bytes{};           // >= 0, of every resource
   bool operator==(const PieceRun&) const = default;
 };
 
@@ -71,8 +77,8 @@ struct PlacementProblem {
   int num_barriers = 1;         // >= 1
   int num_rank_classes = 1;     // >= 1
   std::vector<int> rank_class;  // [num_ranks], or empty: all of class 0
-  std::vector<TierBytes> caps;  // [num_ranks] >= 0
-  std::array<bool, kNumTiers> is_pooled{};
+  std::vector<Resource> resources;
+  std::vector<Amounts> caps;  // [num_ranks] >= 0
   std::vector<Unit> units;
   std::vector<std::vector<int>> apart;  // sets of units, no two of which share a rank
   std::vector<double> charges;          // ms >= 0, each paid once if any taken choice names it
@@ -81,6 +87,7 @@ struct PlacementProblem {
   std::vector<std::array<int, 2>> exclusive;
   double floor_ms = 0;  // >= 0
 
+  int num_resources() const { return static_cast<int>(resources.size()); }
   int num_units() const { return static_cast<int>(units.size()); }
   int num_hosts() const { return num_ranks / ranks_per_host; }
   int class_of(int rank) const { return rank_class.empty() ? 0 : rank_class[rank]; }

@@ -11,7 +11,8 @@ namespace plimsoll::balance {
 struct RelocationPrices {
   double moved = 0;                         // ms a moved byte, >= 0
   std::vector<std::vector<double>> weight;  // [barriers][ranks] >= 0, of a barrier at most 1 in all
-  std::vector<std::vector<double>> memory;  // [tiers][ranks] >= 0, ms a byte; 0 of pooled tiers
+  std::vector<std::vector<double>>
+      memory;  // [resources][ranks] >= 0, ms a byte; 0 of pooled resources
   std::vector<std::vector<double>>
       share;  // [causes][units] >= 0, ms; of a cause at most its charge
   bool operator==(const RelocationPrices&) const = default;

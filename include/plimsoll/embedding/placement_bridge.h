@@ -60,8 +60,7 @@ struct BridgeOptions {
   std::map<std::string, std::vector<int>> forbidden_ranks = {};  // by fqn, ascending
   std::vector<std::vector<std::string>> together = {};           // fqns of one rank, host or spread
   std::vector<std::vector<std::string>> apart = {};              // fqns that share no rank
-  // ms > 0: no rank's total is larger, except for a relative 1e-9. It stands as a tier that no
-  // option needs, so not where options need all three, nor where ranks differ in speed.
+  // ms > 0: no rank's total is larger, except for a relative 1e-9. A resource of the problem.
   std::optional<double> rating_cap = {};
   bool is_for_bound = false;          // every plan is a placement; not every placement is a plan
   std::vector<int> ways = {};         // by number of `PlacementBridge::num_ways`; absent: the first
@@ -92,7 +91,6 @@ struct PlacementBridge {
   std::vector<std::vector<std::vector<std::int32_t>>> options;
   // [num_units][choices] rank of the host on which the columns of a block begin.
   std::vector<std::vector<int>> first_rank;
-  int rating_tier = -1;  // the tier that stands for the rating cap; -1: none does
   // Plans without hazards were left out: no bound of this problem holds for all plans.
   bool is_tighter = false;
   bool leaves_hazards_out = false;  // options, or pairs of them

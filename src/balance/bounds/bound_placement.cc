@@ -118,13 +118,14 @@ class Bounder {
     open_case(std::move(open));
   }
 
-  // From accounts to kinds and tiers.
+  // From accounts to kinds and resources.
   template <class Number>
   std::vector<Number> spread(const std::vector<Number>& of_accounts) const {
     std::vector<Number> result;
     for (const RankKind& kind : groups_.ranks.kinds) {
-      for (int tier = 0; tier < kNumTiers && !of_accounts.empty(); ++tier) {
-        result.push_back(of_accounts[kind.account[tier]]);
+      for (int resource = 0; resource < problem_.num_resources() && !of_accounts.empty();
+           ++resource) {
+        result.push_back(of_accounts[kind.account[resource]]);
       }
     }
     return result;
@@ -155,7 +156,7 @@ class Bounder {
     c.method = BoundMethod::kMemory;
     c.prices.weight = spread(bound.infeasible->weight);
     if (!result_.cases.empty()) return;  // the explanation is the first case's
-    result_.binding_tier = bound.infeasible->tier;
+    result_.binding_resource = bound.infeasible->resource;
     result_.missing = bound.infeasible->missing;
     if (bound.infeasible->weight.empty()) {
       result_.stuck_unit = groups.groups[bound.infeasible->group].units.front();
@@ -234,7 +235,7 @@ class Bounder {
                                                double target, bool use_fine) {
     if (load.groups.ranks.kind_of_rank != groups_.ranks.kind_of_rank) return std::nullopt;
     BoundOptions options = options_;
-    options.load_tier = -1;
+    options.load_resource = -1;
     options.incumbent = target;
     options.max_cases = 1;
     options.use_choices = false;
@@ -280,24 +281,25 @@ class Bounder {
     c.barriers = std::move(proofs);
   }
 
-  // Do the caps of the tier that decides leave the case no placement?
+  // Do the caps of the resource that decides leave the case no placement?
   bool refute(int number) {
     if (!options_.incumbent || !(options_.use_windows || options_.use_patterns) ||
-        !is_tier_a_load(problem_, options_.load_tier) || is_stopped()) {
+        !is_resource_a_load(problem_, options_.load_resource) || is_stopped()) {
       return false;
     }
     constexpr double kBeyond = 1e-4;  // relative, of the cap: what is proved is a little less
-    const auto cap = static_cast<double>(largest_cap(problem_, options_.load_tier));
-    if (!of_tier_) of_tier_ = make_one_load(with_tier_as_load(problem_, options_.load_tier));
+    const auto cap = static_cast<double>(largest_cap(problem_, options_.load_resource));
+    if (!of_resource_)
+      of_resource_ = make_one_load(with_resource_as_load(problem_, options_.load_resource));
     BoundCase& c = result_.cases[number];
     std::optional<PlacementBound> bound =
-        bound_one_load(*of_tier_, c.forbidden, cap * (1 + kBeyond), false);
+        bound_one_load(*of_resource_, c.forbidden, cap * (1 + kBeyond), false);
     if (!bound || bound->value * (1 - 1e-9) <= cap) return false;
     BoundCase& proof = bound->cases.front();
     proof.paid = c.paid;
     proof.forbidden = c.forbidden;
     proof.value = kInfinity;
-    proof.load_tier = options_.load_tier;
+    proof.load_resource = options_.load_resource;
     c = std::move(proof);
     return true;
   }
@@ -375,8 +377,8 @@ class Bounder {
   std::priority_queue<Entry, std::vector<Entry>, IsWorse> heap_;
   std::vector<double> rooms_;  // [cases]
   std::int64_t num_choice_nodes_ = 0, num_choice_pivots_ = 0;
-  std::optional<OneLoad> of_tier_;   // with its bytes as loads
-  std::vector<OneLoad> of_barrier_;  // with its loads alone; made when asked for
+  std::optional<OneLoad> of_resource_;  // with its bytes as loads
+  std::vector<OneLoad> of_barrier_;     // with its loads alone; made when asked for
   PlacementBound result_;
 };
 

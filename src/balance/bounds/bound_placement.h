@@ -7,12 +7,13 @@
 // bounded by, in turn, average, filter, where bytes have a price a tree of choices, windows, coarse
 // and fine patterns, branching, each of which starts from what was proved before; best first, so
 // that dear bounds are spent on the cases that decide. The least value is the bound. Of two causes
-// that exclude each other the first cases lack one or the other. Where the bytes of a tier decide
-// (`load_tier`), the same bounds with these as loads may show that a case has no placement; of two
-// or three barriers the sum of each one's own bounds may be higher than that of all together. At
-// most `max_cases` cases; causes beyond 64, and those that are open when cases or `max_priced` run
-// out, stay free: the bound is lower then, and still valid. Promises. No allowed placement has a
-// smaller objective than `value` times 1 - 1e-9. Deterministic: effort is counted in evaluations,
+// that exclude each other the first cases lack one or the other. Where the bytes of a resource
+// decide
+// (`load_resource`), the same bounds with these as loads may show that a case has no placement; of
+// two or three barriers the sum of each one's own bounds may be higher than that of all together.
+// At most `max_cases` cases; causes beyond 64, and those that are open when cases or `max_priced`
+// run out, stay free: the bound is lower then, and still valid. Promises. No allowed placement has
+// a smaller objective than `value` times 1 - 1e-9. Deterministic: effort is counted in evaluations,
 // windows, pricings and nodes. A deadline or a cancel gives the bound proved so far. Not promised.
 // Units to stay apart count only through the ranks that uniform choices would take. Source:
 // docs/mathematics/balanced-sharding.md#several-barriers-and-charges.
@@ -57,9 +58,9 @@ struct BoundOptions {
   std::int64_t max_choice_pivots = 100000;  // >= 1, of their linear programs
   // No case is split after so many choices were priced (evaluations times the problem's choices).
   std::int64_t max_priced = std::numeric_limits<std::int64_t>::max();
-  // A tier that may decide as loads do, of ranks of one class and not pooled; -1: none. With an
+  // A resource that may decide as loads do, of ranks of one class and not pooled; -1: none. With an
   // incumbent, and windows or patterns, cases are asked whether any of their placements keep it.
-  int load_tier = -1;
+  int load_resource = -1;
   GroupRules groups;
   FilterRules filter;
 };

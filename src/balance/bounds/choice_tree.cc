@@ -1,7 +1,6 @@
 #include "balance/bounds/choice_tree.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 #include <queue>
@@ -29,9 +28,9 @@ struct Need {
   double mean = 0;        // load over the number of ranks
   double everywhere = 0;  // load on every rank; 0 where it can be placed
   double peak = 0;        // load of its largest piece
-  TierBytes bytes{};      // of all pieces
-  TierBytes everywhere_bytes{};
-  TierBytes peak_bytes{};
+  Amounts bytes{};        // of all pieces
+  Amounts everywhere_bytes{};
+  Amounts peak_bytes{};
 };
 
 class Tree {
@@ -75,8 +74,10 @@ class Tree {
     }
   };
 
-  Bytes cap(int tier) const { return kind_.cap[tier]; }
-  Bytes cap_of_all(int tier) const { return groups_.ranks.accounts[kind_.account[tier]].cap; }
+  Bytes cap(int resource) const { return kind_.cap[resource]; }
+  Bytes cap_of_all(int resource) const {
+    return groups_.ranks.accounts[kind_.account[resource]].cap;
+  }
 
   Need need_of(const GroupChoice& choice) const {
     Need need;
@@ -85,10 +86,11 @@ class Tree {
       for (const ChoiceShare& share : groups_.shares_of(place)) {
         need.mean +=
             static_cast<double>(part.count) * share.load / static_cast<double>(kind_.ranks.size());
-        add_bytes(need.bytes, share.bytes, part.count);
+        need.bytes.add(share.bytes, part.count);
         need.peak = std::max(need.peak, share.largest_load);
-        for (int tier = 0; tier < kNumTiers; ++tier) {
-          need.peak_bytes[tier] = std::max(need.peak_bytes[tier], share.largest_bytes[tier]);
+        for (int resource = 0; resource < groups_.ranks.num_resources; ++resource) {
+          need.peak_bytes[resource] =
+              std::max(need.peak_bytes[resource], share.largest_bytes[resource]);
         }
         if (!choice.is_everywhere) continue;
         need.everywhere = share.least_load;
@@ -115,9 +117,9 @@ class Tree {
     const int slowest = program.add_column(-kInfinity, kInfinity, 1);
     const int overdrawn = overdrawn_ = program.add_column(0, kInfinity, kOverdraw);
     const int everywhere = program.add_column(0, kInfinity);
-    std::array<int, kNumTiers> everywhere_bytes{};
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      if (cap(tier) > 0) everywhere_bytes[tier] = program.add_column(0, kInfinity);
+    PerResource<int> everywhere_bytes{};
+    for (int resource = 0; resource < groups_.ranks.num_resources; ++resource) {
+      if (cap(resource) > 0) everywhere_bytes[resource] = program.add_column(0, kInfinity);
     }
     first_column_ = static_cast<int>(program.columns.size());
     for (std::size_t c = 0; c < needs_.size(); ++c) program.add_column(0, 1);
@@ -143,16 +145,17 @@ class Tree {
         {{slowest, 1}}, -1, [&](const Need& n) { return n.mean / scale_; }, 0, kInfinity);
     add(
         {{everywhere, 1}}, -1, [&](const Need& n) { return n.everywhere / scale_; }, 0, kInfinity);
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      if (cap(tier) <= 0) continue;
-      const auto all = static_cast<double>(cap_of_all(tier));
-      const auto one = static_cast<double>(cap(tier));
-      tier_row_[tier] = add(
+    for (int resource = 0; resource < groups_.ranks.num_resources; ++resource) {
+      if (cap(resource) <= 0) continue;
+      const auto all = static_cast<double>(cap_of_all(resource));
+      const auto one = static_cast<double>(cap(resource));
+      resource_row_[resource] = add(
           {{overdrawn, -1}}, 1,
-          [&](const Need& n) { return static_cast<double>(n.bytes[tier]) / all; }, -kInfinity, 1);
+          [&](const Need& n) { return static_cast<double>(n.bytes[resource]) / all; }, -kInfinity,
+          1);
       add(
-          {{everywhere_bytes[tier], 1}}, -1,
-          [&](const Need& n) { return static_cast<double>(n.everywhere_bytes[tier]) / one; }, 0,
+          {{everywhere_bytes[resource], 1}}, -1,
+          [&](const Need& n) { return static_cast<double>(n.everywhere_bytes[resource]) / one; }, 0,
           kInfinity);
     }
     for (int g = 0; g < groups_.num_groups(); ++g) {
@@ -163,9 +166,9 @@ class Tree {
   }
 
   void add_anchors(int g, int slowest, int overdrawn, int everywhere,
-                   const std::array<int, kNumTiers>& everywhere_bytes, math::MilpProblem& program) {
+                   const PerResource<int>& everywhere_bytes, math::MilpProblem& program) {
     const PlacementGroup& group = groups_.groups[g];
-    const auto add = [&](std::vector<math::MilpTerm> terms, int tier, double sign, double scale,
+    const auto add = [&](std::vector<math::MilpTerm> terms, int resource, double sign, double scale,
                          const auto& beyond, double lower, double upper) {
       double largest = 0;
       for (int c = group.first_choice; c < group.first_choice + group.num_choices; ++c) {
@@ -176,17 +179,18 @@ class Tree {
       }
       if (largest < kSmallShare) return;
       program.add_row(lower, std::move(terms), upper);
-      anchors_.push_back({static_cast<int>(program.rows.size()) - 1, g, tier});
+      anchors_.push_back({static_cast<int>(program.rows.size()) - 1, g, resource});
     };
     add(
         {{slowest, 1}, {everywhere, -1}}, -1, -1, scale_,
         [](const Need& n) { return n.peak - n.everywhere; }, 0, kInfinity);
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      if (cap(tier) <= 0) continue;
+    for (int resource = 0; resource < groups_.ranks.num_resources; ++resource) {
+      if (cap(resource) <= 0) continue;
       add(
-          {{everywhere_bytes[tier], 1}, {overdrawn, -1}}, tier, 1, static_cast<double>(cap(tier)),
-          [tier](const Need& n) {
-            return static_cast<double>(n.peak_bytes[tier] - n.everywhere_bytes[tier]);
+          {{everywhere_bytes[resource], 1}, {overdrawn, -1}}, resource, 1,
+          static_cast<double>(cap(resource)),
+          [resource](const Need& n) {
+            return static_cast<double>(n.peak_bytes[resource] - n.everywhere_bytes[resource]);
           },
           -kInfinity, 1);
     }
@@ -327,17 +331,18 @@ class Tree {
   ChoiceProof read_proof() const {
     ChoiceProof proof;
     proof.mean = std::max(0.0, program_->price(mean_row_));
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      proof.price.push_back(cap(tier) <= 0 ? 0
-                                           : std::max(0.0, -program_->price(tier_row_[tier])) *
-                                                 scale_ / static_cast<double>(cap_of_all(tier)));
+    for (int resource = 0; resource < groups_.ranks.num_resources; ++resource) {
+      proof.price.push_back(cap(resource) <= 0
+                                ? 0
+                                : std::max(0.0, -program_->price(resource_row_[resource])) *
+                                      scale_ / static_cast<double>(cap_of_all(resource)));
     }
     for (const AnchorRow& row : anchors_) {
-      const double price = program_->price(row.row) * (row.tier < 0 ? 1 : -1);
+      const double price = program_->price(row.row) * (row.resource < 0 ? 1 : -1);
       if (price <= kWhole) continue;
       proof.anchors.push_back(
-          {groups_.groups[row.group].units.front(), row.tier,
-           row.tier < 0 ? price : price * scale_ / static_cast<double>(cap(row.tier))});
+          {groups_.groups[row.group].units.front(), row.resource,
+           row.resource < 0 ? price : price * scale_ / static_cast<double>(cap(row.resource))});
     }
     return proof;
   }
@@ -349,23 +354,23 @@ class Tree {
     if (costs != nullptr) costs->assign(needs_.size(), 0);
     // Of all anchors together, and what those of one unit have.
     double of_loads = 0;
-    std::array<double, kNumTiers> of_bytes{};
+    PerResource<double> of_bytes{};
     double paid = 0;
     for (const Anchor& anchor : proof.anchors) {
-      (anchor.tier < 0 ? of_loads : of_bytes[anchor.tier]) += anchor.weight;
-      if (anchor.tier >= 0) paid += anchor.weight * static_cast<double>(cap(anchor.tier));
+      (anchor.resource < 0 ? of_loads : of_bytes[anchor.resource]) += anchor.weight;
+      if (anchor.resource >= 0) paid += anchor.weight * static_cast<double>(cap(anchor.resource));
     }
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      paid += proof.price[tier] * static_cast<double>(cap_of_all(tier));
+    for (int resource = 0; resource < groups_.ranks.num_resources; ++resource) {
+      paid += proof.price[resource] * static_cast<double>(cap_of_all(resource));
     }
     if (!(proof.mean + of_loads > 0)) return 0;
     double sum = 0;
     auto anchor = proof.anchors.begin();
     for (const PlacementGroup& group : groups_.groups) {
       double own_load = 0;
-      std::array<double, kNumTiers> own_bytes{};
+      PerResource<double> own_bytes{};
       for (; anchor != proof.anchors.end() && anchor->unit == group.units.front(); ++anchor) {
-        (anchor->tier < 0 ? own_load : own_bytes[anchor->tier]) = anchor->weight;
+        (anchor->resource < 0 ? own_load : own_bytes[anchor->resource]) = anchor->weight;
       }
       double least = kInfinity;
       for (int c = group.first_choice; c < group.first_choice + group.num_choices; ++c) {
@@ -373,11 +378,11 @@ class Tree {
         const Need& need = needs_[c];
         double cost =
             proof.mean * need.mean + (of_loads - own_load) * need.everywhere + own_load * need.peak;
-        for (int tier = 0; tier < kNumTiers; ++tier) {
-          cost += proof.price[tier] * static_cast<double>(need.bytes[tier]) +
-                  (of_bytes[tier] - own_bytes[tier]) *
-                      static_cast<double>(need.everywhere_bytes[tier]) +
-                  own_bytes[tier] * static_cast<double>(need.peak_bytes[tier]);
+        for (int resource = 0; resource < groups_.ranks.num_resources; ++resource) {
+          cost += proof.price[resource] * static_cast<double>(need.bytes[resource]) +
+                  (of_bytes[resource] - own_bytes[resource]) *
+                      static_cast<double>(need.everywhere_bytes[resource]) +
+                  own_bytes[resource] * static_cast<double>(need.peak_bytes[resource]);
         }
         if (costs != nullptr) (*costs)[c] = cost;
         least = std::min(least, cost);
@@ -402,10 +407,10 @@ class Tree {
     };
     add(std::min(options_.target, kOverdraw * scale_) / kLoadShare,
         [](const Need& need) { return need.peak; });
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      if (cap(tier) <= 0) continue;
-      add(static_cast<double>(cap(tier)),
-          [tier](const Need& need) { return static_cast<double>(need.bytes[tier]); });
+    for (int resource = 0; resource < groups_.ranks.num_resources; ++resource) {
+      if (cap(resource) <= 0) continue;
+      add(static_cast<double>(cap(resource)),
+          [resource](const Need& need) { return static_cast<double>(need.bytes[resource]); });
     }
     return sum;
   }
@@ -467,7 +472,7 @@ class Tree {
   struct AnchorRow {
     int row = 0;
     int group = 0;
-    int tier = -1;
+    int resource = -1;
   };
 
   const PlacementGroups& groups_;
@@ -477,7 +482,7 @@ class Tree {
   std::vector<Need> needs_;  // [choices]
   double scale_ = 0;
   int first_column_ = 0, overdrawn_ = 0, mean_row_ = 0;
-  std::array<int, kNumTiers> tier_row_{};
+  PerResource<int> resource_row_{};
   std::vector<AnchorRow> anchors_;  // by group
   std::optional<math::LinearProgram> program_;
   std::vector<char> is_open_;  // [choices] in the program as it stands
@@ -515,7 +520,7 @@ std::vector<std::vector<int>> choice_guides(const PlacementGroups& groups,
     };
     for (MemoryAccount& account : part.ranks.accounts) account.cap = cut(account.cap);
     for (RankKind& kind : part.ranks.kinds) {
-      for (Bytes& cap : kind.cap) cap = cut(cap);
+      for (int r = 0; r < part.ranks.num_resources; ++r) kind.cap[r] = cut(kind.cap[r]);
     }
     ChoiceTreeBound tree = choice_tree_bound(part, options, context);
     if (!tree.guide.empty()) guides.push_back(std::move(tree.guide));

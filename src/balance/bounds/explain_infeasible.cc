@@ -20,63 +20,64 @@ namespace {
 
 constexpr int kMaxExplainedUnits = 200000;  // times proofs, about two seconds
 constexpr int kMinExplainingProofs = 40;
-constexpr Int128 kMaxBytes = std::int64_t{1} << 62;  // of all ranks and a tier
+constexpr Int128 kMaxBytes = std::int64_t{1} << 62;  // of all ranks and a resource
 
-// What every rank would need of each tier alone so that the weighted bytes no longer exceed the
+// What every rank would need of each resource alone so that the weighted bytes no longer exceed the
 // weighted caps.
-TierBytes hint_of(const RankKinds& ranks, const MemoryProof& proof) {
-  TierBytes hint{};
+Amounts hint_of(const RankKinds& ranks, const MemoryProof& proof) {
+  Amounts hint{};
   if (proof.weight.empty()) return hint;
-  std::array<double, kNumTiers> worth{};  // of a byte on every rank
+  PerResource<double> worth{};  // of a byte on every rank
   for (const RankKind& kind : ranks.kinds) {
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      worth[tier] += static_cast<double>(kind.ranks.size()) *
-                     static_cast<double>(proof.weight[kind.account[tier]]);
+    for (int resource = 0; resource < ranks.num_resources; ++resource) {
+      worth[resource] += static_cast<double>(kind.ranks.size()) *
+                         static_cast<double>(proof.weight[kind.account[resource]]);
     }
   }
   const auto heaviest = *std::max_element(proof.weight.begin(), proof.weight.end());
-  for (int tier = 0; tier < kNumTiers; ++tier) {
-    if (!(worth[tier] > 0)) continue;
+  for (int resource = 0; resource < ranks.num_resources; ++resource) {
+    if (!(worth[resource] > 0)) continue;
     const double bytes =
-        static_cast<double>(proof.missing) * static_cast<double>(heaviest) / worth[tier];
-    hint[tier] = static_cast<Bytes>(std::min(std::ceil(bytes), 0x1p61));
+        static_cast<double>(proof.missing) * static_cast<double>(heaviest) / worth[resource];
+    hint[resource] = static_cast<Bytes>(std::min(std::ceil(bytes), 0x1p61));
   }
   return hint;
 }
 
-// The most that any plan may put of a tier on a rank, within what sums can hold.
-TierBytes most_bytes(const PlacementProblem& problem) {
-  std::array<Int128, kNumTiers> most{};
+// The most that any plan may put of a resource on a rank, within what sums can hold.
+Amounts most_bytes(const PlacementProblem& problem) {
+  PerResource<Int128> most{};
   for (const Unit& unit : problem.units) {
-    std::array<Int128, kNumTiers> largest{};
+    PerResource<Int128> largest{};
     for (const UnitChoice& choice : unit.choices) {
-      for (int tier = 0; tier < kNumTiers; ++tier) {
+      for (int resource = 0; resource < problem.num_resources(); ++resource) {
         Int128 sum = 0;
-        for (const PieceRun& run : choice.runs) sum += Int128{run.bytes[tier]} * run.count;
-        largest[tier] = std::max(largest[tier], sum * choice.num_blocks);
+        for (const PieceRun& run : choice.runs) sum += Int128{run.bytes[resource]} * run.count;
+        largest[resource] = std::max(largest[resource], sum * choice.num_blocks);
       }
     }
-    for (int tier = 0; tier < kNumTiers; ++tier) most[tier] += largest[tier];
+    for (int resource = 0; resource < problem.num_resources(); ++resource)
+      most[resource] += largest[resource];
   }
-  TierBytes result{};
-  for (int tier = 0; tier < kNumTiers; ++tier) {
+  Amounts result{};
+  for (int resource = 0; resource < problem.num_resources(); ++resource) {
     Int128 caps = 0;
-    for (const TierBytes& cap : problem.caps) caps += cap[tier];
+    for (const Amounts& cap : problem.caps) caps += cap[resource];
     const Int128 room = (kMaxBytes - std::min(caps, kMaxBytes)) / problem.num_ranks;
-    result[tier] = static_cast<Bytes>(std::min(most[tier], room));
+    result[resource] = static_cast<Bytes>(std::min(most[resource], room));
   }
   return result;
 }
 
-std::string describe_tier(const MissingBytes& missing, int tier, const ExplainedRanks& ranks,
-                          const PlacementWords& words) {
-  const Bytes bytes = missing.per_rank[tier];
-  const std::string& name = words.tiers[tier];
-  if (missing.unit[tier] >= 0) {
+std::string describe_resource(const MissingBytes& missing, int resource,
+                              const ExplainedRanks& ranks, const PlacementWords& words) {
+  const Bytes bytes = missing.per_rank[resource];
+  const std::string& name = words.resources[resource];
+  if (missing.unit[resource] >= 0) {
     return fmt::format(
         "{} {} does not fit on any rank: {} ({} bytes) of {} are missing, beside what every rank "
         "must hold",
-        words.unit, ranks.name_of_unit(missing.unit[tier]), format_bytes(bytes), bytes, name);
+        words.unit, ranks.name_of_unit(missing.unit[resource]), format_bytes(bytes), bytes, name);
   }
   const Bytes sum = bytes * ranks.num_ranks;
   if (ranks.num_ranks == 1) {
@@ -116,11 +117,11 @@ void describe_rest(const MissingBytes& missing, const ExplainedRanks& ranks,
 
 }  // namespace
 
-std::optional<Shortage> prove_shortage(const PlacementProblem& problem, const TierBytes& added,
+std::optional<Shortage> prove_shortage(const PlacementProblem& problem, const Amounts& added,
                                        const RunContext& context) {
   PLIMSOLL_DCHECK(validate(problem).has_value(), "the problem is valid");
   PlacementProblem larger = problem;
-  for (TierBytes& cap : larger.caps) add_bytes(cap, added, 1);
+  for (Amounts& cap : larger.caps) cap.add(added, 1);
   const BoundOptions bound;
   const PlacementGroups all = make_placement_groups(larger, bound.groups);
   AverageOptions options;
@@ -139,27 +140,28 @@ std::optional<Shortage> prove_shortage(const PlacementProblem& problem, const Ti
 }
 
 MissingBytes find_missing_bytes(const PlacementProblem& problem, const RunContext& context) {
-  PLIMSOLL_DCHECK(prove_shortage(problem, TierBytes{}, RunContext{}),
+  PLIMSOLL_DCHECK(prove_shortage(problem, Amounts{}, RunContext{}),
                   "without more bytes the cheap bound proves that nothing fits");
   MissingBytesOptions options;
+  options.num_resources = problem.num_resources();
   options.most = most_bytes(problem);
   options.max_proofs = std::clamp(kMaxExplainedUnits / std::max(problem.num_units(), 1),
                                   kMinExplainingProofs, kMaxExplainingProofs);
   options.has_time = [&context] { return !is_stopped(context); };
   return find_missing_bytes(
-      [&](const TierBytes& added) { return prove_shortage(problem, added, context); }, options);
+      [&](const Amounts& added) { return prove_shortage(problem, added, context); }, options);
 }
 
 Explanation describe(const MissingBytes& missing, const ExplainedRanks& ranks,
                      const PlacementWords& words) {
   Explanation explanation;
   Int128 sum = 0;
-  for (int tier = 0; tier < kNumTiers; ++tier) {
-    const Bytes bytes = missing.per_rank[tier];
+  for (int resource = 0; resource < std::ssize(words.resources); ++resource) {
+    const Bytes bytes = missing.per_rank[resource];
     if (bytes == 0) continue;
-    explanation.binding += (explanation.binding.empty() ? "" : " and ") + words.tiers[tier];
-    sum += Int128{bytes} * (missing.unit[tier] < 0 ? ranks.num_ranks : 1);
-    explanation.lines.push_back(describe_tier(missing, tier, ranks, words));
+    explanation.binding += (explanation.binding.empty() ? "" : " and ") + words.resources[resource];
+    sum += Int128{bytes} * (missing.unit[resource] < 0 ? ranks.num_ranks : 1);
+    explanation.lines.push_back(describe_resource(missing, resource, ranks, words));
   }
   explanation.missing =
       static_cast<Bytes>(std::min<Int128>(sum, std::numeric_limits<Bytes>::max()));
@@ -180,8 +182,11 @@ Explanation describe(const MissingBytes& missing, const ExplainedRanks& ranks,
   return explanation;
 }
 
-Explanation explain_infeasible(const PlacementProblem& problem, const PlacementWords& words,
+Explanation explain_infeasible(const PlacementProblem& problem, PlacementWords words,
                                const RunContext& context) {
+  if (words.resources.empty()) {
+    for (const Resource& resource : problem.resources) words.resources.push_back(resource.name);
+  }
   const auto name_of_unit = [&problem](int unit) {
     const std::string& name = problem.units[unit].name;
     return name.empty() ? std::to_string(unit) : name;

@@ -8,13 +8,13 @@
 namespace plimsoll::balance {
 namespace {
 
-using Tiers = std::vector<int>;
+using Resources = std::vector<int>;
 
 constexpr int kStepsToBisection = 8;  // hints that bring little must not go on for ever
 
-Bytes sum_of(const TierBytes& bytes) {
+Bytes sum_of(const Amounts& bytes) {
   Int128 sum = 0;
-  for (const Bytes each : bytes) sum += each;
+  for (std::size_t r = 0; r < bytes.num_set(); ++r) sum += bytes[r];
   return static_cast<Bytes>(std::min<Int128>(sum, std::numeric_limits<Bytes>::max()));
 }
 
@@ -22,17 +22,17 @@ class Finder {
  public:
   Finder(const ShortageProof& prove, const MissingBytesOptions& options)
       : prove_(prove), options_(options) {
-    result_.unit.fill(-1);
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      if (options.most[tier] > 0) tiers_.push_back(tier);
+    for (int resource = 0; resource < options.num_resources; ++resource) {
+      result_.unit[resource] = -1;
+      if (options.most[resource] > 0) resources_.push_back(resource);
     }
   }
 
   MissingBytes run() {
     result_.beyond_bytes = prove(options_.most);
     if (!result_.beyond_bytes && !is_spent_) {
-      for (std::size_t size = 1; size <= tiers_.size(); ++size) {
-        Tiers order;
+      for (std::size_t size = 1; size <= resources_.size(); ++size) {
+        Resources order;
         for_orders(size, order);
       }
     }
@@ -43,7 +43,7 @@ class Finder {
   }
 
  private:
-  std::optional<Shortage> prove(const TierBytes& added) {
+  std::optional<Shortage> prove(const Amounts& added) {
     if (is_spent_ || result_.num_proofs >= options_.max_proofs) {
       is_spent_ = true;
       return std::nullopt;
@@ -54,36 +54,38 @@ class Finder {
     return shortage;
   }
 
-  // Every order of `size` tiers.
-  void for_orders(std::size_t size, Tiers& order) {
+  // Every order of `size` resources.
+  void for_orders(std::size_t size, Resources& order) {
     if (order.size() == size) return try_order(order);
-    for (const int tier : tiers_) {
-      if (std::find(order.begin(), order.end(), tier) != order.end()) continue;
-      order.push_back(tier);
+    for (const int resource : resources_) {
+      if (std::find(order.begin(), order.end(), resource) != order.end()) continue;
+      order.push_back(resource);
       for_orders(size, order);
       order.pop_back();
     }
   }
 
-  // Each tier in turn as few as will do; nothing where that takes no fewer bytes than are known to.
-  void try_order(const Tiers& order) {
-    TierBytes added{};
-    for (const int tier : order) {
-      const Bytes worth = result_.is_found() ? sum_of(result_.per_rank) - 1 : options_.most[tier];
-      added[tier] = std::min(options_.most[tier], worth);
+  // Each resource in turn as few as will do; nothing where that takes no fewer bytes than are known
+  // to.
+  void try_order(const Resources& order) {
+    Amounts added{};
+    for (const int resource : order) {
+      const Bytes worth =
+          result_.is_found() ? sum_of(result_.per_rank) - 1 : options_.most[resource];
+      added[resource] = std::min(options_.most[resource], worth);
     }
     if (prove(added) || is_spent_) return;
-    for (const int tier : order) {
-      added[tier] = least(tier, added);
+    for (const int resource : order) {
+      added[resource] = least(resource, added);
       if (is_spent_) break;
     }
     if (!result_.is_found() || sum_of(added) < sum_of(result_.per_rank)) result_.per_rank = added;
   }
 
-  // The fewest bytes of the tier beside those of the others. With those of `added` there is no
+  // The fewest bytes of the resource beside those of the others. With those of `added` there is no
   // proof.
-  Bytes least(int tier, TierBytes added) {
-    Bytes high = added[tier];
+  Bytes least(int resource, Amounts added) {
+    Bytes high = added[resource];
     Bytes low = -1;  // with so many there is a proof
     Bytes hint = 0;
     bool trusts_hint = true;
@@ -92,34 +94,34 @@ class Finder {
       const bool is_hinted = low >= 0 && trusts_hint && hint > 0 && hint < high - low;
       // Where the hint is `high`, or beyond: are fewer bytes than that enough?
       const bool is_next = low >= 0 && trusts_hint && !is_hinted && hint > 0;
-      added[tier] = is_hinted ? low + hint : is_next ? high - 1 : middle;
+      added[resource] = is_hinted ? low + hint : is_next ? high - 1 : middle;
       const std::optional<Shortage> shortage = prove(added);
       if (is_spent_) break;
       if (shortage) {
         trusts_hint = step % kStepsToBisection != 0;
-        low = added[tier];
-        hint = shortage->hint[tier];
+        low = added[resource];
+        hint = shortage->hint[resource];
       } else {
         trusts_hint = is_hinted;
-        high = added[tier];
+        high = added[resource];
       }
     }
     return high;
   }
 
   void name_units() {
-    for (const int tier : tiers_) {
-      if (result_.per_rank[tier] == 0) continue;
-      TierBytes added = result_.per_rank;
-      --added[tier];
+    for (const int resource : resources_) {
+      if (result_.per_rank[resource] == 0) continue;
+      Amounts added = result_.per_rank;
+      --added[resource];
       const std::optional<Shortage> shortage = prove_(added);
-      if (shortage) result_.unit[tier] = shortage->unit;
+      if (shortage) result_.unit[resource] = shortage->unit;
     }
   }
 
   const ShortageProof& prove_;
   const MissingBytesOptions& options_;
-  Tiers tiers_;
+  Resources resources_;
   MissingBytes result_;
   bool is_spent_ = false;
 };

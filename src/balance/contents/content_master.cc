@@ -96,8 +96,8 @@ void ContentMaster::find_entries(const Contents& contents) {
 double ContentMaster::byte_cost(int item) const {
   const ContentItem& i = model_.items[item];
   double cost = 0;
-  for (int tier = 0; tier < kNumTiers; ++tier) {
-    cost += model_.byte_price[tier] * static_cast<double>(i.bytes[tier]);
+  for (int resource = 0; resource < model_.problem->num_resources(); ++resource) {
+    cost += model_.byte_price[resource] * static_cast<double>(i.bytes[resource]);
   }
   return i.is_block ? cost * model_.width : cost;
 }
@@ -215,9 +215,10 @@ void ContentMaster::add_uniform(const Contents& contents, math::SmallSimplex& si
         ++next;
       }
       double cost = load;
-      for (int tier = 0; tier < kNumTiers; ++tier) {
-        cost += model_.byte_price[tier] * model_.num_ranks *
-                static_cast<double>(c.uniform_bytes[i + 1][tier] - c.uniform_bytes[i][tier]);
+      for (int resource = 0; resource < model_.problem->num_resources(); ++resource) {
+        cost +=
+            model_.byte_price[resource] * model_.num_ranks *
+            static_cast<double>(c.uniform_bytes[i + 1][resource] - c.uniform_bytes[i][resource]);
       }
       simplex.add_column(cost, {{n, 1}}, next - i);
       i = next;
@@ -321,8 +322,8 @@ bool ContentMaster::add_fillings(Program& program) {
 // What the program says; the fillings in use go to the end of the pool.
 void ContentMaster::take_answer(const Contents& contents, Program& program) {
   value_ = program.simplex.value();
-  for (int tier = 0; tier < kNumTiers; ++tier) {
-    value_ -= model_.byte_price[tier] * static_cast<double>(contents.free_bytes(tier));
+  for (int resource = 0; resource < model_.problem->num_resources(); ++resource) {
+    value_ -= model_.byte_price[resource] * static_cast<double>(contents.free_bytes(resource));
   }
   missed_ = program.simplex.missed();
   uses_.clear();

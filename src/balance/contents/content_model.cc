@@ -6,13 +6,9 @@ namespace plimsoll::balance {
 namespace {
 
 // The largest bytes of any piece.
-TierBytes largest_bytes(const UnitChoice& choice) {
-  TierBytes largest{};
-  for (const PieceRun& run : choice.runs) {
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      largest[tier] = std::max(largest[tier], run.bytes[tier]);
-    }
-  }
+Amounts largest_bytes(const UnitChoice& choice) {
+  Amounts largest{};
+  for (const PieceRun& run : choice.runs) largest.raise_to(run.bytes);
   return largest;
 }
 
@@ -40,7 +36,7 @@ class Maker {
     result_.num_hosts = problem_.num_hosts();
     result_.cap = problem_.caps.front();
     for (std::size_t a = 0; a < price.size(); ++a) {
-      result_.byte_price[groups_.ranks.accounts[a].tier] = price[a];
+      result_.byte_price[groups_.ranks.accounts[a].resource] = price[a];
     }
     survivors_ = &survivors;
     for (const PatternClass& c : patterns.classes) result_.classes.push_back(make_class(c));
@@ -48,7 +44,7 @@ class Maker {
     for (const PatternClass& c : patterns.forced) {
       const ContentClass forced = make_class(c);
       result_.forced_load += forced.uniform_load.back();
-      add_bytes(result_.forced_bytes, forced.uniform_bytes.back(), 1);
+      result_.forced_bytes.add(forced.uniform_bytes.back(), 1);
       for (std::size_t i = 0; i < forced.units.size(); ++i) {
         result_.forced.emplace_back(forced.units[i], forced.uniform_choice[i]);
       }
@@ -73,11 +69,11 @@ class Maker {
         if (step.group != group) continue;
         const int choice = groups_.choices[step.choice].choice;
         const UnitChoice& c = choice_of(group, choice);
-        const TierBytes bytes = largest_bytes(c);
+        const Amounts bytes = largest_bytes(c);
         const auto times = static_cast<double>(times_everywhere(c));
         double cost = step.load;
-        for (int tier = 0; tier < kNumTiers; ++tier) {
-          cost += result_.byte_price[tier] * static_cast<double>(bytes[tier]) * times *
+        for (int resource = 0; resource < problem_.num_resources(); ++resource) {
+          cost += result_.byte_price[resource] * static_cast<double>(bytes[resource]) * times *
                   problem_.num_ranks;
         }
         if (cost >= least) continue;
@@ -94,17 +90,17 @@ class Maker {
                      [](const Entry& a, const Entry& b) { return a.load < b.load; });
     ContentClass result;
     result.uniform_load = {0};
-    result.uniform_bytes = {TierBytes{}};
+    result.uniform_bytes = {Amounts{}};
     for (const Entry& entry : entries) {
       result.units.push_back(entry.unit);
       result.uniform_choice.push_back(entry.choice);
       result.item_choice.push_back(entry.placed);
       result.uniform_load.push_back(result.uniform_load.back() + entry.load);
-      TierBytes bytes = result.uniform_bytes.back();
+      Amounts bytes = result.uniform_bytes.back();
       if (entry.choice >= 0) {
         ++result.num_uniform_at_most;
         const UnitChoice& choice = problem_.units[entry.unit].choices[entry.choice];
-        add_bytes(bytes, largest_bytes(choice), times_everywhere(choice));
+        bytes.add(largest_bytes(choice), times_everywhere(choice));
       }
       result.uniform_bytes.push_back(bytes);
     }
@@ -172,7 +168,7 @@ std::optional<ContentModel> make_content_model(const PlacementProblem& problem,
   if (problem.num_barriers != 1 || problem.num_rank_classes != 1 || survivors.is_dead()) {
     return std::nullopt;
   }
-  const auto is_equal = [&](const TierBytes& caps) { return caps == problem.caps.front(); };
+  const auto is_equal = [&](const Amounts& caps) { return caps == problem.caps.front(); };
   const auto is_free = [](const Unit& unit) { return unit.allowed_ranks.empty(); };
   const auto is_alone = [](const std::vector<int>& set) { return set.size() < 2; };
   if (!std::all_of(problem.caps.begin(), problem.caps.end(), is_equal) ||

@@ -7,7 +7,6 @@
 // Source: docs/mathematics/balanced-sharding.md#dives-by-contents.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -23,7 +22,7 @@ struct ContentItem {
   bool is_block = false;
   int num_parts = 1;  // of a unit
   double load = 0;    // of a piece, or of a block on each rank of its host
-  TierBytes bytes{};  // as above
+  Amounts bytes{};    // as above
 };
 
 struct ContentClass {
@@ -33,7 +32,7 @@ struct ContentClass {
   std::vector<std::vector<int>> item_choice;  // [units][choices] into Unit::choices
   std::vector<int> uniform_choice;            // [units] into Unit::choices, -1: none
   std::vector<double> uniform_load;           // [units + 1] of the first so many; kInfinity
-  std::vector<TierBytes> uniform_bytes;       // [units + 1]
+  std::vector<Amounts> uniform_bytes;         // [units + 1]
   int num_uniform_at_most = 0;                // units with a uniform choice
   int count() const { return static_cast<int>(units.size()); }
 };
@@ -45,10 +44,10 @@ struct ContentModel {
   int num_hosts = 0;
   std::vector<ContentItem> items;  // classes in order
   std::vector<ContentClass> classes;
-  TierBytes cap{};                             // of every rank
-  std::array<double, kNumTiers> byte_price{};  // ms a byte of one rank
-  double forced_load = 0;                      // of units with uniform choices alone
-  TierBytes forced_bytes{};
+  Amounts cap{};                     // of every rank
+  PerResource<double> byte_price{};  // ms a byte of one rank
+  double forced_load = 0;            // of units with uniform choices alone
+  Amounts forced_bytes{};
   std::vector<std::pair<int, int>> forced;  // (unit, choice)
 };
 

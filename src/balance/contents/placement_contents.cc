@@ -113,9 +113,9 @@ bool Contents::is_complete() const {
 
 double Contents::largest_load() const { return *std::max_element(load_.begin(), load_.end()); }
 
-Bytes Contents::free_bytes(int tier) const {
-  Bytes sum = model_->num_ranks * (model_->cap[tier] - uniform_bytes_[tier]);
-  for (const TierBytes& bytes : bytes_) sum -= bytes[tier];
+Bytes Contents::free_bytes(int resource) const {
+  Bytes sum = model_->num_ranks * (model_->cap[resource] - uniform_bytes_[resource]);
+  for (const Amounts& bytes : bytes_) sum -= bytes[resource];
   return sum;
 }
 
@@ -123,11 +123,11 @@ bool Contents::fits(int item, int place) const {
   const ContentItem& i = model_->items[item];
   const int first = i.is_block ? place * model_->width : place;
   const int end = i.is_block ? first + model_->width : first + 1;
-  for (int tier = 0; tier < kNumTiers; ++tier) {
-    if (i.bytes[tier] == 0) continue;
-    const Bytes room = model_->cap[tier] - uniform_bytes_[tier] - i.bytes[tier];
+  for (int resource = 0; resource < model_->problem->num_resources(); ++resource) {
+    if (i.bytes[resource] == 0) continue;
+    const Bytes room = model_->cap[resource] - uniform_bytes_[resource] - i.bytes[resource];
     for (int rank = first; rank < end; ++rank) {
-      if (bytes_[rank][tier] > room) return false;
+      if (bytes_[rank][resource] > room) return false;
     }
   }
   return true;
@@ -139,7 +139,7 @@ void Contents::add(int item, int place, int sign) {
   const int end = i.is_block ? first + model_->width : first + 1;
   for (int rank = first; rank < end; ++rank) {
     load_[rank] += sign * i.load;
-    add_bytes(bytes_[rank], i.bytes, sign);
+    bytes_[rank].add(i.bytes, sign);
   }
 }
 
@@ -175,12 +175,12 @@ void Contents::clear_host(int host) {
   while (!on_host_[host].empty()) take(on_host_[host].back(), host);
 }
 
-bool Contents::has_uniform_room(const TierBytes& more) const {
-  for (int tier = 0; tier < kNumTiers; ++tier) {
-    if (more[tier] <= 0) continue;
-    const Bytes room = model_->cap[tier] - uniform_bytes_[tier] - more[tier];
+bool Contents::has_uniform_room(const Amounts& more) const {
+  for (int resource = 0; resource < model_->problem->num_resources(); ++resource) {
+    if (more[resource] <= 0) continue;
+    const Bytes room = model_->cap[resource] - uniform_bytes_[resource] - more[resource];
     if (std::any_of(bytes_.begin(), bytes_.end(),
-                    [&](const TierBytes& bytes) { return bytes[tier] > room; })) {
+                    [&](const Amounts& bytes) { return bytes[resource] > room; })) {
       return false;
     }
   }
@@ -190,11 +190,11 @@ bool Contents::has_uniform_room(const TierBytes& more) const {
 bool Contents::set_uniform(int class_index, int count) {
   const ContentClass& c = model_->classes[class_index];
   const int now = num_uniform_[class_index];
-  TierBytes more = c.uniform_bytes[count];
-  add_bytes(more, c.uniform_bytes[now], -1);
+  Amounts more = c.uniform_bytes[count];
+  more.add(c.uniform_bytes[now], -1);
   if (!has_uniform_room(more)) return false;
   uniform_ += c.uniform_load[count] - c.uniform_load[now];
-  add_bytes(uniform_bytes_, more, 1);
+  uniform_bytes_.add(more, 1);
   num_uniform_[class_index] = count;
   left_[class_index] -= count - now;
   return true;

@@ -28,7 +28,7 @@ class Contents {
   double load(int rank) const { return load_[rank]; }  // without uniform loads
   double largest_load() const;
   double objective() const { return uniform_ + largest_load(); }
-  Bytes free_bytes(int tier) const;  // of all ranks together
+  Bytes free_bytes(int resource) const;  // of all ranks together
   int left(int class_index) const { return left_[class_index]; }
   int num_uniform(int class_index) const { return num_uniform_[class_index]; }
   int owed(int item) const { return started_[item] * model_->items[item].num_parts - parts_[item]; }
@@ -56,14 +56,14 @@ class Contents {
   void give_up_owed(int item);
 
  private:
-  bool has_uniform_room(const TierBytes& more) const;
+  bool has_uniform_room(const Amounts& more) const;
   void add(int item, int place, int sign);
 
   const ContentModel* model_;
   double uniform_ = 0;
-  TierBytes uniform_bytes_{};
-  std::vector<double> load_;      // [ranks]
-  std::vector<TierBytes> bytes_;  // [ranks] without uniform bytes
+  Amounts uniform_bytes_{};
+  std::vector<double> load_;    // [ranks]
+  std::vector<Amounts> bytes_;  // [ranks] without uniform bytes
   std::vector<std::vector<int>> on_rank_, on_host_;
   std::vector<int> parts_, started_;     // [items]
   std::vector<int> num_uniform_, left_;  // [classes]

@@ -3,7 +3,7 @@
 // With one barrier a rank is overloaded by what it carries beyond the target tau. With several, the
 // target is split over them, and a rank is overloaded at each: E sums the squares, relative to tau.
 // `rebalance` moves the split to where it costs least: at the optimum the overloads of all barriers
-// add up to the same sum, and a Newton step leads there. What a soft tier is overdrawn by is an
+// add up to the same sum, and a Newton step leads there. What soft caps are overdrawn by is an
 // overload like another.
 #pragma once
 
@@ -100,7 +100,7 @@ class AnnealingEnergy {
     for (int g = 0; g < num_barriers_; ++g) {
       term += square(std::max(0.0, (state_.load(rank, g) - share_[g]) / tau_));
     }
-    return state_.has_soft_tier() ? term + square(state_.overdraft(rank)) : term;
+    return state_.has_soft_times() ? term + square(state_.overdraft(rank)) : term;
   }
 
   const PlacementState& state_;

@@ -9,10 +9,10 @@ namespace plimsoll::balance {
 
 using Choice = PlacementItems::Choice;
 
-AnnealingMoves::AnnealingMoves(const PlacementItems& items, std::uint64_t seed, int soft_tier,
+AnnealingMoves::AnnealingMoves(const PlacementItems& items, std::uint64_t seed, bool has_soft_times,
                                const MoveCosts* moves, Bytes max_moved)
     : items_(items),
-      state_(items, soft_tier, moves),
+      state_(items, has_soft_times, moves),
       energy_(state_),
       random_(seed),
       max_moved_(max_moved) {
@@ -120,7 +120,7 @@ bool AnnealingMoves::swap(double temperature) {
 // Swaps them if both fit where the other was.
 bool AnnealingMoves::can_swap(int slot_a, int a, int slot_b, int b) {
   const int unit = items_.unit_of_slot[slot_b];
-  if (items_.tiers.empty() && items_.problem->apart.empty() &&
+  if (items_.resources.empty() && items_.problem->apart.empty() &&
       items_.problem->units[unit].allowed_ranks.empty() &&
       items_.problem->units[items_.unit_of_slot[slot_a]].allowed_ranks.empty() &&
       !wants_rank(slot_a) && !wants_rank(slot_b)) {

@@ -14,7 +14,7 @@ namespace plimsoll::balance {
 class AnnealingMoves {
  public:
   // `moves` may be null; with them no move is made that leaves more than `max_moved` bytes moved.
-  AnnealingMoves(const PlacementItems& items, std::uint64_t seed, int soft_tier,
+  AnnealingMoves(const PlacementItems& items, std::uint64_t seed, bool has_soft_times,
                  const MoveCosts* moves = nullptr, Bytes max_moved = 0);
 
   PlacementState& state() { return state_; }

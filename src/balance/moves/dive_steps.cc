@@ -36,7 +36,9 @@ Piece lighter(const Piece& a, const Piece& b) {
       least.load[k][g] = std::min(a.load[k][g], b.load[k][g]);
     }
   }
-  for (std::size_t t = 0; t < kNumTiers; ++t) least.bytes[t] = std::min(a.bytes[t], b.bytes[t]);
+  for (std::size_t r = 0; r < a.bytes.num_set(); ++r) {
+    least.bytes[r] = std::min(a.bytes[r], b.bytes[r]);
+  }
   return least;
 }
 
@@ -82,10 +84,10 @@ std::int64_t DiveSteps::charge(std::uint64_t causes) const {
 }
 
 // Rounded down, and by a little more than the product may lose.
-std::int64_t DiveSteps::priced(const TierBytes& bytes, std::int64_t times) const {
+std::int64_t DiveSteps::priced(const Amounts& bytes, std::int64_t times) const {
   if (!has_prices_) return 0;
   double sum = 0;
-  for (std::size_t t = 0; t < kNumTiers; ++t) {
+  for (std::size_t t = 0; t < problem_.resources.size(); ++t) {
     sum += options_.byte_price[t] * static_cast<double>(bytes[t]);
   }
   return times * static_cast<std::int64_t>(std::floor(sum * to_whole_ * (1 - 1e-12)));
@@ -93,8 +95,8 @@ std::int64_t DiveSteps::priced(const TierBytes& bytes, std::int64_t times) const
 
 void DiveSteps::price_caps() {
   double sum = 0;
-  for (const TierBytes& caps : problem_.caps) {
-    for (std::size_t t = 0; t < kNumTiers; ++t) {
+  for (const Amounts& caps : problem_.caps) {
+    for (std::size_t t = 0; t < problem_.resources.size(); ++t) {
       sum += options_.byte_price[t] * static_cast<double>(caps[t]);
     }
   }
@@ -118,7 +120,7 @@ Step DiveSteps::make_step(const UnitChoice& choice) const {
       Loads& load = piece.load.emplace_back();
       for (std::size_t g = 0; g < num_barriers; ++g) load[g] = scaled(run.load[first + g]);
     }
-    if (options_.relaxes) piece.bytes.fill(0);
+    if (options_.relaxes) piece.bytes = {};
     counts.push_back(run.count);
     step.pieces.push_back(std::move(piece));
   }

@@ -3,7 +3,7 @@
 // Loads are rounded down from 2^-40 of the target without the floor. Units with uniform choices
 // alone come first, then units by falling least work; a unit's steps by rising work. Left out:
 // steps that fit no rank beside what must be uniform, or that another step of equal spread and
-// pieces beats in every load, tier and cause.
+// pieces beats in every load, resource and cause.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ class DiveSteps {
 
   struct Piece {
     std::vector<Loads> load;  // [rank classes]
-    TierBytes bytes{};
+    Amounts bytes{};
     bool operator==(const Piece&) const = default;
   };
 
@@ -73,7 +73,7 @@ class DiveSteps {
 
  private:
   std::int64_t scaled(double ms) const;
-  std::int64_t priced(const TierBytes& bytes, std::int64_t times) const;
+  std::int64_t priced(const Amounts& bytes, std::int64_t times) const;
   void price_caps();
   std::vector<Step> make_steps(const Unit& unit) const;
   Step make_step(const UnitChoice& choice) const;

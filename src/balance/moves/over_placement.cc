@@ -6,29 +6,29 @@ namespace plimsoll::balance {
 
 using Choice = PlacementItems::Choice;
 
-OverPlacement::OverPlacement(const PlacementItems& items,
-                             const std::array<double, kNumTiers>& byte_price)
-    : items_(&items), width_(1 + items.tiers.size()) {
+OverPlacement::OverPlacement(const PlacementItems& items, const PerResource<double>& byte_price)
+    : items_(&items), width_(1 + items.resources.size()) {
   const std::size_t num_records = items.bytes.size();
   need_.resize(num_records * width_);
   for (std::size_t r = 0; r < num_records; ++r) {
     need_[r * width_] = items.load[r * static_cast<std::size_t>(items.stride)];
-    for (std::size_t t = 0; t < items.tiers.size(); ++t) {
-      need_[r * width_ + 1 + t] = static_cast<double>(items.bytes[r][items.tiers[t]]);
+    for (std::size_t t = 0; t < items.resources.size(); ++t) {
+      need_[r * width_ + 1 + t] = static_cast<double>(items.bytes[r][items.resources[t]]);
     }
   }
   for (const Choice& choice : items.choices) {
     double cost = choice.work;
-    for (const int tier : items.tiers) {
-      cost += byte_price[tier] * static_cast<double>(choice.bytes[tier]);
+    for (const int resource : items.resources) {
+      cost += byte_price[resource] * static_cast<double>(choice.bytes[resource]);
     }
     cost_.push_back(cost);
   }
   const auto num_ranks = static_cast<std::size_t>(items.num_ranks);
   cap_.assign(num_ranks * width_, 1);
   for (std::size_t rank = 0; rank < num_ranks; ++rank) {
-    for (std::size_t t = 0; t < items.tiers.size(); ++t) {
-      cap_[rank * width_ + 1 + t] = static_cast<double>(items.problem->caps[rank][items.tiers[t]]);
+    for (std::size_t t = 0; t < items.resources.size(); ++t) {
+      cap_[rank * width_ + 1 + t] =
+          static_cast<double>(items.problem->caps[rank][items.resources[t]]);
     }
   }
   for (const double cap : cap_) inverse_.push_back(1 / std::max(cap, 1.0));

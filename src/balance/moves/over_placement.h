@@ -1,13 +1,12 @@
 // A placement that may overdraw every cap, and the energy that says by how much: what replicas of
 // replica_exchange.h change.
 //
-// A rank uses its load and the bytes of every tier in use ("resources", the load first); of each it
-// has a cap, of the load the target. Bytes are whole numbers below 2^53, so that sums of doubles
-// tell exactly whether a cap is kept; sums of loads drift by 1e-16 a change, and `refresh` forms
-// them afresh.
+// A rank uses its load and the bytes of every resource in use ("resources", the load first); of
+// each it has a cap, of the load the target. Bytes are whole numbers below 2^53, so that sums of
+// doubles tell exactly whether a cap is kept; sums of loads drift by 1e-16 a change, and `refresh`
+// forms them afresh.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -18,7 +17,7 @@ namespace plimsoll::balance {
 
 class OverPlacement {
  public:
-  OverPlacement(const PlacementItems& items, const std::array<double, kNumTiers>& byte_price);
+  OverPlacement(const PlacementItems& items, const PerResource<double>& byte_price);
 
   // The target, ms > 0; what is placed stays.
   void aim(double target);
@@ -44,7 +43,7 @@ class OverPlacement {
 
   double energy() const { return over_ + kappa_ * priced_; }
   double over(int rank) const { return term_[rank]; }
-  bool is_within_caps() const { return num_overdrawn_ == 0; }  // of all tiers
+  bool is_within_caps() const { return num_overdrawn_ == 0; }  // of all resources
   double slowest() const;
   std::int64_t num_updates() const { return num_updates_; }  // of a rank's term, until now
   double priced(int choice) const { return cost_[choice]; }  // mean load and priced bytes

@@ -17,7 +17,7 @@ class Annealer {
       : items_(items),
         options_(options),
         clock_(clock),
-        moves_(items, options.seed, options.soft_tier, options.moves, options.max_moved),
+        moves_(items, options.seed, options.has_soft_times, options.moves, options.max_moved),
         best_(start) {
     if (options.moves != nullptr) {
       moves_.energy().set_toll(options.toll /

@@ -11,7 +11,7 @@
 // With several barriers tau is split over them in proportion to what they take, a rank is
 // overloaded at each, and every few hundred moves the split follows the overloads
 // (annealing_energy.h); what is better than the incumbent is kept though it misses its target. Then
-// 25 % of the moves trade a piece for several that take as long together. A soft tier may be
+// 25 % of the moves trade a piece for several that take as long together. Soft caps on times may be
 // overdrawn, as an overload of its own, in everything but what is kept. Cost. O(1) a piece moved,
 // O(ranks of a host) a block; a choice O(ranks) where it is uniform, or up to 256 ranks, with
 // several barriers 64 (more are sampled for its new place). Promises. A function of problem, start,
@@ -35,8 +35,8 @@ struct AnnealingOptions {
   std::int64_t moves_a_round = 200000;  // >= 1
   double tolerance = 1e-6;              // >= 0; stops at this gap
   std::uint64_t seed = 0;
-  // A tier that moves may overdraw on the way to a placement that does not; -1: none.
-  int soft_tier = -1;
+  // May moves overdraw caps on times (Resource::is_time) on the way to a placement that does not?
+  bool has_soft_times = false;
   // What placements may move: no more than `max_moved` >= 0 bytes. Null: moves cost nothing. Not
   // owned. Precondition: the start moves no more.
   const MoveCosts* moves = nullptr;

@@ -58,10 +58,10 @@ class Backtracking {
     double least = 1;
     for (int c = items_.first_choice[unit]; c < items_.first_choice[unit + 1]; ++c) {
       double share = 0;
-      for (const int tier : items_.tiers) {
+      for (const int resource : items_.resources) {
         double cap = 1;
-        for (const TierBytes& caps : items_.problem->caps) cap += static_cast<double>(caps[tier]);
-        share = std::max(share, static_cast<double>(items_.choices[c].bytes[tier]) / cap);
+        for (const Amounts& caps : items_.problem->caps) cap += static_cast<double>(caps[resource]);
+        share = std::max(share, static_cast<double>(items_.choices[c].bytes[resource]) / cap);
       }
       least = std::min(least, share);
     }

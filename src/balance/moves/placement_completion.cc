@@ -52,8 +52,8 @@ class Completion {
 
   double price(const Choice& choice) const {
     double price = choice.work;
-    for (const int tier : items_.tiers) {
-      price += options_.byte_price[tier] * static_cast<double>(choice.bytes[tier]);
+    for (const int resource : items_.resources) {
+      price += options_.byte_price[resource] * static_cast<double>(choice.bytes[resource]);
     }
     return choice.spread == Spread::kHost ? price * options_.host_preference : price;
   }

@@ -23,7 +23,7 @@ struct CompletionOptions {
   double target = 0;           // ms, > 0
   double forced_uniform = 0;   // ms >= 0, of units that are uniform whatever happens
   double host_preference = 1;  // > 0
-  std::array<double, kNumTiers> byte_price{};
+  PerResource<double> byte_price{};
 };
 
 // Nothing, too, where the context ends it. Precondition: no empty units, one barrier, one class of

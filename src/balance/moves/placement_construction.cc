@@ -42,8 +42,8 @@ class Construction {
  private:
   double price(const Choice& choice) const {
     double price = choice.work;
-    for (const int tier : items_.tiers) {
-      price += options_.byte_price[tier] * static_cast<double>(choice.bytes[tier]);
+    for (const int resource : items_.resources) {
+      price += options_.byte_price[resource] * static_cast<double>(choice.bytes[resource]);
     }
     return choice.spread == Spread::kHost ? price * options_.host_preference : price;
   }
@@ -51,9 +51,9 @@ class Construction {
   // The larger of the piece's shares of the target and of a cap.
   double size_of(const Choice& choice) const {
     double size = choice.peak / options_.target;
-    for (const int tier : items_.tiers) {
-      const Bytes cap = items_.problem->caps.front()[tier];
-      const Bytes bytes = items_.bytes[choice.first_record][tier];
+    for (const int resource : items_.resources) {
+      const Bytes cap = items_.problem->caps.front()[resource];
+      const Bytes bytes = items_.bytes[choice.first_record][resource];
       if (cap > 0) size = std::max(size, static_cast<double>(bytes) / static_cast<double>(cap));
     }
     return size;

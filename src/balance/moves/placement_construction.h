@@ -25,11 +25,11 @@
 namespace plimsoll::balance {
 
 struct ConstructionOptions {
-  double target = 0;                           // ms, > 0: of the slowest rank
-  double uniform_target = 0;                   // ms, >= 0: A
-  double piece_limit = 0;                      // ms, >= 0: largest piece of a device or host choice
-  double host_preference = 1;                  // > 0; prices of host choices are multiplied by it
-  std::array<double, kNumTiers> byte_price{};  // >= 0, ms a byte
+  double target = 0;                 // ms, > 0: of the slowest rank
+  double uniform_target = 0;         // ms, >= 0: A
+  double piece_limit = 0;            // ms, >= 0: largest piece of a device or host choice
+  double host_preference = 1;        // > 0; prices of host choices are multiplied by it
+  PerResource<double> byte_price{};  // >= 0, ms a byte
 };
 
 // Precondition: no empty units.
@@ -47,7 +47,7 @@ bool is_start_of(const PlacementItems& items, const Start& start);
 struct StartOptions {
   double lower_bound = 0;     // ms, > 0: the targets' scale
   double forced_uniform = 0;  // ms: of units that are uniform in every plan of interest
-  std::array<double, kNumTiers> byte_price{};
+  PerResource<double> byte_price{};
   std::int64_t max_plans = 100000;  // >= 1
 };
 

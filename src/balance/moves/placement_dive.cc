@@ -87,7 +87,7 @@ struct Rank {
   int kind = 0;
   int host = -1;
   Loads load{};
-  TierBytes bytes{};
+  Amounts bytes{};
   std::uint64_t apart = 0;  // sets of units kept apart that have a unit here
   int holder = -1;          // depth of the last unit with a piece here that wants distinct ranks or
                             // is kept apart
@@ -116,8 +116,8 @@ class Dive {
         nodes_a_look_(std::clamp(65536 / problem.num_ranks, 16, 4096)),
         num_host_ranks_(problem.num_hosts() * problem.ranks_per_host),
         has_pools_(!options.relaxes &&
-                   std::any_of(problem.is_pooled.begin(), problem.is_pooled.end(),
-                               [](bool is_pooled) { return is_pooled; })),
+                   std::any_of(problem.resources.begin(), problem.resources.end(),
+                               [](const Resource& resource) { return resource.is_pooled; })),
         causes_(options.paid),
         host_digest_(static_cast<std::size_t>(problem.num_hosts())),
         host_bytes_(host_digest_.size()),
@@ -154,7 +154,7 @@ class Dive {
       Rank& rank = ranks_[r];
       if (r < num_host_ranks_) rank.host = r / width_;
       rank.kind = kinds.emplace(traits_of(r), static_cast<int>(kinds.size())).first->second;
-      if (rank.host >= 0) add_bytes(host_caps_[rank.host], problem_.caps[r], 1);
+      if (rank.host >= 0) host_caps_[rank.host].add(problem_.caps[r], 1);
       enter(rank);
     }
   }
@@ -163,7 +163,9 @@ class Dive {
     const bool is_in_host = r < num_host_ranks_;
     std::vector<std::int64_t> traits{static_cast<std::int64_t>(is_in_host), problem_.class_of(r)};
     if (options_.relaxes) return traits;
-    for (const Bytes cap : problem_.caps[r]) traits.push_back(cap);
+    for (std::size_t t = 0; t < problem_.resources.size(); ++t) {
+      traits.push_back(problem_.caps[r][t]);
+    }
     for (const Unit& unit : problem_.units) {
       if (!unit.allowed_ranks.empty()) {
         traits.push_back(static_cast<std::int64_t>(is_allowed(unit, r)));
@@ -213,7 +215,9 @@ class Dive {
     for (std::size_t g = 0; g < num_barriers_; ++g) {
       digest.mix(static_cast<std::uint64_t>(rank.load[g]));
     }
-    for (const Bytes bytes : rank.bytes) digest.mix(static_cast<std::uint64_t>(bytes));
+    for (int r = 0; r < problem_.num_resources(); ++r) {
+      digest.mix(static_cast<std::uint64_t>(rank.bytes[r]));
+    }
     digest.mix(rank.apart);
     rank.digest = digest.mixed();
     of_ranks_ += rank.digest;
@@ -381,15 +385,15 @@ class Dive {
   std::optional<Place> look(std::size_t d, const Step& step, int first, int count) const {
     Place place;
     Loads slowest = slowest_;
-    TierBytes of_host{};
+    Amounts of_host{};
     for (int r = first; r < first + count; ++r) {
       const Rank& rank = ranks_[r];
       const Piece& piece = step.piece(piece_on(step, r, places_[d].size()));
       if (!is_open(d, step, r)) return std::nullopt;
-      if (r == first || rank.host != ranks_[r - 1].host) of_host.fill(0);
-      add_bytes(of_host, piece.bytes, 1);
-      for (std::size_t t = 0; t < kNumTiers; ++t) {
-        const bool is_full = problem_.is_pooled[t] && rank.host >= 0
+      if (r == first || rank.host != ranks_[r - 1].host) of_host = {};
+      of_host.add(piece.bytes, 1);
+      for (std::size_t t = 0; t < problem_.resources.size(); ++t) {
+        const bool is_full = problem_.resources[t].is_pooled && rank.host >= 0
                                  ? host_bytes_[rank.host][t] + of_host[t] > host_caps_[rank.host][t]
                                  : rank.bytes[t] + piece.bytes[t] > problem_.caps[r][t];
         if (is_full && !options_.relaxes) return std::nullopt;
@@ -449,8 +453,8 @@ class Dive {
       sum_[g] += times * load[g];
       slowest_[g] = std::max(slowest_[g], rank.load[g]);
     }
-    add_bytes(rank.bytes, piece.bytes, times);
-    if (rank.host >= 0) add_bytes(host_bytes_[rank.host], piece.bytes, times);
+    rank.bytes.add(piece.bytes, times);
+    if (rank.host >= 0) host_bytes_[rank.host].add(piece.bytes, times);
   }
 
   // Is the placement at hand one of at most the target? Where rules were left aside it is kept
@@ -486,8 +490,8 @@ class Dive {
   std::int64_t priced_bytes_ = 0;
   Digest of_ranks_, of_hosts_;
   std::vector<Digest> host_digest_;       // [hosts]
-  std::vector<TierBytes> host_bytes_;     // as above
-  std::vector<TierBytes> host_caps_;      // as above
+  std::vector<Amounts> host_bytes_;       // as above
+  std::vector<Amounts> host_caps_;        // as above
   std::vector<std::uint64_t> sets_;       // [depth] of units kept apart that the unit is in
   std::vector<int> chosen_;               // [depth]
   std::vector<std::vector<int>> places_;  // [depth]

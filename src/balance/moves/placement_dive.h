@@ -18,7 +18,6 @@
 // Source: docs/mathematics/balanced-sharding.md#depth-first-search.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "core/effort_clock.h"
@@ -34,8 +33,8 @@ struct DiveOptions {
   // not.
   std::uint64_t forbidden = 0;
   std::uint64_t paid = 0;
-  std::array<double, kNumTiers> byte_price{};  // >= 0 ms, of the sum over all ranks
-  std::int64_t max_nodes = 1000000;            // >= 1
+  PerResource<double> byte_price{};  // >= 0 ms, of the sum over all ranks
+  std::int64_t max_nodes = 1000000;  // >= 1
   // Leaves bytes, allowed ranks and units apart aside, and counts uneven pieces as the lightest: a
   // smaller search, whose refutation holds.
   bool relaxes = false;

@@ -115,18 +115,17 @@ class Relocator {
 
   // Every unit that may stays; the largest first, so that where not all fit, little moves.
   std::optional<UnitPlacements> stay(const PlacementItems& items) {
-    PlacementState state(items, -1, &costs_);
+    PlacementState state(items, false, &costs_);
     std::vector<int> order(static_cast<std::size_t>(items.num_units));
     std::iota(order.begin(), order.end(), 0);
     std::vector<Bytes> size;
     for (int unit = 0; unit < items.num_units; ++unit) {
-      TierBytes most{};
+      Amounts most{};
       for (int c = items.first_choice[unit]; c < items.first_choice[unit + 1]; ++c) {
-        for (int t = 0; t < kNumTiers; ++t) {
-          most[t] = std::max(most[t], items.choices[c].bytes[t]);
-        }
+        most.raise_to(items.choices[c].bytes);
       }
-      size.push_back(std::accumulate(most.begin(), most.end(), Bytes{0}));
+      size.push_back(0);
+      for (int r = 0; r < problem_.num_resources(); ++r) size.back() += most[r];
     }
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return size[a] > size[b]; });
     std::vector<int> homeless;
@@ -330,7 +329,7 @@ UnitPlacements rename_ranks(const PlacementProblem& problem, const MoveCosts& co
   const bool is_alike =
       problem.num_rank_classes == 1 && problem.num_hosts() > 0 &&
       std::all_of(problem.caps.begin(), problem.caps.end(),
-                  [&](const TierBytes& caps) { return caps == problem.caps.front(); }) &&
+                  [&](const Amounts& caps) { return caps == problem.caps.front(); }) &&
       std::all_of(problem.units.begin(), problem.units.end(),
                   [](const Unit& unit) { return unit.allowed_ranks.empty(); });
   if (!is_alike) return placements;

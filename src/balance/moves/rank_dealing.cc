@@ -171,13 +171,13 @@ void RankDealing::keep(const Deal& deal, int a, int b) {
 // Would what is_on_a_ says fit?
 bool RankDealing::has_room(int a, int b) const {
   if (!parts_twins()) return false;
-  for (std::size_t t = 0; t < items_.tiers.size(); ++t) {
-    const int tier = items_.tiers[t];
+  for (std::size_t t = 0; t < items_.resources.size(); ++t) {
+    const int resource = items_.resources[t];
     Bytes to_a = 0;  // more than now
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       const bool was_on_a = i < num_on_a_;
       if (was_on_a == (is_on_a_[i] != 0)) continue;
-      const Bytes bytes = items_.bytes[record_of(slots_[i])][tier];
+      const Bytes bytes = items_.bytes[record_of(slots_[i])][resource];
       to_a += was_on_a ? -bytes : bytes;
     }
     if (to_a == 0 || state_.is_one_pool(t, a, b)) continue;

@@ -89,12 +89,10 @@ class Replica {
     const int end = items_.first_choice[unit + 1];
     return std::any_of(&items_.choices[first], items_.choices.data() + end, [&](const Choice& one) {
       if (one.spread != Spread::kUniform) return false;
-      const TierBytes& bytes = items_.bytes[one.first_record];
-      TierBytes most{};
-      add_bytes(most, items_.bytes[choice.first_record], choice.num_pieces);
-      bool is_less = one.peak <= choice.num_pieces * choice.peak;
-      for (int tier = 0; tier < kNumTiers; ++tier) is_less &= bytes[tier] <= most[tier];
-      return is_less;
+      const Amounts& bytes = items_.bytes[one.first_record];
+      Amounts most{};
+      most.add(items_.bytes[choice.first_record], choice.num_pieces);
+      return one.peak <= choice.num_pieces * choice.peak && bytes.is_at_most(most);
     });
   }
 
@@ -365,8 +363,8 @@ class Exchange {
 bool is_overdrawable(const PlacementItems& items) {
   const PlacementProblem& problem = *items.problem;
   return items.stride == 1 && items.empty_units.empty() && problem.apart.empty() &&
-         std::none_of(items.tiers.begin(), items.tiers.end(),
-                      [&](int tier) { return problem.is_pooled[tier]; }) &&
+         std::none_of(items.resources.begin(), items.resources.end(),
+                      [&](int resource) { return problem.resources[resource].is_pooled; }) &&
          std::all_of(problem.units.begin(), problem.units.end(),
                      [](const Unit& unit) { return unit.allowed_ranks.empty(); }) &&
          std::none_of(items.choices.begin(), items.choices.end(),

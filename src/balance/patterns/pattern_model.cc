@@ -81,9 +81,9 @@ class Maker {
       step.bytes.assign(groups_.ranks.accounts.size(), 0);
       for (const ChoiceShare& share : groups_.shares_of(groups_.places[part.first_place])) {
         step.load = std::min(step.load, share.least_load);
-        for (int tier = 0; tier < kNumTiers; ++tier) {
-          step.bytes[groups_.ranks.kinds[share.kind].account[tier]] +=
-              static_cast<double>(share.bytes[tier]);
+        for (int resource = 0; resource < groups_.ranks.num_resources; ++resource) {
+          step.bytes[groups_.ranks.kinds[share.kind].account[resource]] +=
+              static_cast<double>(share.bytes[resource]);
         }
       }
       target.steps.push_back(std::move(step));
@@ -127,7 +127,9 @@ class Maker {
     std::vector<int> table_of_kind;
     for (int kind = 0; kind < groups_.ranks.num_kinds(); ++kind) {
       std::vector<double> loads;
-      for (const int account : groups_.ranks.kinds[kind].account) loads.push_back(account);
+      for (int r = 0; r < groups_.ranks.num_resources; ++r) {
+        loads.push_back(groups_.ranks.kinds[kind].account[r]);
+      }
       for (const PatternItem& item : result_.items) {
         if (!item.is_block) loads.push_back(item.load[kind]);
       }
@@ -187,9 +189,9 @@ std::vector<int> classes_of_units(const PlacementGroups& groups, const PatternMo
 double bytes_cost(const PlacementGroups& groups, int place, const std::vector<double>& price) {
   double cost = 0;
   for (const ChoiceShare& share : groups.shares_of(groups.places[place])) {
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      cost += price[groups.ranks.kinds[share.kind].account[tier]] *
-              static_cast<double>(share.bytes[tier]);
+    for (int resource = 0; resource < groups.ranks.num_resources; ++resource) {
+      cost += price[groups.ranks.kinds[share.kind].account[resource]] *
+              static_cast<double>(share.bytes[resource]);
     }
   }
   return cost;

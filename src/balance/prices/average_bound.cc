@@ -15,9 +15,9 @@ double place_cost(const PlacementGroups& groups, const ChoicePlace& place,
   for (const ChoiceShare& share : groups.shares_of(place)) {
     cost += prices.theta[share.kind] * share.load;
     const RankKind& kind = groups.ranks.kinds[share.kind];
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      const double price = prices.price[kind.account[tier]];
-      if (price != 0) cost += price * static_cast<double>(share.bytes[tier]);
+    for (int resource = 0; resource < groups.ranks.num_resources; ++resource) {
+      const double price = prices.price[kind.account[resource]];
+      if (price != 0) cost += price * static_cast<double>(share.bytes[resource]);
     }
   }
   return cost;
@@ -117,9 +117,9 @@ class Generation {
         const double times = group.count() * static_cast<double>(part.count);
         for (const ChoiceShare& share : groups_.shares_of(*place)) {
           solution.load[share.kind] += times * share.load;
-          for (int tier = 0; tier < kNumTiers; ++tier) {
-            solution.bytes[groups_.ranks.kinds[share.kind].account[tier]] +=
-                times * static_cast<double>(share.bytes[tier]);
+          for (int resource = 0; resource < groups_.ranks.num_resources; ++resource) {
+            solution.bytes[groups_.ranks.kinds[share.kind].account[resource]] +=
+                times * static_cast<double>(share.bytes[resource]);
           }
         }
       }
@@ -213,9 +213,9 @@ class Generation {
             if (!survivors.place[p]) continue;
             Int128 weight = 0;
             for (const ChoiceShare& share : groups.shares_of(groups.places[p])) {
-              for (int tier = 0; tier < kNumTiers; ++tier) {
-                weight += Int128{proof.weight[groups.ranks.kinds[share.kind].account[tier]]} *
-                          share.bytes[tier];
+              for (int resource = 0; resource < groups.ranks.num_resources; ++resource) {
+                weight += Int128{proof.weight[groups.ranks.kinds[share.kind].account[resource]]} *
+                          share.bytes[resource];
               }
             }
             if (of_part < 0 || weight < of_part) of_part = weight;
@@ -227,8 +227,8 @@ class Generation {
       excess += least * static_cast<std::int64_t>(group.units.size());
     }
     const auto heaviest = std::max_element(proof.weight.begin(), proof.weight.end());
-    proof.tier =
-        groups.ranks.accounts[static_cast<std::size_t>(heaviest - proof.weight.begin())].tier;
+    proof.resource =
+        groups.ranks.accounts[static_cast<std::size_t>(heaviest - proof.weight.begin())].resource;
     if (excess > 0) proof.missing = static_cast<Bytes>((excess + *heaviest - 1) / *heaviest);
     return proof;
   }

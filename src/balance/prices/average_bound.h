@@ -39,7 +39,7 @@ struct RankPrices {
 struct MemoryProof {
   std::vector<std::int64_t> weight;  // [accounts] >= 0; empty: `group` can stand nowhere
   int group = -1;
-  int tier = -1;      // the tier of the largest weight
+  int resource = -1;  // the resource of the largest weight
   Bytes missing = 0;  // the excess in bytes of that account, rounded up
   bool operator==(const MemoryProof&) const = default;
 };

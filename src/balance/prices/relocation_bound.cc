@@ -18,7 +18,7 @@ struct Sums {
   double value = 0;                        // priced, without floor, caps and the moved bytes' limit
   double size = 0;                         // of all that was added, for rounding
   std::vector<std::vector<double>> load;   // [barriers][ranks]
-  std::vector<std::vector<double>> bytes;  // [tiers][ranks]
+  std::vector<std::vector<double>> bytes;  // [resources][ranks]
   double moved = 0;
   std::vector<std::vector<int>> named;  // [units] causes of its choice
 };
@@ -33,7 +33,8 @@ class PricedProblem {
     const auto num_ranks = static_cast<std::size_t>(problem_.num_ranks);
     sums.load.assign(static_cast<std::size_t>(problem_.num_barriers),
                      std::vector<double>(num_ranks, 0));
-    sums.bytes.assign(kNumTiers, std::vector<double>(num_ranks, 0));
+    sums.bytes.assign(static_cast<std::size_t>(problem_.num_resources()),
+                      std::vector<double>(num_ranks, 0));
     sums.named.resize(problem_.units.size());
     UnitPlacement best, tried;
     for (std::size_t u = 0; u < problem_.units.size(); ++u) {
@@ -254,7 +255,8 @@ class Ascent {
     now_.moved = options.price;
     now_.weight.assign(static_cast<std::size_t>(problem.num_barriers),
                        std::vector<double>(num_ranks, 1.0 / problem.num_ranks));
-    now_.memory.assign(kNumTiers, std::vector<double>(num_ranks, 0));
+    now_.memory.assign(static_cast<std::size_t>(problem_.num_resources()),
+                       std::vector<double>(num_ranks, 0));
     // All units that may name a cause share its charge.
     now_.share.assign(problem.charges.size(), std::vector<double>(problem.units.size(), 0));
     may_name_.assign(problem.charges.size(), std::vector<bool>(problem.units.size(), false));
@@ -327,10 +329,10 @@ class Ascent {
       if (moved < 0 && now_.moved <= 0) moved = 0;
       norm += square(moved);
     }
-    std::vector<std::vector<double>> over(kNumTiers);
+    std::vector<std::vector<double>> over(static_cast<std::size_t>(problem_.num_resources()));
     for (std::size_t t = 0; t < over.size(); ++t) {
       over[t].assign(now_.memory[t].size(), 0);
-      if (problem_.is_pooled[t]) continue;
+      if (problem_.resources[t].is_pooled) continue;
       for (std::size_t r = 0; r < over[t].size(); ++r) {
         const auto cap = static_cast<double>(problem_.caps[r][t]);
         if (cap <= 0) continue;

@@ -3,8 +3,8 @@
 // Problem. A bound on objective + price * moved bytes, or on the objective of all placements that
 // move at most a number of bytes (problem/move_costs.h).
 // Method. For weights w(g, r) >= 0 of the ranks at each barrier, sum over r of w(g, r) = 1, prices
-// m(t, r) >= 0 of bytes of a tier on a rank, shares s(k, u) >= 0 of the charge of cause k that sum
-// to at most the charge, and a price p >= 0 of a moved byte,
+// m(t, r) >= 0 of bytes of a resource on a rank, shares s(k, u) >= 0 of the charge of cause k that
+// sum to at most the charge, and a price p >= 0 of a moved byte,
 //   objective(x) + p moved(x)
 //     >= floor - sum of m(t, r) cap(t, r)
 //        + sum over units u of min over choices and places of

@@ -7,7 +7,7 @@ namespace {
 
 struct Floor {
   double load = 0;
-  TierBytes bytes{};
+  Amounts bytes{};
 };
 
 class Filter {
@@ -47,9 +47,10 @@ class Filter {
       const Floor& own = own_[static_cast<std::size_t>(group) * floor_.size() +
                               static_cast<std::size_t>(share.kind)];
       if (share.largest_load + (floor.load - own.load) > target_) return false;
-      const TierBytes& cap = groups_.ranks.kinds[share.kind].cap;
-      for (int tier = 0; tier < kNumTiers; ++tier) {
-        if (share.largest_bytes[tier] + (floor.bytes[tier] - own.bytes[tier]) > cap[tier]) {
+      const Amounts& cap = groups_.ranks.kinds[share.kind].cap;
+      for (int resource = 0; resource < groups_.ranks.num_resources; ++resource) {
+        if (share.largest_bytes[resource] + (floor.bytes[resource] - own.bytes[resource]) >
+            cap[resource]) {
           return false;
         }
       }
@@ -93,9 +94,10 @@ class Filter {
       for (const ChoiceShare& share : groups_.shares_of(place)) {
         if (share.kind != kind) continue;
         least.load = is_first ? share.least_load : std::min(least.load, share.least_load);
-        for (int tier = 0; tier < kNumTiers; ++tier) {
-          least.bytes[tier] = is_first ? share.least_bytes[tier]
-                                       : std::min(least.bytes[tier], share.least_bytes[tier]);
+        for (int resource = 0; resource < groups_.ranks.num_resources; ++resource) {
+          least.bytes[resource] =
+              is_first ? share.least_bytes[resource]
+                       : std::min(least.bytes[resource], share.least_bytes[resource]);
         }
         is_first = false;
       }
@@ -118,8 +120,8 @@ class Filter {
         const auto count = static_cast<std::int64_t>(group.units.size());
         has_changed |= !is_forced_[number] || now.load > own.load || now.bytes != own.bytes;
         floor_[kind].load += group.count() * (now.load - own.load);
-        for (int tier = 0; tier < kNumTiers; ++tier) {
-          floor_[kind].bytes[tier] += count * (now.bytes[tier] - own.bytes[tier]);
+        for (int resource = 0; resource < groups_.ranks.num_resources; ++resource) {
+          floor_[kind].bytes[resource] += count * (now.bytes[resource] - own.bytes[resource]);
         }
         own = now;
       }

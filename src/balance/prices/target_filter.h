@@ -18,10 +18,10 @@
 namespace plimsoll::balance {
 
 struct Survivors {
-  std::vector<char> choice;            // [choices]
-  std::vector<char> place;             // [places]
-  std::vector<double> floor_load;      // [kinds] that every rank of the kind carries
-  std::vector<TierBytes> floor_bytes;  // [kinds] of one rank
+  std::vector<char> choice;          // [choices]
+  std::vector<char> place;           // [places]
+  std::vector<double> floor_load;    // [kinds] that every rank of the kind carries
+  std::vector<Amounts> floor_bytes;  // [kinds] of one rank
   std::int64_t num_choices = 0;
   std::int64_t num_places = 0;
   int dead_group = -1;  // nothing of it survived: no placement of at most the target

@@ -51,29 +51,37 @@ inline PlacementProblem with_total_load(const PlacementProblem& problem) {
   });
 }
 
-// A rank's load is its bytes of the tier, which has none any more. Where these are below 2^53,
+// A rank's load is its bytes of the resource, which has none any more. Where these are below 2^53,
 // loads are exact. Precondition: ranks of one class.
-inline PlacementProblem with_tier_as_load(const PlacementProblem& problem, int tier) {
-  return with_one_load(problem, [tier](PieceRun& run) {
-    Bytes& bytes = run.bytes[static_cast<std::size_t>(tier)];
+inline PlacementProblem with_resource_as_load(const PlacementProblem& problem, int resource) {
+  return with_one_load(problem, [resource](PieceRun& run) {
+    Bytes& bytes = run.bytes[static_cast<std::size_t>(resource)];
     run.load = {static_cast<double>(bytes)};
     bytes = 0;
   });
 }
 
+// The only cap on times; -1 where there is none, or several.
+inline int find_time_resource(const PlacementProblem& problem) {
+  const auto is_time = [](const Resource& resource) { return resource.is_time; };
+  const auto first = std::find_if(problem.resources.begin(), problem.resources.end(), is_time);
+  if (std::count_if(first, problem.resources.end(), is_time) != 1) return -1;
+  return static_cast<int>(first - problem.resources.begin());
+}
+
 // The largest cap of a rank.
-inline Bytes largest_cap(const PlacementProblem& problem, int tier) {
+inline Bytes largest_cap(const PlacementProblem& problem, int resource) {
   Bytes largest = 0;
-  for (const TierBytes& caps : problem.caps) {
-    largest = std::max(largest, caps[static_cast<std::size_t>(tier)]);
+  for (const Amounts& caps : problem.caps) {
+    largest = std::max(largest, caps[static_cast<std::size_t>(resource)]);
   }
   return largest;
 }
 
-// Is the largest load of with_tier_as_load() what the caps speak of?
-inline bool is_tier_a_load(const PlacementProblem& problem, int tier) {
-  return tier >= 0 && tier < kNumTiers && problem.num_rank_classes == 1 &&
-         !problem.is_pooled[static_cast<std::size_t>(tier)];
+// Is the largest load of with_resource_as_load() what the caps speak of?
+inline bool is_resource_a_load(const PlacementProblem& problem, int resource) {
+  return resource >= 0 && resource < problem.num_resources() && problem.num_rank_classes == 1 &&
+         !problem.resources[static_cast<std::size_t>(resource)].is_pooled;
 }
 
 }  // namespace plimsoll::balance

@@ -14,10 +14,10 @@ bool is_at_most(const PieceRun& a, double factor, const PieceRun& b, double othe
   for (std::size_t i = 0; i < a.load.size(); ++i) {
     if (factor * a.load[i] > other_factor * b.load[i]) return false;
   }
-  for (int tier = 0; tier < kNumTiers; ++tier) {
+  for (std::size_t resource = 0; resource < a.bytes.num_set(); ++resource) {
     // Products of bytes and blocks fit: a valid problem's bytes add up in 62 bits.
-    if (static_cast<Bytes>(factor) * a.bytes[tier] >
-        static_cast<Bytes>(other_factor) * b.bytes[tier]) {
+    if (static_cast<Bytes>(factor) * a.bytes[resource] >
+        static_cast<Bytes>(other_factor) * b.bytes[resource]) {
       return false;
     }
   }
@@ -143,7 +143,7 @@ class Maker {
       for (const PieceRun& run : choice.runs) {
         put(run.count);
         for (const double load : run.load) put(load + 0.0);  // one zero only
-        for (const Bytes bytes : run.bytes) put(bytes);
+        for (int r = 0; r < problem_.num_resources(); ++r) put(run.bytes[r]);
       }
     }
     return key;
@@ -166,23 +166,20 @@ class Maker {
   }
 
   bool fits_piece(const PieceRun& run, int kind) const {
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      if (run.bytes[tier] > result_.ranks.kinds[kind].cap[tier]) return false;
-    }
-    return true;
+    return run.bytes.is_at_most(result_.ranks.kinds[kind].cap);
   }
 
   // `count` pieces more; the first ones make the share.
-  static void add_to(ChoiceShare& share, bool is_first, const PieceRun& run, double load,
-                     std::int64_t count) {
+  void add_to(ChoiceShare& share, bool is_first, const PieceRun& run, double load,
+              std::int64_t count) {
     share.least_load = is_first ? load : std::min(share.least_load, load);
     share.largest_load = std::max(share.largest_load, load);
     share.load += static_cast<double>(count) * load;
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      const Bytes bytes = run.bytes[tier];
-      share.bytes[tier] += count * bytes;
-      share.least_bytes[tier] = is_first ? bytes : std::min(share.least_bytes[tier], bytes);
-      share.largest_bytes[tier] = std::max(share.largest_bytes[tier], bytes);
+    for (int resource = 0; resource < problem_.num_resources(); ++resource) {
+      const Bytes bytes = run.bytes[resource];
+      share.bytes[resource] += count * bytes;
+      share.least_bytes[resource] = is_first ? bytes : std::min(share.least_bytes[resource], bytes);
+      share.largest_bytes[resource] = std::max(share.largest_bytes[resource], bytes);
     }
   }
 
@@ -204,9 +201,9 @@ class Maker {
         is_there = true;
       }
       if (!is_there) continue;
-      for (int tier = 0; tier < kNumTiers; ++tier) {
-        if (place.host_kind >= 0 && problem_.is_pooled[tier] &&
-            share.bytes[tier] > result_.ranks.kinds[kind].cap[tier]) {
+      for (int resource = 0; resource < problem_.num_resources(); ++resource) {
+        if (place.host_kind >= 0 && problem_.resources[resource].is_pooled &&
+            share.bytes[resource] > result_.ranks.kinds[kind].cap[resource]) {
           return false;
         }
       }
@@ -266,7 +263,7 @@ class Maker {
     UnitChoice all = choice;
     for (PieceRun& run : all.runs) {
       for (double& load : run.load) load *= static_cast<double>(choice.num_blocks);
-      for (Bytes& bytes : run.bytes) bytes *= choice.num_blocks;
+      for (int r = 0; r < problem_.num_resources(); ++r) run.bytes[r] *= choice.num_blocks;
     }
     ChoicePart part = new_part(1);
     if (is_allowed(allowed, 0, problem_.num_ranks)) add_place(all, 0, -1, part);

@@ -6,8 +6,8 @@
 //   does
 //     a uniform choice of a unit that must stay apart from another, which has a piece on some rank;
 //   - within a unit, a choice whose every piece needs at least as much of everything (each load,
-//     each tier) as that of another choice with the same spread and as many pieces or blocks, and
-//     that names at least its causes, goes; of equals the first stays. Where all ranks are one
+//     each resource) as that of another choice with the same spread and as many pieces or blocks,
+//     and that names at least its causes, goes; of equals the first stays. Where all ranks are one
 //     host, n blocks are a uniform choice n times as large and are compared with those too;
 //   - units whose remaining choices are equal, with the same allowed ranks and in the same sets to
 //     stay apart, may change places: one group, with a multiplicity.
@@ -32,9 +32,9 @@ struct ChoiceShare {
   double load = 0;          // of all pieces on ranks of the kind together
   double least_load = 0;    // of one piece
   double largest_load = 0;  // of one piece
-  TierBytes bytes{};        // of all pieces
-  TierBytes least_bytes{};  // of one piece
-  TierBytes largest_bytes{};
+  Amounts bytes{};          // of all pieces
+  Amounts least_bytes{};    // of one piece
+  Amounts largest_bytes{};
 };
 
 // One way to place a part: a rank of one kind, a host of one kind, or every rank.

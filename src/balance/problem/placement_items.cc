@@ -9,8 +9,8 @@ namespace {
 
 struct Draft {
   PlacementItems::Choice choice;
-  std::vector<double> load;      // [num_records * stride]
-  std::vector<TierBytes> bytes;  // [num_records]
+  std::vector<double> load;    // [num_records * stride]
+  std::vector<Amounts> bytes;  // [num_records]
 };
 
 // A choice with its largest piece in place of all, or piece by piece.
@@ -38,9 +38,7 @@ Draft draft_choice(const PlacementProblem& problem, const UnitChoice& given, int
     append(given.runs.front());
     for (const PieceRun& run : given.runs) {
       for (std::size_t g = 0; g < stride; ++g) draft.load[g] = std::max(draft.load[g], run.load[g]);
-      for (int t = 0; t < kNumTiers; ++t) {
-        draft.bytes[0][t] = std::max(draft.bytes[0][t], run.bytes[t]);
-      }
+      draft.bytes.front().raise_to(run.bytes);
     }
   }
   choice.num_records = static_cast<int>(draft.bytes.size());
@@ -64,9 +62,7 @@ Draft draft_choice(const PlacementProblem& problem, const UnitChoice& given, int
     }
     choice.peak = std::max(choice.peak, peak);
     work += least * num_copies;
-    for (int t = 0; t < kNumTiers; ++t) {
-      choice.bytes[t] += draft.bytes[static_cast<std::size_t>(r)][t] * num_copies;
-    }
+    choice.bytes.add(draft.bytes[static_cast<std::size_t>(r)], num_copies);
   }
   choice.work = work / problem.num_ranks;
   return draft;
@@ -86,18 +82,16 @@ class Builder {
     items_.stride = problem_.num_rank_classes * problem_.num_barriers;
     items_.first_choice.push_back(0);
     items_.first_slot.push_back(0);
-    for (const TierBytes& caps : problem_.caps) {
-      for (int t = 0; t < kNumTiers; ++t) largest_cap_[t] = std::max(largest_cap_[t], caps[t]);
-    }
+    for (const Amounts& caps : problem_.caps) largest_cap_.raise_to(caps);
     is_apart_.assign(static_cast<std::size_t>(items_.num_units), false);
     for (const std::vector<int>& set : problem_.apart) {
       for (const int unit : set) is_apart_[unit] = is_apart_[unit] || set.size() > 1;
     }
     for (int unit = 0; unit < items_.num_units; ++unit) add_unit(unit);
-    for (int t = 0; t < kNumTiers; ++t) {
+    for (int t = 0; t < problem_.num_resources(); ++t) {
       if (std::any_of(items_.bytes.begin(), items_.bytes.end(),
-                      [t](const TierBytes& bytes) { return bytes[t] > 0; })) {
-        items_.tiers.push_back(t);
+                      [t](const Amounts& bytes) { return bytes[t] > 0; })) {
+        items_.resources.push_back(t);
       }
     }
     return std::move(items_);
@@ -170,9 +164,9 @@ class Builder {
       return false;
     }
     if (draft.choice.distinct_ranks && draft.choice.num_pieces > num_allowed) return false;
-    for (const TierBytes& bytes : draft.bytes) {
-      for (int t = 0; t < kNumTiers; ++t) {
-        if (!problem_.is_pooled[t] && bytes[t] > largest_cap_[t]) return false;
+    for (const Amounts& bytes : draft.bytes) {
+      for (int t = 0; t < problem_.num_resources(); ++t) {
+        if (!problem_.resources[t].is_pooled && bytes[t] > largest_cap_[t]) return false;
       }
     }
     return true;
@@ -188,9 +182,7 @@ class Builder {
       if (a.load[i] > b.load[i]) return false;
     }
     for (std::size_t r = 0; r < a.bytes.size(); ++r) {
-      for (int t = 0; t < kNumTiers; ++t) {
-        if (a.bytes[r][t] > b.bytes[r][t]) return false;
-      }
+      if (!a.bytes[r].is_at_most(b.bytes[r])) return false;
     }
     const std::vector<int>& causes = unit.choices[a.choice.index].causes;
     const std::vector<int>& others = unit.choices[b.choice.index].causes;
@@ -200,7 +192,7 @@ class Builder {
   const PlacementProblem& problem_;
   const ItemFilter& filter_;
   PlacementItems items_;
-  TierBytes largest_cap_{};
+  Amounts largest_cap_{};
   std::vector<bool> is_apart_;
 };
 

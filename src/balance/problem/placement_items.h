@@ -6,7 +6,7 @@
 //   - choices that cannot fit on empty ranks, that their unit's allowed ranks exclude, that want
 //     more distinct ranks than those, or whose causes are not allowed here;
 //   - dominated choices: of two with equal spread and number of pieces, one no better in any load,
-//     in the bytes of any tier (largest piece and sum), in its causes or in the ranks it wants.
+//     in the bytes of any resource (largest piece and sum), in its causes or in the ranks it wants.
 // Source: docs/mathematics/balanced-sharding.md#exact-reductions.
 #pragma once
 
@@ -24,9 +24,9 @@ struct PlacementItems {
     int num_pieces = 1;    // device: pieces; host: blocks; uniform: 0
     int first_record = 0;  // of its pieces, one each where num_records > 1
     int num_records = 1;
-    double peak = 0;    // ms, the largest piece: sum over barriers, largest over classes
-    double work = 0;    // ms, what it adds to the mean load over all ranks
-    TierBytes bytes{};  // of all pieces together
+    double peak = 0;  // ms, the largest piece: sum over barriers, largest over classes
+    double work = 0;  // ms, what it adds to the mean load over all ranks
+    Amounts bytes{};  // of all pieces together
     bool distinct_ranks = false;
   };
 
@@ -39,10 +39,10 @@ struct PlacementItems {
   std::vector<int> first_choice;  // [num_units + 1]
   std::vector<Choice> choices;    // by unit, ascending work, then index
   std::vector<double> load;       // [records * stride]
-  std::vector<TierBytes> bytes;   // [records]
+  std::vector<Amounts> bytes;     // [records]
   std::vector<int> first_slot;    // [num_units + 1], room for the most pieces of any choice
   std::vector<int> unit_of_slot;  // [slots]
-  std::vector<int> tiers;         // those where any choice has bytes
+  std::vector<int> resources;     // those where any choice has bytes
   // Are all pieces of every block and uniform choice equal, so that nothing is charged too much?
   bool has_exact_loads = true;
   bool has_exact_bytes = true;

@@ -15,11 +15,11 @@ class Judge {
   PlacementValue judge() {
     const auto num_ranks = static_cast<std::size_t>(problem_.num_ranks);
     value_.load.assign(num_ranks * static_cast<std::size_t>(problem_.num_barriers), 0);
-    value_.bytes.assign(num_ranks, TierBytes{});
+    value_.bytes.assign(num_ranks, Amounts{});
     everywhere_.assign(static_cast<std::size_t>(problem_.num_rank_classes) *
                            static_cast<std::size_t>(problem_.num_barriers),
                        0);
-    change_.assign(num_ranks + 1, TierBytes{});
+    change_.assign(num_ranks + 1, Amounts{});
     holders_.resize(problem_.units.size());
     is_apart_.assign(problem_.units.size(), false);
     for (const std::vector<int>& set : problem_.apart) {
@@ -48,7 +48,8 @@ class Judge {
     for (std::size_t g = 0; g < num_barriers; ++g) {
       value_.load[static_cast<std::size_t>(rank) * num_barriers + g] += run.load[first + g];
     }
-    for (int tier = 0; tier < kNumTiers; ++tier) value_.bytes[rank][tier] += run.bytes[tier];
+    for (int resource = 0; resource < problem_.num_resources(); ++resource)
+      value_.bytes[rank][resource] += run.bytes[resource];
     const std::vector<int>& allowed = problem_.units[unit].allowed_ranks;
     if (!allowed.empty() && !std::binary_search(allowed.begin(), allowed.end(), rank)) {
       find(place_of(problem_, unit) + " may not be on rank " + std::to_string(rank));
@@ -69,9 +70,9 @@ class Judge {
     for (std::size_t i = 0; i < load.size(); ++i) everywhere_[i] += load[i];
     std::int64_t rank = 0;
     for (const PieceRun& run : choice.runs) {
-      for (int tier = 0; tier < kNumTiers; ++tier) {
-        change_[rank][tier] += run.bytes[tier];
-        change_[rank + run.count][tier] -= run.bytes[tier];
+      for (int resource = 0; resource < problem_.num_resources(); ++resource) {
+        change_[rank][resource] += run.bytes[resource];
+        change_[rank + run.count][resource] -= run.bytes[resource];
       }
       rank += run.count;
     }
@@ -79,15 +80,15 @@ class Judge {
 
   void add_everywhere() {
     const auto num_barriers = static_cast<std::size_t>(problem_.num_barriers);
-    TierBytes bytes{};
+    Amounts bytes{};
     for (int rank = 0; rank < problem_.num_ranks; ++rank) {
       const double* load = &everywhere_[problem_.class_of(rank) * num_barriers];
       for (std::size_t g = 0; g < num_barriers; ++g) {
         value_.load[static_cast<std::size_t>(rank) * num_barriers + g] += load[g];
       }
-      for (int tier = 0; tier < kNumTiers; ++tier) {
-        bytes[tier] += change_[rank][tier];
-        value_.bytes[rank][tier] += bytes[tier];
+      for (int resource = 0; resource < problem_.num_resources(); ++resource) {
+        bytes[resource] += change_[rank][resource];
+        value_.bytes[rank][resource] += bytes[resource];
       }
     }
   }
@@ -176,20 +177,20 @@ class Judge {
   }
 
   void judge_bytes() {
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      const int width = problem_.is_pooled[tier] ? problem_.ranks_per_host : 1;
+    for (int resource = 0; resource < problem_.num_resources(); ++resource) {
+      const int width = problem_.resources[resource].is_pooled ? problem_.ranks_per_host : 1;
       for (int first = 0; first < problem_.num_ranks;) {
         const bool is_whole = first / width < problem_.num_ranks / width;
         const int end = is_whole ? first + width : first + 1;
         Bytes bytes = 0;
         Bytes cap = 0;
         for (int rank = first; rank < end; ++rank) {
-          bytes += value_.bytes[rank][tier];
-          cap += problem_.caps[rank][tier];
+          bytes += value_.bytes[rank][resource];
+          cap += problem_.caps[rank][resource];
         }
         if (bytes > cap) {
-          find("rank " + std::to_string(first) + " holds " + std::to_string(bytes) +
-               " bytes of tier " + std::to_string(tier) + " under a cap of " + std::to_string(cap));
+          find("rank " + std::to_string(first) + " holds " + std::to_string(bytes) + " of " +
+               problem_.resources[resource].name + " under a cap of " + std::to_string(cap));
         }
         first = end;
       }
@@ -218,7 +219,7 @@ class Judge {
   std::vector<std::vector<int>> holders_;  // [num_units] ranks, of units to stay apart
   std::vector<bool> is_apart_;             // [num_units]
   std::vector<double> everywhere_;         // [classes * barriers]
-  std::vector<TierBytes> change_;          // [num_ranks + 1] from the rank before
+  std::vector<Amounts> change_;            // [num_ranks + 1] from the rank before
   std::vector<bool> is_charged_;
 };
 

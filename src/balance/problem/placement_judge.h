@@ -14,7 +14,7 @@ namespace plimsoll::balance {
 struct PlacementValue {
   double objective = 0;
   std::vector<double> load;         // [num_ranks * num_barriers], rank by rank
-  std::vector<TierBytes> bytes;     // [num_ranks]
+  std::vector<Amounts> bytes;       // [num_ranks]
   std::vector<std::string> faults;  // what the problem does not allow, one sentence each
   bool is_allowed() const { return faults.empty(); }
 };

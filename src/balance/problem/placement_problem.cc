@@ -34,15 +34,19 @@ Result<void> check_ranks(const PlacementProblem& problem) {
                   "give classes below " + std::to_string(problem.num_rank_classes));
     }
   }
-  TierBytes total{};
-  for (const TierBytes& caps : problem.caps) {
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      if (caps[tier] < 0) {
+  Amounts total{};
+  for (const Amounts& caps : problem.caps) {
+    if (caps.num_set() > problem.resources.size()) {
+      return fail(ErrorCode::kSchema, "caps", "a cap on a resource that does not exist",
+                  "name " + std::to_string(caps.num_set()) + " resources");
+    }
+    for (int resource = 0; resource < problem.num_resources(); ++resource) {
+      if (caps[resource] < 0) {
         return fail(ErrorCode::kValue, "caps", "a negative cap", "give at least 0");
       }
-      if (__builtin_add_overflow(total[tier], caps[tier], &total[tier])) {
-        return fail(ErrorCode::kOverflow, "caps",
-                    "the caps of a tier together exceed 2^63 - 1 bytes", "give smaller caps");
+      if (__builtin_add_overflow(total[resource], caps[resource], &total[resource])) {
+        return fail(ErrorCode::kOverflow, "caps", "the caps of a resource together exceed 2^63 - 1",
+                    "give smaller caps");
       }
     }
   }
@@ -80,8 +84,13 @@ Result<void> check_choice(const PlacementProblem& problem, const UnitChoice& cho
                     "give a finite load of at least 0");
       }
     }
-    for (const Bytes bytes : run.bytes) {
-      if (bytes < 0) return fail(ErrorCode::kValue, place, "negative bytes", "give at least 0");
+    if (run.bytes.num_set() > problem.resources.size()) {
+      return fail(ErrorCode::kSchema, place, "an amount of a resource that does not exist",
+                  "name " + std::to_string(run.bytes.num_set()) + " resources");
+    }
+    for (int resource = 0; resource < problem.num_resources(); ++resource) {
+      if (run.bytes[resource] >= 0) continue;
+      return fail(ErrorCode::kValue, place, "a negative amount", "give at least 0");
     }
   }
   if (choice.num_blocks < 1) {
@@ -110,26 +119,26 @@ Result<void> check_choice(const PlacementProblem& problem, const UnitChoice& cho
 
 // Adds up what the largest choice of every unit needs; false where 62 bits do not hold it.
 bool fits_all(const PlacementProblem& problem) {
-  TierBytes total{};
+  Amounts total{};
   for (const Unit& unit : problem.units) {
-    TierBytes largest{};
+    Amounts largest{};
     for (const UnitChoice& choice : unit.choices) {
       const std::int64_t copies = choice.spread == Spread::kHost ? choice.num_blocks : 1;
-      for (int tier = 0; tier < kNumTiers; ++tier) {
+      for (int resource = 0; resource < problem.num_resources(); ++resource) {
         Bytes sum = 0;
         for (const PieceRun& run : choice.runs) {
           Bytes of_run = 0;
-          if (__builtin_mul_overflow(run.bytes[tier], run.count * copies, &of_run) ||
+          if (__builtin_mul_overflow(run.bytes[resource], run.count * copies, &of_run) ||
               __builtin_add_overflow(sum, of_run, &sum)) {
             return false;
           }
         }
-        largest[tier] = std::max(largest[tier], sum);
+        largest[resource] = std::max(largest[resource], sum);
       }
     }
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      if (largest[tier] > kMaxBytes - total[tier]) return false;
-      total[tier] += largest[tier];
+    for (int resource = 0; resource < problem.num_resources(); ++resource) {
+      if (largest[resource] > kMaxBytes - total[resource]) return false;
+      total[resource] += largest[resource];
     }
   }
   return true;

@@ -6,14 +6,15 @@ namespace plimsoll::balance {
 
 using Choice = PlacementItems::Choice;
 
-PlacementState::PlacementState(const PlacementItems& items, int soft_tier, const MoveCosts* moves)
+PlacementState::PlacementState(const PlacementItems& items, bool has_soft_times,
+                               const MoveCosts* moves)
     : items_(&items), moves_(moves), num_barriers_(items.problem->num_barriers) {
   const PlacementProblem& problem = *items.problem;
   class_of_.resize(static_cast<std::size_t>(items.num_ranks));
   for (int rank = 0; rank < items.num_ranks; ++rank) class_of_[rank] = problem.class_of(rank);
-  for (const int tier : items.tiers) {
+  for (const int resource : items.resources) {
     Pools pools;
-    const int width = problem.is_pooled[tier] ? items.width : 1;
+    const int width = problem.resources[resource].is_pooled ? items.width : 1;
     for (int rank = 0; rank < items.num_ranks; ++rank) {
       const bool is_whole = rank / width < items.num_ranks / width;
       const bool is_new = rank == 0 || !is_whole || rank % width == 0;
@@ -21,13 +22,14 @@ PlacementState::PlacementState(const PlacementItems& items, int soft_tier, const
         pools.cap.push_back(0);
         pools.num_ranks.push_back(0);
       }
-      pools.cap.back() += problem.caps[rank][tier];
+      pools.cap.back() += problem.caps[rank][resource];
       ++pools.num_ranks.back();
       pools.of_rank.push_back(static_cast<int>(pools.cap.size()) - 1);
     }
     pools.least_cap = *std::min_element(pools.cap.begin(), pools.cap.end());
     pools.most_ranks = *std::max_element(pools.num_ranks.begin(), pools.num_ranks.end());
-    if (tier == soft_tier) soft_ = static_cast<int>(pools_.size());
+    pools.is_soft = has_soft_times && problem.resources[resource].is_time;
+    has_soft_times_ |= pools.is_soft;
     pools_.push_back(std::move(pools));
   }
   sets_of_.resize(static_cast<std::size_t>(items.num_units));
@@ -135,10 +137,11 @@ void PlacementState::add(const Choice& choice, int piece, int place, int sign) {
   const auto record = static_cast<std::size_t>(PlacementItems::record_of(choice, piece));
   const double* piece_load =
       items_->load.data() + record * static_cast<std::size_t>(items_->stride);
-  const TierBytes& piece_bytes = items_->bytes[record];
+  const Amounts& piece_bytes = items_->bytes[record];
   if (choice.spread == Spread::kUniform) {
     for (int i = 0; i < items_->stride; ++i) uniform_[i] += sign * piece_load[i];
-    for (int t = 0; t < kNumTiers; ++t) uniform_bytes_[t] += sign * piece_bytes[t];
+    for (int t = 0; t < items_->problem->num_resources(); ++t)
+      uniform_bytes_[t] += sign * piece_bytes[t];
     uniform_work_ += sign * choice.work;
     work_ += sign * choice.work;
     return;
@@ -155,7 +158,7 @@ void PlacementState::add(const Choice& choice, int piece, int place, int sign) {
     }
   }
   for (std::size_t t = 0; t < pools_.size(); ++t) {
-    const Bytes bytes = sign * piece_bytes[items_->tiers[t]];
+    const Bytes bytes = sign * piece_bytes[items_->resources[t]];
     if (bytes == 0) continue;
     for (int rank = first; rank < end; ++rank) {
       Bytes& used = pools_[t].used[pools_[t].of_rank[rank]];
@@ -166,15 +169,15 @@ void PlacementState::add(const Choice& choice, int piece, int place, int sign) {
 }
 
 bool PlacementState::can_take(int choice) const {
-  const TierBytes& bytes = items_->bytes[items_->choices[choice].first_record];
+  const Amounts& bytes = items_->bytes[items_->choices[choice].first_record];
   for (std::size_t t = 0; t < pools_.size(); ++t) {
-    const Bytes more = bytes[items_->tiers[t]];
-    if (more == 0 || static_cast<int>(t) == soft_) continue;
+    const Bytes more = bytes[items_->resources[t]];
+    if (more == 0 || pools_[t].is_soft) continue;
     const Pools& pools = pools_[t];
-    const Bytes most = pools.most_ranks * (uniform_bytes_[items_->tiers[t]] + more);
+    const Bytes most = pools.most_ranks * (uniform_bytes_[items_->resources[t]] + more);
     if (pools.most_used + most <= pools.least_cap) continue;
     for (std::size_t p = 0; p < pools.cap.size(); ++p) {
-      if (pools.used[p] + pools.num_ranks[p] * (uniform_bytes_[items_->tiers[t]] + more) >
+      if (pools.used[p] + pools.num_ranks[p] * (uniform_bytes_[items_->resources[t]] + more) >
           pools.cap[p]) {
         return false;
       }
@@ -185,18 +188,18 @@ bool PlacementState::can_take(int choice) const {
 
 bool PlacementState::can_put(int unit, int choice_index, int piece, int place) const {
   const Choice& choice = items_->choices[choice_index];
-  const TierBytes& bytes = items_->bytes[PlacementItems::record_of(choice, piece)];
+  const Amounts& bytes = items_->bytes[PlacementItems::record_of(choice, piece)];
   const bool is_block = choice.spread == Spread::kHost;
   const int first = is_block ? place * items_->width : place;
   const int num_ranks = is_block ? items_->width : 1;
   for (std::size_t t = 0; t < pools_.size(); ++t) {
-    const Bytes more = bytes[items_->tiers[t]];
-    if (more == 0 || static_cast<int>(t) == soft_) continue;
+    const Bytes more = bytes[items_->resources[t]];
+    if (more == 0 || pools_[t].is_soft) continue;
     const Pools& pools = pools_[t];
     for (int rank = first; rank < first + num_ranks; ++rank) {
       const int pool = pools.of_rank[rank];
       const bool is_shared = is_block && pools.num_ranks[pool] > 1;
-      if (pools.used[pool] + pools.num_ranks[pool] * uniform_bytes_[items_->tiers[t]] +
+      if (pools.used[pool] + pools.num_ranks[pool] * uniform_bytes_[items_->resources[t]] +
               (is_shared ? num_ranks : 1) * more >
           pools.cap[pool]) {
         return false;
@@ -221,10 +224,10 @@ bool PlacementState::holds_other(int unit, int piece, int rank) const {
 
 bool PlacementState::is_within_caps(int rank) const {
   for (std::size_t t = 0; t < pools_.size(); ++t) {
-    if (static_cast<int>(t) == soft_) continue;
+    if (pools_[t].is_soft) continue;
     const Pools& pools = pools_[t];
     const int pool = pools.of_rank[rank];
-    if (pools.used[pool] + pools.num_ranks[pool] * uniform_bytes_[items_->tiers[t]] >
+    if (pools.used[pool] + pools.num_ranks[pool] * uniform_bytes_[items_->resources[t]] >
         pools.cap[pool]) {
       return false;
     }
@@ -233,13 +236,18 @@ bool PlacementState::is_within_caps(int rank) const {
 }
 
 double PlacementState::overdraft(int rank) const {
-  if (soft_ < 0) return 0;
-  const Pools& pools = pools_[soft_];
-  const int pool = pools.of_rank[rank];
-  const Bytes over = pools.used[pool] +
-                     pools.num_ranks[pool] * uniform_bytes_[items_->tiers[soft_]] - pools.cap[pool];
-  if (over <= 0) return 0;
-  return static_cast<double>(over) / static_cast<double>(std::max<Bytes>(pools.cap[pool], 1));
+  double sum = 0;
+  for (std::size_t t = 0; t < pools_.size(); ++t) {
+    const Pools& pools = pools_[t];
+    if (!pools.is_soft) continue;
+    const int pool = pools.of_rank[rank];
+    const Bytes over = pools.used[pool] +
+                       pools.num_ranks[pool] * uniform_bytes_[items_->resources[t]] -
+                       pools.cap[pool];
+    if (over <= 0) continue;
+    sum += static_cast<double>(over) / static_cast<double>(std::max<Bytes>(pools.cap[pool], 1));
+  }
+  return sum;
 }
 
 bool PlacementState::is_apart_from_all(int unit, int first_rank, int num_ranks) const {

@@ -3,8 +3,8 @@
 // Loads and bytes per rank, with what uniform choices add to every rank kept apart as scalars, so
 // that taking or leaving a uniform choice is O(1) and so is moving a piece; a block costs O(ranks
 // of a host). Slots (PlacementItems::first_slot) name pieces and blocks: slot s of a unit is its
-// s-th piece. Sums drift by 1e-16 a change; `assign` forms them afresh. A tier may be soft: then
-// its caps do not say what may stand where, and a search asks for the overdraft instead. Where
+// s-th piece. Sums drift by 1e-16 a change; `assign` forms them afresh. Caps on times may be soft:
+// then they do not say what may stand where, and a search asks for the overdraft instead. Where
 // moves have costs, the bytes moved are kept up to date, too.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace plimsoll::balance {
 class PlacementState {
  public:
   // `moves` may be null; not owned.
-  explicit PlacementState(const PlacementItems& items, int soft_tier = -1,
+  explicit PlacementState(const PlacementItems& items, bool has_soft_times = false,
                           const MoveCosts* moves = nullptr);
 
   void clear();
@@ -46,13 +46,13 @@ class PlacementState {
   // Is what the rank's pools hold within their caps?
   bool is_within_caps(int rank) const;
 
-  // Of the t-th tier of PlacementItems::tiers: what a rank, or its pool, has left, and whether two
-  // ranks share it.
+  // Of the t-th resource of PlacementItems::resources: what a rank, or its pool, has left, and
+  // whether two ranks share it.
   Bytes free_bytes(std::size_t t, int rank) const {
     const Pools& pools = pools_[t];
     const int pool = pools.of_rank[rank];
     return pools.cap[pool] - pools.used[pool] -
-           pools.num_ranks[pool] * uniform_bytes_[items_->tiers[t]];
+           pools.num_ranks[pool] * uniform_bytes_[items_->resources[t]];
   }
   bool is_one_pool(std::size_t t, int a, int b) const {
     return pools_[t].of_rank[a] == pools_[t].of_rank[b];
@@ -71,10 +71,10 @@ class PlacementState {
   double mean_load() const { return work_; }             // of everything, mean over ranks
   double slowest(int barrier) const;                     // the largest load
   double slowest() const;                                // sum of that over barriers
-  // What the rank's pool holds of the soft tier beyond its cap, as a share of the cap; 0 where it
-  // fits, or nothing is soft.
+  // What the rank's pools hold of soft resources beyond their caps, as shares of these, added up;
+  // 0 where all fits, or nothing is soft.
   double overdraft(int rank) const;
-  bool has_soft_tier() const { return soft_ >= 0; }
+  bool has_soft_times() const { return has_soft_times_; }
   Bytes moved() const { return moved_; }  // by all that is placed; 0 without costs of moves
   const MoveCosts* moves() const { return moves_; }
   const PlacementItems& items() const { return *items_; }
@@ -83,7 +83,7 @@ class PlacementState {
  private:
   void add(const PlacementItems::Choice& choice, int piece, int place, int sign);
   void count_moved(int unit, const PlacementItems::Choice& choice, int piece, int place, int sign);
-  bool fits(int record, int rank, const TierBytes& extra) const;
+  bool fits(int record, int rank, const Amounts& extra) const;
   bool is_apart_from_all(int unit, int first_rank, int num_ranks) const;
   void link(int slot, int place);
   void unlink(int slot);
@@ -99,16 +99,17 @@ class PlacementState {
   std::vector<int> choice_;            // [num_units]
   std::vector<int> place_, position_;  // [slots]; position in on_rank_ or on_host_, -1 if free
   std::vector<std::vector<int>> on_rank_, on_host_;
-  TierBytes uniform_bytes_{};  // on every rank
+  Amounts uniform_bytes_{};  // on every rank
   struct Pools {
     std::vector<int> of_rank;            // [num_ranks]
     std::vector<Bytes> cap, used;        // [pools]; used without uniform bytes
     std::vector<int> num_ranks;          // [pools]
     Bytes least_cap = 0, most_used = 0;  // no pool has used more since the last clear
     int most_ranks = 1;
+    bool is_soft = false;
   };
-  std::vector<Pools> pools_;               // by PlacementItems::tiers
-  int soft_ = -1;                          // into pools_, -1: none
+  std::vector<Pools> pools_;               // by PlacementItems::resources
+  bool has_soft_times_ = false;            // is any of them soft?
   std::vector<std::vector<int>> sets_of_;  // [num_units] of PlacementProblem::apart
 };
 

@@ -41,7 +41,7 @@ std::vector<int> number_ranks(const PlacementProblem& problem, Detail detail) {
       for (const int rank : unit.allowed_ranks) lists[rank].push_back(list);
     }
   }
-  Numbers<std::tuple<int, TierBytes, std::vector<int>>> known;
+  Numbers<std::tuple<int, Amounts, std::vector<int>>> known;
   for (int rank = 0; rank < problem.num_ranks; ++rank) {
     number[rank] = known.of({problem.class_of(rank), problem.caps[rank], std::move(lists[rank])});
   }
@@ -52,6 +52,7 @@ RankKinds make_kinds(const PlacementProblem& problem, Detail detail) {
   const std::vector<int> number = number_ranks(problem, detail);
   const int width = problem.ranks_per_host;
   RankKinds result;
+  result.num_resources = problem.num_resources();
   Numbers<std::vector<int>> known_hosts;
   std::vector<int> kind_of_host;
   for (int host = 0; host < problem.num_hosts(); ++host) {
@@ -76,32 +77,32 @@ RankKinds make_kinds(const PlacementProblem& problem, Detail detail) {
       result.host_kinds[host_kind].kinds.push_back(kind);
     }
     const int end = (host + 1) * width;
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      Bytes cap = problem.caps[rank][tier];
-      if (problem.is_pooled[tier] && has_host) {
+    for (int resource = 0; resource < problem.num_resources(); ++resource) {
+      Bytes cap = problem.caps[rank][resource];
+      if (problem.resources[resource].is_pooled && has_host) {
         if (k.ranks.size() > 1 && k.ranks[k.ranks.size() - 2] / width == host) continue;
         cap = 0;
-        for (int r = host * width; r < end; ++r) cap += problem.caps[r][tier];
+        for (int r = host * width; r < end; ++r) cap += problem.caps[r][resource];
       }
-      k.cap[tier] = std::max(k.cap[tier], cap);
+      k.cap[resource] = std::max(k.cap[resource], cap);
     }
   }
   for (RankKind& kind : result.kinds) {
     std::sort(kind.classes.begin(), kind.classes.end());
     kind.classes.erase(std::unique(kind.classes.begin(), kind.classes.end()), kind.classes.end());
   }
-  // Accounts: a tier's price is one for all ranks of a pool.
-  for (int tier = 0; tier < kNumTiers; ++tier) {
+  // Accounts: a resource's price is one for all ranks of a pool.
+  for (int resource = 0; resource < problem.num_resources(); ++resource) {
     std::vector<int> of_host_kind(result.host_kinds.size(), -1);
     for (RankKind& kind : result.kinds) {
-      const bool is_pooled = problem.is_pooled[tier] && kind.host_kind >= 0;
-      int& shared = is_pooled ? of_host_kind[kind.host_kind] : kind.account[tier];
+      const bool is_pooled = problem.resources[resource].is_pooled && kind.host_kind >= 0;
+      int& shared = is_pooled ? of_host_kind[kind.host_kind] : kind.account[resource];
       if (!is_pooled || shared < 0) {
         shared = static_cast<int>(result.accounts.size());
-        result.accounts.push_back({tier, 0});
+        result.accounts.push_back({resource, 0});
       }
-      kind.account[tier] = shared;
-      for (const int rank : kind.ranks) result.accounts[shared].cap += problem.caps[rank][tier];
+      kind.account[resource] = shared;
+      for (const int rank : kind.ranks) result.accounts[shared].cap += problem.caps[rank][resource];
     }
   }
   return result;

@@ -8,7 +8,6 @@
 // Source: docs/mathematics/balanced-sharding.md#kinds-of-ranks.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -18,10 +17,10 @@ namespace plimsoll::balance {
 
 inline constexpr int kMaxRankKinds = 16;
 
-// Bytes of one tier that are counted together: those of all ranks of a kind, or, where the tier is
-// pooled, of all pools of a kind of hosts.
+// Bytes of one resource that are counted together: those of all ranks of a kind, or, where the
+// resource is pooled, of all pools of a kind of hosts.
 struct MemoryAccount {
-  int tier = 0;
+  int resource = 0;
   Bytes cap = 0;  // of all its ranks together
   bool operator==(const MemoryAccount&) const = default;
 };
@@ -29,9 +28,9 @@ struct MemoryAccount {
 struct RankKind {
   std::vector<int> ranks;    // ascending
   std::vector<int> classes;  // ascending; one unless relaxed
-  TierBytes cap{};           // the largest of any of its ranks; of pooled tiers: of any pool
+  Amounts cap{};             // the largest of any of its ranks; of pooled resources: of any pool
   int host_kind = -1;        // -1: ranks without host
-  std::array<int, kNumTiers> account{};
+  PerResource<int> account{};
   bool operator==(const RankKind&) const = default;
 };
 
@@ -46,6 +45,7 @@ struct RankKinds {
   std::vector<RankKind> kinds;    // in order of their first ranks
   std::vector<HostKind> host_kinds;
   std::vector<MemoryAccount> accounts;
+  int num_resources = 0;
 
   int num_kinds() const { return static_cast<int>(kinds.size()); }
   // Ranks of a kind in [begin, end).

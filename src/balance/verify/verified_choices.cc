@@ -18,7 +18,7 @@ PlacementProblem without_blocks_of_all(PlacementProblem problem) {
       choice.spread = Spread::kUniform;
       for (PieceRun& run : choice.runs) {
         for (double& load : run.load) load *= static_cast<double>(choice.num_blocks);
-        for (Bytes& bytes : run.bytes) bytes *= choice.num_blocks;
+        for (int r = 0; r < problem.num_resources(); ++r) run.bytes[r] *= choice.num_blocks;
       }
       choice.num_blocks = 1;
     }
@@ -29,8 +29,7 @@ PlacementProblem without_blocks_of_all(PlacementProblem problem) {
 bool is_no_heavier(const PieceRun& a, const PieceRun& b) {
   return std::equal(a.load.begin(), a.load.end(), b.load.begin(), b.load.end(),
                     [](double x, double y) { return x <= y; }) &&
-         std::equal(a.bytes.begin(), a.bytes.end(), b.bytes.begin(),
-                    [](Bytes x, Bytes y) { return x <= y; });
+         a.bytes.is_at_most(b.bytes);
 }
 
 // Could `by` stand wherever the choice stands, piece by piece no heavier, for no further cause?
@@ -97,12 +96,12 @@ int VerifiedChoices::host_of(int rank) const {
   return host < problem_.num_hosts() ? host : -1;
 }
 
-Bytes VerifiedChoices::room_of(int rank, int tier) const {
+Bytes VerifiedChoices::room_of(int rank, int resource) const {
   const int host = host_of(rank);
-  if (!problem_.is_pooled[tier] || host < 0) return problem_.caps[rank][tier];
+  if (!problem_.resources[resource].is_pooled || host < 0) return problem_.caps[rank][resource];
   Bytes sum = 0;
   for (int r = host * problem_.ranks_per_host; r < (host + 1) * problem_.ranks_per_host; ++r) {
-    sum += problem_.caps[r][tier];
+    sum += problem_.caps[r][resource];
   }
   return sum;
 }
@@ -112,7 +111,8 @@ void VerifiedChoices::find_profiles() {
   for (int rank = 0; rank < problem_.num_ranks; ++rank) {
     std::vector<std::int64_t> key = {kind_of(rank), problem_.class_of(rank),
                                      host_of(rank) < 0 ? 0 : 1};
-    for (int tier = 0; tier < kNumTiers; ++tier) key.push_back(room_of(rank, tier));
+    for (int resource = 0; resource < problem_.num_resources(); ++resource)
+      key.push_back(room_of(rank, resource));
     const auto [at, is_new] = known.emplace(std::move(key), static_cast<int>(profiles_.size()));
     if (is_new) profiles_.push_back({rank, 0});
     profiles_[at->second].count += 1;
@@ -162,13 +162,13 @@ bool VerifiedChoices::fits(int unit, const PieceRun& run, int rank) const {
   Floor floor = floor_[profile];
   if (!own_[unit].empty()) {
     floor.load -= own_[unit][profile].load;
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      floor.bytes[tier] -= own_[unit][profile].bytes[tier];
+    for (int resource = 0; resource < problem_.num_resources(); ++resource) {
+      floor.bytes[resource] -= own_[unit][profile].bytes[resource];
     }
   }
   if (load_on(run, rank) + floor.load > target_ * (1 + 1e-12)) return false;
-  for (int tier = 0; tier < kNumTiers; ++tier) {
-    if (run.bytes[tier] + floor.bytes[tier] > room_of_[profile][tier]) return false;
+  for (int resource = 0; resource < problem_.num_resources(); ++resource) {
+    if (run.bytes[resource] + floor.bytes[resource] > room_of_[profile][resource]) return false;
   }
   return true;
 }
@@ -179,14 +179,16 @@ double VerifiedChoices::count_of(int unit, int rank) const {
 
 bool VerifiedChoices::fits_row(int unit, const UnitChoice& choice, int first) const {
   bool is_open = true;
-  TierBytes sum{};
+  Amounts sum{};
   for_row(choice, first, [&](const PieceRun& run, int rank, double count) {
     is_open = is_open && fits(unit, run, rank);
-    add_bytes(sum, run.bytes, static_cast<std::int64_t>(count));
+    sum.add(run.bytes, static_cast<std::int64_t>(count));
   });
   if (choice.spread == Spread::kUniform) return is_open;
-  for (int tier = 0; tier < kNumTiers; ++tier) {
-    if (problem_.is_pooled[tier] && sum[tier] > room_of_[profile_of_[first]][tier]) return false;
+  for (int resource = 0; resource < problem_.num_resources(); ++resource) {
+    if (problem_.resources[resource].is_pooled &&
+        sum[resource] > room_of_[profile_of_[first]][resource])
+      return false;
   }
   return is_open;
 }
@@ -244,8 +246,9 @@ bool VerifiedChoices::filter(double target, std::uint64_t forbidden,
   floor_.assign(profiles_.size(), {});
   room_of_.clear();
   for (const Profile& profile : profiles_) {
-    TierBytes room{};
-    for (int tier = 0; tier < kNumTiers; ++tier) room[tier] = room_of(profile.rank, tier);
+    Amounts room{};
+    for (int resource = 0; resource < problem_.num_resources(); ++resource)
+      room[resource] = room_of(profile.rank, resource);
     room_of_.push_back(room);
   }
   // What stands over the same floors stands again.
@@ -280,15 +283,15 @@ void VerifiedChoices::raise_floors() {
       for_row(choice_at(unit, c), 0, [&](const PieceRun& run, int rank, double) {
         Floor& own = own_[unit][profile_of_[rank]];
         own.load = std::min(own.load, load_on(run, rank));
-        for (int tier = 0; tier < kNumTiers; ++tier) {
-          own.bytes[tier] = std::min(own.bytes[tier], run.bytes[tier]);
+        for (int resource = 0; resource < problem_.num_resources(); ++resource) {
+          own.bytes[resource] = std::min(own.bytes[resource], run.bytes[resource]);
         }
       });
     }
     for (std::size_t profile = 0; profile < profiles_.size(); ++profile) {
       floor_[profile].load += own_[unit][profile].load;
-      for (int tier = 0; tier < kNumTiers; ++tier) {
-        floor_[profile].bytes[tier] += own_[unit][profile].bytes[tier];
+      for (int resource = 0; resource < problem_.num_resources(); ++resource) {
+        floor_[profile].bytes[resource] += own_[unit][profile].bytes[resource];
       }
     }
   }

@@ -62,8 +62,8 @@ class VerifiedChoices {
 
   // Where the choice stands in the problem that was given.
   int index_of(int unit, std::size_t choice) const { return index_[unit][choice]; }
-  // What a rank may hold of a tier: its own cap or its pool's.
-  Bytes room_of(int rank, int tier) const;
+  // What a rank may hold of a resource: its own cap or its pool's.
+  Bytes room_of(int rank, int resource) const;
 
   double load_on(const PieceRun& run, int rank) const;
   // Does a piece fit the rank, over what other units put there anyway?
@@ -111,16 +111,18 @@ class VerifiedChoices {
     }
   }
 
-  double price_of(const std::vector<double>& price, int rank, int tier) const {
+  double price_of(const std::vector<double>& price, int rank, int resource) const {
     return price.empty() ? 0
-                         : price[static_cast<std::size_t>(kind_of(rank)) * kNumTiers +
-                                 static_cast<std::size_t>(tier)];
+                         : price[static_cast<std::size_t>(kind_of(rank)) *
+                                     static_cast<std::size_t>(problem_.num_resources()) +
+                                 static_cast<std::size_t>(resource)];
   }
 
-  // Not negative nor too large, as many as kinds and tiers, one a pool; else the fault is told.
+  // Not negative nor too large, as many as kinds and resources, one a pool; else the fault is told.
   template <class Number>
   bool are_prices(const std::vector<Number>& price, std::string& fault) const {
-    const std::size_t wanted = static_cast<std::size_t>(num_kinds_) * kNumTiers;
+    const std::size_t wanted =
+        static_cast<std::size_t>(num_kinds_) * static_cast<std::size_t>(problem_.num_resources());
     constexpr double kLargestWeight = 0x1p40;  // of bytes, in sums of 128 bits
     const double largest = std::is_integral_v<Number> ? kLargestWeight : kLargestNumber;
     const auto is_price = [largest](Number p) {
@@ -130,14 +132,15 @@ class VerifiedChoices {
       if (fault.empty()) fault = "prices of bytes are missing, negative or too large";
       return false;
     }
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      if (!problem_.is_pooled[tier]) continue;
+    for (int resource = 0; resource < problem_.num_resources(); ++resource) {
+      if (!problem_.resources[resource].is_pooled) continue;
       for (int rank = 0; rank < problem_.num_ranks; ++rank) {
         const int host = host_of(rank);
         if (host < 0) continue;
         const auto at = [&](int r) {
-          return price[static_cast<std::size_t>(kind_of(r)) * kNumTiers +
-                       static_cast<std::size_t>(tier)];
+          return price[static_cast<std::size_t>(kind_of(r)) *
+                           static_cast<std::size_t>(problem_.num_resources()) +
+                       static_cast<std::size_t>(resource)];
         };
         if (at(rank) != at(host * problem_.ranks_per_host)) {
           if (fault.empty()) fault = "the price of a pool differs between its ranks";
@@ -211,7 +214,7 @@ class VerifiedChoices {
  private:
   struct Floor {
     double load = 0;
-    TierBytes bytes{};
+    Amounts bytes{};
     bool operator==(const Floor&) const = default;
   };
   int host_of(int rank) const;
@@ -231,7 +234,7 @@ class VerifiedChoices {
   std::vector<int> profile_of_;       // [ranks]
   std::vector<int> end_of_alike_;     // [ranks] the first rank after it with another profile
   std::vector<int> profile_of_host_;  // [hosts]
-  std::vector<TierBytes> room_of_;    // [profiles]
+  std::vector<Amounts> room_of_;      // [profiles]
   std::uint64_t forbidden_ = 0;
   double target_ = kInfinity;
   std::vector<std::vector<char>> alive_;  // [units][choices]

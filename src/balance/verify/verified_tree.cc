@@ -1,19 +1,18 @@
 #include "balance/verify/verified_tree.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 namespace plimsoll::balance {
 namespace {
 
-// Shares of all anchors together, and of those of one unit: [0] loads, [1 + tier] bytes.
-using Weights = std::array<double, 1 + kNumTiers>;
+// Shares of all anchors together, and of those of one unit: [0] loads, [1 + resource] bytes.
+using Weights = std::vector<double>;
 
-double of_bytes(const std::vector<double>& price, const TierBytes& bytes) {
+double of_bytes(const std::vector<double>& price, const Amounts& bytes) {
   double sum = 0;
-  for (int tier = 0; tier < kNumTiers; ++tier) {
-    sum += price[tier] * static_cast<double>(bytes[tier]);
+  for (std::size_t resource = 0; resource < price.size(); ++resource) {
+    sum += price[resource] * static_cast<double>(bytes[resource]);
   }
   return sum;
 }
@@ -66,10 +65,11 @@ double VerifiedTree::value() {
 
 bool VerifiedTree::is_sound(const ChoiceProof& proof) {
   const auto is_anchor = [&](const Anchor& anchor) {
-    return anchor.unit >= 0 && anchor.unit < problem().num_units() && anchor.tier >= -1 &&
-           anchor.tier < kNumTiers && is_number(anchor.weight);
+    return anchor.unit >= 0 && anchor.unit < problem().num_units() && anchor.resource >= -1 &&
+           anchor.resource < problem().num_resources() && is_number(anchor.weight);
   };
-  return is_number(proof.mean) && proof.price.size() == kNumTiers &&
+  return is_number(proof.mean) &&
+         proof.price.size() == static_cast<std::size_t>(problem().num_resources()) &&
          std::all_of(proof.price.begin(), proof.price.end(), is_number) &&
          std::all_of(proof.anchors.begin(), proof.anchors.end(), is_anchor);
 }
@@ -90,20 +90,21 @@ double VerifiedTree::value_of(const ChoiceProof& proof, const Allowed& allowed) 
 // Of all ranks: the mean of their loads and all their bytes. Of the rank that holds the largest
 // piece of a unit: that piece, and of all other units what they put on every rank.
 double VerifiedTree::weighted(const ChoiceProof& proof) {
-  Weights all{};
-  std::vector<Weights> own(problem().units.size(), Weights{});
+  const auto num_resources = static_cast<std::size_t>(problem().num_resources());
+  Weights all(1 + num_resources);
+  std::vector<Weights> own(problem().units.size(), all);
   double paid = 0;
   for (int rank = 0; rank < problem().num_ranks; ++rank) {
     paid += of_bytes(proof.price, problem().caps[rank]);
   }
   for (const Anchor& anchor : proof.anchors) {
-    const int resource = 1 + anchor.tier;
+    const int resource = 1 + anchor.resource;
     all[resource] += anchor.weight;
     own[anchor.unit][resource] += anchor.weight;
-    if (anchor.tier < 0) continue;
+    if (anchor.resource < 0) continue;
     Bytes room = 0;
     for (const VerifiedChoices::Profile& profile : choices_.ranks()) {
-      room = std::max(room, choices_.room_of(profile.rank, anchor.tier));
+      room = std::max(room, choices_.room_of(profile.rank, anchor.resource));
     }
     paid += anchor.weight * static_cast<double>(room);
   }
@@ -118,9 +119,8 @@ double VerifiedTree::weighted(const ChoiceProof& proof) {
         return mean * choices_.load_on(run, rank) + of_bytes(proof.price, run.bytes);
       });
       // The largest piece, and the smallest where the choice is everywhere.
-      Weights largest{};
-      Weights everywhere{};
-      if (choice.spread == Spread::kUniform) everywhere.fill(kInfinity);
+      Weights largest(all.size());
+      Weights everywhere(all.size(), choice.spread == Spread::kUniform ? kInfinity : 0);
       for (const PieceRun& run : choice.runs) {
         double load = kInfinity;
         for (const VerifiedChoices::Profile& profile : choices_.ranks()) {
@@ -128,10 +128,10 @@ double VerifiedTree::weighted(const ChoiceProof& proof) {
         }
         largest[0] = std::max(largest[0], load);
         everywhere[0] = std::min(everywhere[0], load);
-        for (std::size_t tier = 0; tier < kNumTiers; ++tier) {
-          const auto bytes = static_cast<double>(run.bytes[tier]);
-          largest[1 + tier] = std::max(largest[1 + tier], bytes);
-          everywhere[1 + tier] = std::min(everywhere[1 + tier], bytes);
+        for (std::size_t resource = 0; resource < num_resources; ++resource) {
+          const auto bytes = static_cast<double>(run.bytes[resource]);
+          largest[1 + resource] = std::max(largest[1 + resource], bytes);
+          everywhere[1 + resource] = std::min(everywhere[1 + resource], bytes);
         }
       }
       for (std::size_t i = 0; i < all.size(); ++i) {
@@ -143,7 +143,7 @@ double VerifiedTree::weighted(const ChoiceProof& proof) {
   }
   const double total = proof.mean + all[0];
   if (!(total >= 1 / kLargestNumber)) return refuse("weights of loads that add up to nothing");
-  const double num_terms = problem().num_units() + kNumTiers * problem().num_ranks +
+  const double num_terms = problem().num_units() + problem().num_resources() * problem().num_ranks +
                            4 * static_cast<double>(proof.anchors.size());
   return (sum - paid - rounding_of(sum + paid, num_terms)) / total;
 }

@@ -176,9 +176,9 @@ double VerifiedWindows::uniform_sum(const std::vector<double>& worth,
       ++num_steps_;
       choices_.for_row(choice, 0, [&](const PieceRun& run, int rank, double count) {
         load = std::min(load, choices_.load_on(run, rank));
-        for (int tier = 0; tier < kNumTiers; ++tier) {
-          bytes +=
-              count * choices_.price_of(price, rank, tier) * static_cast<double>(run.bytes[tier]);
+        for (int resource = 0; resource < problem().num_resources(); ++resource) {
+          bytes += count * choices_.price_of(price, rank, resource) *
+                   static_cast<double>(run.bytes[resource]);
         }
       });
       cheapest = std::min(cheapest, load + bytes);
@@ -268,8 +268,9 @@ std::vector<double> VerifiedWindows::table(const RoomProof& proof, const std::ve
       };
       const auto price = [&](const PieceRun& run, int rank) {
         double sum = 0;
-        for (int tier = 0; tier < kNumTiers; ++tier) {
-          sum += choices_.price_of(proof.price, rank, tier) * static_cast<double>(run.bytes[tier]);
+        for (int resource = 0; resource < problem().num_resources(); ++resource) {
+          sum += choices_.price_of(proof.price, rank, resource) *
+                 static_cast<double>(run.bytes[resource]);
         }
         return sum;
       };
@@ -340,9 +341,9 @@ double VerifiedWindows::by_patterns(const RoomProof& proof, const Box& box) {
     held += ranks[choices_.profile_of(rank)][cells];
   }
   for (int rank = 0; rank < problem().num_ranks; ++rank) {
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      held += choices_.price_of(proof.price, rank, tier) *
-              static_cast<double>(problem().caps[rank][tier]);
+    for (int resource = 0; resource < problem().num_resources(); ++resource) {
+      held += choices_.price_of(proof.price, rank, resource) *
+              static_cast<double>(problem().caps[rank][resource]);
     }
   }
   return sum - held - rounding_of(sum + held, problem().num_units() + problem().num_ranks);

@@ -76,20 +76,20 @@ class Verifier {
   }
 
   double value_of(const BoundCase& c) {
-    return c.load_tier ? value_by_caps(c, *c.load_tier) : value_by_method(c);
+    return c.load_resource ? value_by_caps(c, *c.load_resource) : value_by_method(c);
   }
 
-  // Infinite where some rank would need more bytes of the tier than any has.
-  double value_by_caps(const BoundCase& c, int tier) {
-    if (!is_tier_a_load(problem(), tier)) {
-      find("the caps of that tier are not of single ranks that are alike");
+  // Infinite where some rank would need more bytes of the resource than any has.
+  double value_by_caps(const BoundCase& c, int resource) {
+    if (!is_resource_a_load(problem(), resource)) {
+      find("the caps of that resource are not of single ranks that are alike");
       return 0;
     }
-    const PlacementProblem of_tier = with_tier_as_load(problem(), tier);
-    Verifier verifier(of_tier, bound_, max_steps_);
+    const PlacementProblem of_resource = with_resource_as_load(problem(), resource);
+    Verifier verifier(of_resource, bound_, max_steps_);
     const double least = verifier.value_by_method(c);
     if (!verifier.verdict_.fault.empty()) find(verifier.verdict_.fault);
-    return least > static_cast<double>(largest_cap(problem(), tier)) ? kInfinity : 0;
+    return least > static_cast<double>(largest_cap(problem(), resource)) ? kInfinity : 0;
   }
 
   // The sum of what is shown of each barrier alone.
@@ -159,31 +159,34 @@ class Verifier {
       const double theta = witness.theta[choices_.kind_of(rank)];
       if (!is_number(theta)) find("a weight of a rank that is negative or too large");
       total += theta;
-      for (int tier = 0; tier < kNumTiers; ++tier) {
-        paid += choices_.price_of(witness.price, rank, tier) *
-                static_cast<double>(problem().caps[rank][tier]);
+      for (int resource = 0; resource < problem().num_resources(); ++resource) {
+        paid += choices_.price_of(witness.price, rank, resource) *
+                static_cast<double>(problem().caps[rank][resource]);
       }
     }
     const double sum = choices_.least_of_all<double>([&](const PieceRun& run, int rank) {
       double cost = witness.theta[choices_.kind_of(rank)] * choices_.load_on(run, rank);
-      for (int tier = 0; tier < kNumTiers; ++tier) {
-        cost += choices_.price_of(witness.price, rank, tier) * static_cast<double>(run.bytes[tier]);
+      for (int resource = 0; resource < problem().num_resources(); ++resource) {
+        cost += choices_.price_of(witness.price, rank, resource) *
+                static_cast<double>(run.bytes[resource]);
       }
       return cost;
     });
     if (!(total >= 1 / kLargestNumber)) find("weights of ranks that add up to nothing");
-    const double num_terms = problem().num_units() + kNumTiers * problem().num_ranks;
+    const double num_terms =
+        problem().num_units() + problem().num_resources() * problem().num_ranks;
     return (sum - paid - rounding_of(sum + paid, num_terms)) / total;
   }
 
   bool exceeds(const std::vector<std::int64_t>& weight) {
     if (!choices_.are_prices(weight, verdict_.fault)) return false;
-    const auto weigh = [&](int rank, const TierBytes& bytes) {
+    const auto weigh = [&](int rank, const Amounts& bytes) {
       Int128 sum = 0;
-      for (int tier = 0; tier < kNumTiers; ++tier) {
-        sum += Int128{weight[static_cast<std::size_t>(choices_.kind_of(rank)) * kNumTiers +
-                             static_cast<std::size_t>(tier)]} *
-               bytes[tier];
+      for (int resource = 0; resource < problem().num_resources(); ++resource) {
+        sum += Int128{weight[static_cast<std::size_t>(choices_.kind_of(rank)) *
+                                 static_cast<std::size_t>(problem().num_resources()) +
+                             static_cast<std::size_t>(resource)]} *
+               bytes[resource];
       }
       return sum;
     };

@@ -26,7 +26,7 @@ class Verifier {
       }
       add(least);
     }
-    for (int t = 0; t < kNumTiers; ++t) {
+    for (int t = 0; t < problem_.num_resources(); ++t) {
       for (int r = 0; r < problem_.num_ranks; ++r) {
         add(-prices_.memory[t][r] * static_cast<double>(problem_.caps[r][t]));
       }
@@ -58,7 +58,7 @@ class Verifier {
     const auto num_ranks = static_cast<std::size_t>(problem_.num_ranks);
     if (!is_price(prices_.moved) ||
         !is_matrix(prices_.weight, static_cast<std::size_t>(problem_.num_barriers), num_ranks) ||
-        !is_matrix(prices_.memory, kNumTiers, num_ranks) ||
+        !is_matrix(prices_.memory, problem_.num_resources(), num_ranks) ||
         !is_matrix(prices_.share, problem_.charges.size(), problem_.units.size())) {
       return "prices are negative, no numbers, or of another number of ranks, tables or barriers";
     }
@@ -75,10 +75,11 @@ class Verifier {
         return "the shares of a charge are more than the charge";
       }
     }
-    for (int t = 0; t < kNumTiers; ++t) {
+    for (int t = 0; t < problem_.num_resources(); ++t) {
       const bool is_free = std::all_of(prices_.memory[t].begin(), prices_.memory[t].end(),
                                        [](double price) { return price == 0; });
-      if (problem_.is_pooled[t] && !is_free) return "a tier that hosts pool has prices of ranks";
+      if (problem_.resources[t].is_pooled && !is_free)
+        return "a resource that hosts pool has prices of ranks";
     }
     return "";
   }
@@ -93,7 +94,7 @@ class Verifier {
     for (int g = 0; g < problem_.num_barriers; ++g) {
       cost += prices_.weight[g][rank] * run.load[first + g];
     }
-    for (int t = 0; t < kNumTiers; ++t) {
+    for (int t = 0; t < problem_.num_resources(); ++t) {
       cost += prices_.memory[t][rank] * static_cast<double>(run.bytes[t]);
     }
     return cost;

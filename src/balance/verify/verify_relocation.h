@@ -3,7 +3,7 @@
 // It knows the problem, what choices move, and the theorem; piece by piece and rank by rank, and
 // shares no code with the search (prices/relocation_bound.h). Prices that are negative, no numbers
 // or of another shape, weights of a barrier above 1 in all, shares of a cause above its charge, and
-// prices of pooled tiers are faults.
+// prices of pooled resources are faults.
 // Cost. O(pieces x ranks x barriers).
 // Source: docs/mathematics/balanced-sharding.md#moved-bytes.
 #pragma once

@@ -55,11 +55,11 @@ JudgedCases cheap_cases(const balance::PlacementProblem& problem) {
                      balance::bound_placement(problem, balance::cheap_bounds(), RunContext{}));
 }
 
-ExhaustiveScope scope_of(const balance::BoundCase& part) {
+ExhaustiveScope scope_of(const balance::PlacementProblem& problem, const balance::BoundCase& part) {
   ExhaustiveScope scope{part.forbidden, part.paid, {}};
   const std::vector<double>& price = part.prices.price;
   for (std::size_t i = 0; i < price.size(); ++i) {
-    double& of_tier = scope.byte_price[i % balance::kNumTiers];
+    double& of_tier = scope.byte_price[i % problem.resources.size()];
     if (price[i] > of_tier && std::isfinite(price[i])) of_tier = price[i];
   }
   return scope;
@@ -104,7 +104,7 @@ Result<BoundAttempt> attempt_bound(const PlanSpace& space, const BoundScope& sco
   for (std::size_t i = 0; i < cases.bound.cases.size(); ++i) {
     if (claimed <= cases.value_of(i) * (1 + kBoundTolerance)) continue;
     const ExhaustiveResult again =
-        search_to_the_end(problem, target, limits, scope_of(cases.bound.cases[i]));
+        search_to_the_end(problem, target, limits, scope_of(problem, cases.bound.cases[i]));
     attempt.num_nodes += again.num_nodes;
     if (again.end == ExhaustiveEnd::kRefuted) continue;
     if (again.end == ExhaustiveEnd::kFound) {

@@ -16,11 +16,10 @@
 namespace plimsoll::check {
 namespace {
 
-using balance::kNumTiers;
+using balance::Amounts;
 using balance::PieceRun;
 using balance::PlacementProblem;
 using balance::Spread;
-using balance::TierBytes;
 
 constexpr std::int64_t kTarget = std::int64_t{1} << 40;  // the target in whole units
 constexpr std::int64_t kNever = std::int64_t{1} << 61;
@@ -41,7 +40,7 @@ struct Rank {
   std::uint64_t fresh = 0;  // those of the unit that is being placed
   bool is_taken = false;    // by a piece of that unit, which wants distinct ranks
   Loads load{};
-  TierBytes bytes{};
+  Amounts bytes{};
 
   auto key() const { return std::tie(kind, apart, fresh, is_taken, load, bytes); }
   friend bool operator<(const Rank& a, const Rank& b) { return a.key() < b.key(); }
@@ -55,7 +54,7 @@ struct State {
 
 struct Piece {
   std::vector<Loads> load;  // [classes]
-  TierBytes bytes{};
+  Amounts bytes{};
   std::int64_t least = 0;  // ms of all barriers together, of the class that has least
 };
 
@@ -133,11 +132,11 @@ class ExhaustiveSearch {
   }
 
   // What bytes are worth, rounded down, and by more than the sum may lose.
-  std::int64_t worth_of(const TierBytes& bytes) const {
+  std::int64_t worth_of(const Amounts& bytes) const {
     if (!has_prices_) return 0;
     double sum = 0;
-    for (std::size_t tier = 0; tier < kNumTiers; ++tier) {
-      sum += scope_.byte_price[tier] * static_cast<double>(bytes[tier]);
+    for (std::size_t resource = 0; resource < problem_.resources.size(); ++resource) {
+      sum += scope_.byte_price[resource] * static_cast<double>(bytes[resource]);
     }
     return static_cast<std::int64_t>(std::floor(sum * scale_ * (1 - 1e-12)));
   }
@@ -145,9 +144,9 @@ class ExhaustiveSearch {
   // Of all ranks, rounded up. Prices that make numbers too large are left aside.
   void price_caps() {
     double sum = 0;
-    for (const TierBytes& caps : problem_.caps) {
-      for (std::size_t tier = 0; tier < kNumTiers; ++tier) {
-        sum += scope_.byte_price[tier] * static_cast<double>(caps[tier]);
+    for (const Amounts& caps : problem_.caps) {
+      for (std::size_t resource = 0; resource < problem_.resources.size(); ++resource) {
+        sum += scope_.byte_price[resource] * static_cast<double>(caps[resource]);
       }
     }
     const double worth = std::ceil(sum * scale_ * (1 + 1e-9));
@@ -252,8 +251,8 @@ class ExhaustiveSearch {
     rest_.assign(units_.size() + 1, std::vector<std::int64_t>(sizes_.size(), 0));
     rest_of_.assign(units_.size() + 1, Loads{});
     rest_priced_.assign(units_.size() + 1, 0);
-    const bool has_pools = std::any_of(problem_.is_pooled.begin(), problem_.is_pooled.end(),
-                                       [](bool is_pooled) { return is_pooled; });
+    const bool has_pools = std::any_of(problem_.resources.begin(), problem_.resources.end(),
+                                       [](const balance::Resource& r) { return r.is_pooled; });
     keeps_hosts_.assign(units_.size() + 1, has_pools);
     for (std::size_t d = units_.size(); d-- > 0;) {
       keeps_hosts_[d] = keeps_hosts_[d + 1];
@@ -300,8 +299,8 @@ class ExhaustiveSearch {
     const int host = rank / problem_.ranks_per_host;
     const bool is_of_host = host < problem_.num_hosts();
     std::vector<std::int64_t> traits{is_of_host, problem_.class_of(rank)};
-    for (std::size_t tier = 0; tier < kNumTiers; ++tier) {
-      traits.push_back(room_of(rank, tier));
+    for (std::size_t resource = 0; resource < problem_.resources.size(); ++resource) {
+      traits.push_back(room_of(rank, resource));
     }
     for (const balance::Unit& unit : problem_.units) {
       if (!unit.allowed_ranks.empty()) {
@@ -326,19 +325,20 @@ class ExhaustiveSearch {
     return run;
   }
 
-  // Of the rank or, where the tier is pooled, of its host.
-  Bytes room_of(int rank, std::size_t tier) const {
+  // Of the rank or, where the resource is pooled, of its host.
+  Bytes room_of(int rank, std::size_t resource) const {
     const int host = rank / problem_.ranks_per_host;
-    if (!problem_.is_pooled[tier] || host >= problem_.num_hosts()) return cap_of(rank, tier);
+    if (!problem_.resources[resource].is_pooled || host >= problem_.num_hosts())
+      return cap_of(rank, resource);
     Bytes sum = 0;
     for (int r = 0; r < problem_.ranks_per_host; ++r) {
-      sum += cap_of(host * problem_.ranks_per_host + r, tier);
+      sum += cap_of(host * problem_.ranks_per_host + r, resource);
     }
     return sum;
   }
 
-  Bytes cap_of(int rank, std::size_t tier) const {
-    return problem_.caps[static_cast<std::size_t>(rank)][tier];
+  Bytes cap_of(int rank, std::size_t resource) const {
+    return problem_.caps[static_cast<std::size_t>(rank)][resource];
   }
 
   struct Sums {
@@ -503,7 +503,8 @@ class ExhaustiveSearch {
       const Piece& part = choice.pieces[piece];
       const Loads& load = part.load[static_cast<std::size_t>(problem_.class_of(rank.id))];
       for (std::size_t g = 0; g < kMaxBarriers; ++g) rank.load[g] += load[g];
-      for (std::size_t tier = 0; tier < kNumTiers; ++tier) rank.bytes[tier] += part.bytes[tier];
+      for (std::size_t resource = 0; resource < problem_.resources.size(); ++resource)
+        rank.bytes[resource] += part.bytes[resource];
       if (sum_of(rank.load) > kTarget) return false;
     }
     return fits(state, first, count);
@@ -512,14 +513,14 @@ class ExhaustiveSearch {
   // Do the bytes of these ranks and of their hosts?
   bool fits(const State& state, std::size_t first, std::size_t count) const {
     const auto width = static_cast<std::size_t>(problem_.ranks_per_host);
-    for (std::size_t tier = 0; tier < kNumTiers; ++tier) {
+    for (std::size_t resource = 0; resource < problem_.resources.size(); ++resource) {
       for (std::size_t r = first; r < first + count; ++r) {
-        const bool is_pooled = problem_.is_pooled[tier] && r < num_host_ranks();
+        const bool is_pooled = problem_.resources[resource].is_pooled && r < num_host_ranks();
         const std::size_t begin = is_pooled ? r / width * width : r;
         const std::size_t end = is_pooled ? begin + width : r + 1;
         Bytes used = 0;
-        for (std::size_t i = begin; i < end; ++i) used += state.ranks[i].bytes[tier];
-        if (used > room_of(state.ranks[r].id, tier)) return false;
+        for (std::size_t i = begin; i < end; ++i) used += state.ranks[i].bytes[resource];
+        if (used > room_of(state.ranks[r].id, resource)) return false;
         r = end - 1;
       }
     }
@@ -571,7 +572,7 @@ class ExhaustiveSearch {
       mix(rank.fresh);
       mix(rank.is_taken ? 1 : 0);
       for (int g = 0; g < problem_.num_barriers; ++g) mix(rank.load[static_cast<std::size_t>(g)]);
-      for (const Bytes bytes : rank.bytes) mix(bytes);
+      for (std::size_t r = 0; r < problem_.resources.size(); ++r) mix(rank.bytes[r]);
     }
     return digest;
   }
@@ -615,14 +616,14 @@ bool is_in_scope(const PlacementProblem& problem) {
 // Every placement is one of this problem too, and costs no more there.
 PlacementProblem without_rules(PlacementProblem problem) {
   problem.apart.clear();
-  problem.is_pooled.fill(false);
-  for (TierBytes& caps : problem.caps) caps.fill(0);
+  problem.resources.clear();
+  for (Amounts& caps : problem.caps) caps = {};
   for (balance::Unit& unit : problem.units) {
     unit.allowed_ranks.clear();
     for (balance::UnitChoice& choice : unit.choices) {
       PieceRun all = choice.runs.front();
       all.count = 0;
-      all.bytes.fill(0);
+      all.bytes = {};
       for (const PieceRun& run : choice.runs) {
         all.count += run.count;
         for (std::size_t i = 0; i < run.load.size(); ++i) {
@@ -642,7 +643,7 @@ ExhaustiveResult search_to_the_end(const PlacementProblem& problem, double targe
   PLIMSOLL_CHECK(validate(problem).has_value(), "the problem is valid");
   if (!is_in_scope(problem) || !(target > problem.floor_ms) || !std::isfinite(target)) return {};
   std::int64_t num_nodes = 0;
-  if (scope.byte_price == std::array<double, kNumTiers>{}) {
+  if (scope.byte_price == balance::PerResource<double>{}) {
     const PlacementProblem relaxed = without_rules(problem);
     ExhaustiveResult result = ExhaustiveSearch(relaxed, target, limits, scope).run();
     if (result.end == ExhaustiveEnd::kRefuted) return result;

@@ -17,7 +17,6 @@
 // docs/mathematics/balanced-sharding.md#depth-first-search.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "plimsoll/balance/placement_problem.h"
@@ -47,9 +46,9 @@ struct ExhaustiveLimits {
 
 // Which placements are searched, and prices that may shorten the search, whatever they are.
 struct ExhaustiveScope {
-  std::uint64_t forbidden = 0;  // causes, a bit each, that no taken choice names
-  std::uint64_t paid = 0;       // causes whose charges count in any case
-  std::array<double, balance::kNumTiers> byte_price{};  // >= 0 ms, of the sum over ranks
+  std::uint64_t forbidden = 0;                // causes, a bit each, that no taken choice names
+  std::uint64_t paid = 0;                     // causes whose charges count in any case
+  balance::PerResource<double> byte_price{};  // >= 0 ms, of the sum over ranks
 };
 
 // `target` > 0 in ms, the floor included. Precondition: a valid problem.

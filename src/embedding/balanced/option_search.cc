@@ -35,21 +35,21 @@ constexpr double kStartClockShare = .25;    // of the clock
 constexpr std::size_t kMaxReductions = 32;  // searches for plans of fewer hazards
 constexpr int kMaxWays = 8;                 // of a collection that are searched
 
-constexpr const char* kTiers[] = {"hbm", "ddr", "ssd"};
-
 // The weights under which all tables need more than all ranks have, of the first kind of ranks.
-std::string weights_text(const balance::PlacementBound& bound) {
+std::string weights_text(const balance::PlacementProblem& problem,
+                         const balance::PlacementBound& bound) {
   std::string text;
+  const auto num_resources = static_cast<std::ptrdiff_t>(problem.resources.size());
   for (const balance::BoundCase& part : bound.cases) {
     const std::vector<std::int64_t>& weight = part.prices.weight;
-    if (weight.size() < balance::kNumTiers) continue;
+    if (std::ssize(weight) < num_resources) continue;
     const double largest =
-        static_cast<double>(*std::max_element(weight.begin(), weight.begin() + balance::kNumTiers));
+        static_cast<double>(*std::max_element(weight.begin(), weight.begin() + num_resources));
     if (!(largest > 0)) continue;
-    for (int tier = 0; tier < balance::kNumTiers; ++tier) {
-      if (weight[tier] == 0) continue;
-      text += fmt::format("{}{} {:.6g}", text.empty() ? "" : ", ", kTiers[tier],
-                          static_cast<double>(weight[tier]) / largest);
+    for (std::size_t r = 0; r < problem.resources.size(); ++r) {
+      if (weight[r] == 0) continue;
+      text += fmt::format("{}{} {:.6g}", text.empty() ? "" : ", ", problem.resources[r].name,
+                          static_cast<double>(weight[r]) / largest);
     }
     break;
   }
@@ -197,7 +197,6 @@ class OptionSearch {
       if (placements) balance.starts.push_back(*std::move(placements));
     }
     balance.stop_at = next_stop();
-    balance.soft_tier = bridge_.rating_tier;
     balance.explains = false;
     RunContext context = clock;
     if (context.progress) {  // effort goes on counting where the last search ended
@@ -365,7 +364,6 @@ class OptionSearch {
 
   Result<void> keep_rating() {
     if (!is_bridged_) return {};
-    if (bridge_.rating_tier < 0) return keep_rating_by_choice();
     result_.rating_cap = settings_.rating_cap;
     if (!has_plan()) prefer_starts();
     if (has_plan()) return {};
@@ -386,28 +384,6 @@ class OptionSearch {
     settings.objective = objective;
     settings.rating_cap.reset();
     return settings;
-  }
-
-  Result<void> keep_rating_by_choice() {
-    if (!has_plan() || keeps_cap(*result_.outcome.plan)) return {};
-    Outcome<PlacedProposal> of_time = result_.outcome;
-    const PlacementBridge bridge = bridge_;
-    const balance::PlacementBound bound = bound_;
-    PLIMSOLL_RETURN_IF_ERROR(search_once(least(BalanceObjective::kRating)));
-    std::vector<PlacedProposal> plans = allowed_starts();
-    if (has_plan()) plans.push_back(*result_.outcome.plan);
-    of_time.warnings = std::move(result_.outcome.warnings);
-    result_.outcome = std::move(of_time);
-    bridge_ = bridge;
-    bound_ = bound;
-    is_bridged_ = true;
-    const PlacedProposal* best = nullptr;
-    for (const PlacedProposal& plan : plans) {
-      if (!keeps_cap(plan)) continue;
-      if (best == nullptr || times_of(plan).time < times_of(*best).time) best = &plan;
-    }
-    if (best != nullptr) result_.outcome.plan = *best;
-    return {};
   }
 
   std::vector<TableHazard> hazards_of(const PlacedProposal& plan) const {
@@ -577,8 +553,7 @@ class OptionSearch {
       if (is_capped && !options_.bridge.rating_cap) continue;
       settings.rating_cap = is_capped ? options_.bridge.rating_cap : std::nullopt;
       PLIMSOLL_RETURN_IF_ERROR(search_once(settings));
-      const bool is_kept = is_capped && bridge_.rating_tier >= 0;
-      if (is_kept) result_.rating_cap = settings_.rating_cap = settings.rating_cap;
+      if (is_capped) result_.rating_cap = settings_.rating_cap = settings.rating_cap;
       prefer_starts();
       if (has_plan() && num_hazards(*result_.outcome.plan) <= num_hazards(reduced)) break;
       result_.rating_cap.reset();
@@ -654,7 +629,7 @@ class OptionSearch {
     if (!options_.certifies || bridge_.is_tighter || !is_bridged_) return {};
     Outcome<PlacedProposal>& outcome = result_.outcome;
     if (outcome.status == SolveStatus::kInfeasible) {
-      const std::string weights = weights_text(bound_);
+      const std::string weights = weights_text(bridge_.problem, bound_);
       if (!weights.empty()) {
         outcome.explanation.lines.push_back("shown by these weights of a byte: " + weights);
       }

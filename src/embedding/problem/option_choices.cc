@@ -9,13 +9,14 @@
 namespace plimsoll::embedding {
 namespace {
 
+using balance::Amounts;
 using balance::PieceRun;
 using balance::Spread;
-using balance::TierBytes;
 using balance::UnitChoice;
 
-TierBytes operator+(TierBytes a, const TierBytes& b) {
-  for (std::size_t t = 0; t < a.size(); ++t) a[t] = saturated_add(a[t], b[t]);
+Amounts operator+(Amounts a, const Amounts& b) {
+  const std::size_t end = std::max(a.num_set(), b.num_set());
+  for (std::size_t r = 0; r < end; ++r) a[r] = saturated_add(a[r], b[r]);
   return a;
 }
 
@@ -52,8 +53,7 @@ bool is_no_heavier(const std::vector<PieceRun>& a, const std::vector<PieceRun>& 
     return std::all_of(b.begin(), b.end(), [&x](const PieceRun& y) {
       const bool is_lighter = std::equal(x.load.begin(), x.load.end(), y.load.begin(),
                                          [](double p, double q) { return p <= q; });
-      return is_lighter && x.bytes[0] <= y.bytes[0] && x.bytes[1] <= y.bytes[1] &&
-             x.bytes[2] <= y.bytes[2];
+      return is_lighter && x.bytes.is_at_most(y.bytes);
     });
   });
 }
@@ -79,8 +79,8 @@ std::vector<PieceRun> spread_over_host(const PieceRun& shard, std::int64_t num_s
     if (count == 0) return;
     PieceRun run{count, shard.load, {}};
     for (double& load : run.load) load *= static_cast<double>(shards);
-    for (std::size_t t = 0; t < run.bytes.size(); ++t) {
-      run.bytes[t] = saturated_multiply(shard.bytes[t], shards);
+    for (std::size_t r = 0; r < shard.bytes.num_set(); ++r) {
+      run.bytes[r] = saturated_multiply(shard.bytes[r], shards);
     }
     runs.push_back(std::move(run));
   };
@@ -99,7 +99,9 @@ void fold_blocks(UnitChoice& choice) {
   if (choice.spread != Spread::kHost) return;
   for (PieceRun& run : choice.runs) {
     for (double& load : run.load) load *= static_cast<double>(choice.num_blocks);
-    for (Bytes& bytes : run.bytes) bytes = saturated_multiply(bytes, choice.num_blocks);
+    for (std::size_t r = 0; r < run.bytes.num_set(); ++r) {
+      run.bytes[r] = saturated_multiply(run.bytes[r], choice.num_blocks);
+    }
   }
   choice.num_blocks = 1;
 }

@@ -9,8 +9,14 @@
 namespace plimsoll::embedding {
 namespace {
 
-balance::TierBytes to_tiers(const Storage& storage) {
+constexpr int kRatingBits = 60;  // of what all pieces need of the rating's cap
+
+balance::Amounts to_amounts(const Storage& storage) {
   return {storage.hbm, storage.ddr, storage.ssd};
+}
+
+int bits_of(std::int64_t count) {
+  return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(count)));
 }
 
 }  // namespace
@@ -51,6 +57,7 @@ void PieceLoads::describe_ranks(balance::PlacementProblem& problem) const {
   problem.num_barriers = num_barriers();
   problem.num_rank_classes = static_cast<int>(speeds_.size());
   problem.rank_class = class_of_;
+  problem.resources = {{.name = "hbm"}, {.name = "ddr"}, {.name = "ssd"}};
   for (const Storage& device : input_.room->devices) {
     const Bytes hbm = std::max<Bytes>(device.hbm, 0);
     problem.caps.push_back({std::min(hbm, settings_.max_hbm.value_or(hbm)),
@@ -58,45 +65,37 @@ void PieceLoads::describe_ranks(balance::PlacementProblem& problem) const {
   }
 }
 
-std::optional<std::string> PieceLoads::use_rating_tier(const std::vector<bool>& is_left_out,
-                                                       balance::PlacementProblem& problem) {
+void PieceLoads::cap_rating(const std::vector<bool>& is_left_out,
+                            balance::PlacementProblem& problem) {
   PLIMSOLL_CHECK(settings_.rating_cap && *settings_.rating_cap > 0, "the rating is capped above 0");
-  if (speeds_.size() > 1) return "a shard takes longer on some ranks than on others";
-  balance::TierBytes largest{};
   std::int64_t num_pieces = options_.world_size;
   for (const TableOptions& table : options_.tables) {
     std::int64_t most = 0;
     for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
       if (is_left_out[static_cast<std::size_t>(o)]) continue;
-      const ShardRuns shards = options_.shards(o);
-      most = std::max(most, shards.num_shards());
-      for (const ShardRun& run : shards.runs) {
-        const balance::TierBytes bytes = to_tiers(run.storage);
-        for (std::size_t t = 0; t < bytes.size(); ++t) largest[t] = std::max(largest[t], bytes[t]);
-      }
+      most = std::max(most, options_.shards(o).num_shards());
     }
     num_pieces += most;
   }
-  const auto free = std::find(largest.rbegin(), largest.rend(), 0);
-  if (free == largest.rend()) {
-    return "the options need every tier, so none can stand for the rating";
-  }
-  rating_tier_ = static_cast<int>(largest.rend() - free) - 1;
-  const auto width = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(num_pieces)));
-  const int bits = std::clamp(60 - width, 20, 48);
-  rating_units_ = std::int64_t{1} << bits;
+  const bool has_classes = speeds_.size() > 1;
+  const int bits =
+      kRatingBits - bits_of(num_pieces) - (has_classes ? bits_of(options_.world_size) : 0);
+  rating_units_ = std::int64_t{1} << std::clamp(bits, 20, 48);
   const Bytes slack = std::max<Bytes>(rating_units_ >> 44, 1);  // for the order of sums
-  for (balance::TierBytes& cap : problem.caps) {
-    cap[static_cast<std::size_t>(rating_tier_)] = rating_units_ + slack;
+  const Bytes unlimited = 2 * rating_units_ * num_pieces;       // more than all pieces need
+  for (std::size_t c = 0; c < speeds_.size(); ++c) {
+    problem.resources.push_back({.name = "rating", .is_pooled = false, .is_time = true});
+    for (std::size_t rank = 0; rank < problem.caps.size(); ++rank) {
+      const bool is_bound = !has_classes || class_of_[rank] == static_cast<int>(c);
+      problem.caps[rank][kRating + c] = is_bound ? rating_units_ + slack : unlimited;
+    }
   }
-  problem.is_pooled[static_cast<std::size_t>(rating_tier_)] = false;  // every rank keeps it
-  return std::nullopt;
 }
 
 std::vector<balance::PieceRun> PieceLoads::runs_of(const Option& option) const {
   std::vector<balance::PieceRun> runs;
   for (const ShardRun& run : options_.shards(option).runs) {
-    runs.push_back({run.count, load_of(option, run), bytes_of(run)});
+    runs.push_back({run.count, load_of(option, run), amounts_of(run)});
   }
   return runs;
 }
@@ -143,14 +142,16 @@ void PieceLoads::add_time(double kernels, double collectives, double outputs,
   if (model.ms_per_table > 0) load.push_back(model.ms_per_table);
 }
 
-balance::TierBytes PieceLoads::bytes_of(const ShardRun& run) const {
-  balance::TierBytes bytes = to_tiers(run.storage);
-  if (rating_tier_ < 0) return bytes;
-  const double share = at_speed(run.perf, speeds_.front()).total() / *settings_.rating_cap;
-  bytes[static_cast<std::size_t>(rating_tier_)] =
-      share < 1.5 ? static_cast<Bytes>(share * static_cast<double>(rating_units_))
-                  : 3 * (rating_units_ / 2);  // on no rank
-  return bytes;
+balance::Amounts PieceLoads::amounts_of(const ShardRun& run) const {
+  balance::Amounts amounts = to_amounts(run.storage);
+  if (rating_units_ == 0) return amounts;
+  for (std::size_t c = 0; c < speeds_.size(); ++c) {
+    const double share = at_speed(run.perf, speeds_[c]).total() / *settings_.rating_cap;
+    amounts[kRating + c] = share < 1.5
+                               ? static_cast<Bytes>(share * static_cast<double>(rating_units_))
+                               : 3 * (rating_units_ / 2);  // on no rank of the class
+  }
+  return amounts;
 }
 
 int PieceLoads::num_barriers() const {

@@ -1,6 +1,6 @@
 // What one shard loads its rank with, as a piece of a placement problem: milliseconds by class of
-// ranks and barrier of the objective, bytes by tier, and its rating in a tier that nothing else
-// needs.
+// ranks and barrier of the objective, bytes of HBM, DDR and SSD, and, where the rating is
+// capped, its share of the cap for each class of ranks.
 //
 // Ranks of equal speed are one class. The barriers are those of BalanceObjective: the total; the
 // five components; kernels, collectives and what the step model charges the slowest rank for, the
@@ -22,6 +22,9 @@ namespace plimsoll::embedding {
 // Error kValue: a weight or charge that is negative or not finite.
 Result<void> check_step_model(const StepModel& model);
 
+// The resources of a problem of tables, in order; behind them the rating's caps.
+inline constexpr std::size_t kHbm = 0, kDdr = 1, kSsd = 2, kRating = 3;
+
 class PieceLoads {
  public:
   // A machine model that cannot be used is left out: the bridge refuses it.
@@ -30,12 +33,11 @@ class PieceLoads {
   // Barriers, classes of ranks, caps.
   void describe_ranks(balance::PlacementProblem& problem) const;
 
-  // Lets a tier that no option needs stand for the rating: a piece needs its total, in units that
-  // all pieces of a plan together keep within 60 bits, and every rank has the cap's. Where none
-  // can, why. Precondition: settings.rating_cap > 0.
-  std::optional<std::string> use_rating_tier(const std::vector<bool>& is_left_out,
-                                             balance::PlacementProblem& problem);
-  int rating_tier() const { return rating_tier_; }  // -1: none stands for the rating
+  // The rating's cap as a resource: a piece needs its total, in units that all pieces of a plan
+  // together keep within 60 bits, and every rank has the cap's. A class of ranks, on which pieces
+  // take their own times, has a resource of its own, which binds no rank of another class.
+  // Precondition: settings.rating_cap > 0.
+  void cap_rating(const std::vector<bool>& is_left_out, balance::PlacementProblem& problem);
 
   // The shards of one column block, run by run.
   std::vector<balance::PieceRun> runs_of(const Option& option) const;
@@ -48,7 +50,7 @@ class PieceLoads {
   void add_load(const Perf& perf, std::vector<double>& load) const;
   void add_time(double kernels, double collectives, double outputs,
                 std::vector<double>& load) const;
-  balance::TierBytes bytes_of(const ShardRun& run) const;
+  balance::Amounts amounts_of(const ShardRun& run) const;
   int num_barriers() const;
   bool has_outputs() const { return settings_.step_model.ms_per_output_byte > 0; }
 
@@ -58,8 +60,7 @@ class PieceLoads {
   std::optional<CalibratedTimes> calibrated_;  // of kTime, where a machine model is given
   std::vector<double> speeds_;                 // [classes of ranks]
   std::vector<int> class_of_;                  // [world_size], empty where all ranks are equal
-  int rating_tier_ = -1;
-  std::int64_t rating_units_ = 0;  // that the rating cap is
+  std::int64_t rating_units_ = 0;              // that the rating's cap is; 0: it has none
 };
 
 }  // namespace plimsoll::embedding

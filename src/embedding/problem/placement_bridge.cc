@@ -54,7 +54,7 @@ class Builder {
                               options_.group_size, options_.local_world_size),
                   "give every rank its DDR, or plan without pods");
     }
-    problem.is_pooled[1] = true;
+    problem.resources[kDdr].is_pooled = true;
     return {};
   }
 
@@ -177,10 +177,7 @@ class Builder {
 
   void cap_rating() {
     if (!settings_.rating_cap || !(*settings_.rating_cap > 0)) return;
-    if (auto why = loads_.use_rating_tier(is_left_out_, bridge_.problem)) {
-      bridge_.warnings.push_back({"rating_cap_left_out", "", *std::move(why)});
-    }
-    bridge_.rating_tier = loads_.rating_tier();
+    loads_.cap_rating(is_left_out_, bridge_.problem);
   }
 
   Result<void> add_units() {

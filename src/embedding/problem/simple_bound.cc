@@ -24,6 +24,8 @@ namespace {
 
 using topology::Topology;
 
+constexpr std::size_t kNumTiers = 3;  // hbm, ddr, ssd
+
 struct TierSet {
   bool hbm, ddr, ssd;
 
@@ -129,7 +131,7 @@ Int128 find_excess(const Totals& totals, const Topology& room, const TierSet*& o
 }
 
 std::optional<balance::Shortage> prove_shortage(const OptionSet& options, const Topology& room,
-                                                const balance::TierBytes& added) {
+                                                const balance::Amounts& added) {
   Topology larger = room;
   for (Storage& device : larger.devices) device += {added[0], added[1], added[2]};
   const Totals totals = total_up(options, larger);
@@ -145,10 +147,10 @@ std::optional<balance::Shortage> prove_shortage(const OptionSet& options, const 
 }
 
 // The most that any plan may put of a tier on a rank, within what sums can hold.
-balance::TierBytes most_bytes(const OptionSet& options) {
-  std::array<Int128, balance::kNumTiers> most{};
+balance::Amounts most_bytes(const OptionSet& options) {
+  std::array<Int128, kNumTiers> most{};
   for (const TableOptions& table : options.tables) {
-    std::array<Int128, balance::kNumTiers> largest{};
+    std::array<Int128, kNumTiers> largest{};
     for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
       const Storage storage =
           options.shards(options.options[static_cast<std::size_t>(o)]).total_storage();
@@ -156,10 +158,10 @@ balance::TierBytes most_bytes(const OptionSet& options) {
       largest[1] = std::max<Int128>(largest[1], storage.ddr);
       largest[2] = std::max<Int128>(largest[2], storage.ssd);
     }
-    for (int tier = 0; tier < balance::kNumTiers; ++tier) most[tier] += largest[tier];
+    for (std::size_t tier = 0; tier < kNumTiers; ++tier) most[tier] += largest[tier];
   }
-  balance::TierBytes result{};
-  for (int tier = 0; tier < balance::kNumTiers; ++tier) {
+  balance::Amounts result{};
+  for (std::size_t tier = 0; tier < kNumTiers; ++tier) {
     result[tier] =
         static_cast<Bytes>(std::min<Int128>(most[tier], (Bytes{1} << 62) / options.world_size));
   }
@@ -191,17 +193,18 @@ SimpleBound simple_bound(const OptionSet& options, const Topology& room) {
 Explanation explain_by_totals(const OptionSet& options, const Topology& room) {
   PLIMSOLL_DCHECK(prove_shortage(options, room, {}), "the bound proves that nothing fits");
   balance::MissingBytesOptions search;
+  search.num_resources = kNumTiers;
   search.most = most_bytes(options);
   search.max_proofs = balance::kMaxExplainingProofs;
   const balance::MissingBytes missing = balance::find_missing_bytes(
-      [&](const balance::TierBytes& added) { return prove_shortage(options, room, added); },
-      search);
+      [&](const balance::Amounts& added) { return prove_shortage(options, room, added); }, search);
   const auto name_of_table = [&options](int table) {
     return options.tables[static_cast<std::size_t>(table)].fqn;
   };
   Explanation explanation = describe(missing, {options.world_size, name_of_table},
                                      {{"hbm", "ddr", "ssd"}, "table", "tables"});
-  for (const int table : missing.unit) {
+  for (std::size_t tier = 0; tier < kNumTiers; ++tier) {
+    const int table = missing.unit[tier];
     if (table >= 0) explanation.binding = "table " + name_of_table(table);
   }
   explanation.lines.front() = explanation.binding + ": " + explanation.lines.front();

@@ -58,7 +58,7 @@ void describe(Fields& fields, T& witness) {
 template <class Fields, SameAs<balance::Anchor> T>
 void describe(Fields& fields, T& anchor) {
   fields.required("unit", anchor.unit, kNonNegative);
-  fields.stated("tier", anchor.tier, kIndex);
+  fields.stated("resource", anchor.resource, kIndex);
   fields.required("weight", anchor.weight, kNullable);
 }
 
@@ -97,7 +97,7 @@ void describe(Fields& fields, T& bound) {
   fields.stated("forbidden", bound.forbidden);
   fields.required("value", bound.value, kNullable);
   fields.stated("method", bound.method);
-  fields.optional("load_tier", bound.load_tier, kNonNegative);
+  fields.optional("load_resource", bound.load_resource, kNonNegative);
   fields.optional("prices", bound.prices);
   fields.optional("windows", bound.windows);
   fields.optional("choices", bound.choices);
@@ -110,7 +110,7 @@ void describe(Fields& fields, T& bound) {
   fields.stated("method", bound.method);
   fields.required("kind_of_rank", bound.kind_of_rank, kNonNegative);
   fields.required("cases", bound.cases);
-  fields.stated("binding_tier", bound.binding_tier, kIndex);
+  fields.stated("binding_resource", bound.binding_resource, kIndex);
   fields.optional("missing", bound.missing, kNonNegative);
   fields.stated("stuck_unit", bound.stuck_unit, kIndex);
 }

@@ -47,10 +47,12 @@ UnitChoice uniform(double load, Bytes first, Bytes second) {
   return choice;
 }
 
-// Of two tables one alone has room in the fast tier of two ranks. A mean gives both a part of it.
+// Of two tables one alone has room in the fast resource of two ranks. A mean gives both a part of
+// it.
 PlacementProblem one_of_two() {
   PlacementProblem problem;
   problem.num_ranks = 2;
+  problem.resources = testing::three_memories();
   problem.caps = {{10, 100, 0}, {10, 100, 0}};
   problem.units = {{"a", {uniform(.1, 6, 0), uniform(5, 0, 6)}, {}},
                    {"b", {uniform(.1, 6, 0), uniform(5, 0, 6)}, {}}};
@@ -65,7 +67,7 @@ TEST(ChoiceTree, GivesNoUnitAMixture) {
   ChoiceTreeOptions options;
   options.max_nodes = 1;
   const ChoiceTreeBound root = choice_tree_bound(units, options, {});
-  EXPECT_LT(root.value, 5.05);  // half of b in the fast tier
+  EXPECT_LT(root.value, 5.05);  // half of b in the fast resource
   options.max_nodes = 10;
   const ChoiceTreeBound tree = choice_tree_bound(units, options, {});
   EXPECT_NEAR(tree.value, 5.1, 1e-6);
@@ -79,6 +81,7 @@ TEST(ChoiceTree, AnchorsLargestPieces) {
   PlacementProblem problem;
   problem.num_ranks = 4;
   problem.ranks_per_host = 4;
+  problem.resources = testing::three_memories();
   problem.caps.assign(4, {10, 0, 0});
   UnitChoice whole;
   whole.runs = {{1, {8}, {1, 0, 0}}};
@@ -153,9 +156,9 @@ TEST(ChoiceTree, ProvesTheSameInAnyOrder) {
 }
 
 // Bytes of all pieces of a choice, on all ranks.
-Bytes all_bytes(const PlacementProblem& problem, const UnitChoice& choice, int tier) {
+Bytes all_bytes(const PlacementProblem& problem, const UnitChoice& choice, int resource) {
   Bytes sum = 0;
-  for (const PieceRun& run : choice.runs) sum += run.count * run.bytes[tier];
+  for (const PieceRun& run : choice.runs) sum += run.count * run.bytes[resource];
   return choice.spread == Spread::kHost && problem.num_hosts() > 0 ? sum * choice.num_blocks : sum;
 }
 
@@ -169,13 +172,13 @@ TEST(ChoiceTree, GuidesFitTogether) {
     for (const std::vector<int>& guide : choice_guides(units, {}, {})) {
       ASSERT_EQ(guide.size(), problem.units.size());
       bool fits = true;
-      for (int tier = 0; tier < kNumTiers; ++tier) {
+      for (int resource = 0; resource < problem.num_resources(); ++resource) {
         Bytes left = 0;
-        for (const TierBytes& cap : problem.caps) left += cap[tier];
+        for (const Amounts& cap : problem.caps) left += cap[resource];
         for (std::size_t unit = 0; unit < guide.size(); ++unit) {
           ASSERT_GE(guide[unit], 0);
           ASSERT_LT(guide[unit], std::ssize(problem.units[unit].choices));
-          left -= all_bytes(problem, problem.units[unit].choices[guide[unit]], tier);
+          left -= all_bytes(problem, problem.units[unit].choices[guide[unit]], resource);
         }
         fits &= left >= 0;
       }

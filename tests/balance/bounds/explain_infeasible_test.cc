@@ -17,28 +17,29 @@ using testing::kind_of_seed;
 using testing::Random;
 using testing::random_problem;
 
-PlacementProblem equal_ranks(int num_ranks, const TierBytes& cap) {
+PlacementProblem equal_ranks(int num_ranks, const Amounts& cap) {
   PlacementProblem problem;
   problem.num_ranks = problem.ranks_per_host = num_ranks;
+  problem.resources = testing::three_memories();
   problem.caps.assign(static_cast<std::size_t>(num_ranks), cap);
   return problem;
 }
 
-Unit whole(std::string name, const std::vector<TierBytes>& choices) {
+Unit whole(std::string name, const std::vector<Amounts>& choices) {
   Unit unit{std::move(name), {}, {}};
-  for (const TierBytes& bytes : choices) {
+  for (const Amounts& bytes : choices) {
     unit.choices.push_back({Spread::kDevice, {{1, {1}, bytes}}, 1, {}});
   }
   return unit;
 }
 
-UnitChoice everywhere(int num_ranks, const TierBytes& bytes) {
+UnitChoice everywhere(int num_ranks, const Amounts& bytes) {
   return {Spread::kUniform, {{num_ranks, {1}, bytes}}, 1, {}};
 }
 
-PlacementProblem with(const PlacementProblem& problem, const TierBytes& added) {
+PlacementProblem with(const PlacementProblem& problem, const Amounts& added) {
   PlacementProblem larger = problem;
-  for (TierBytes& cap : larger.caps) add_bytes(cap, added, 1);
+  for (Amounts& cap : larger.caps) cap.add(added, 1);
   return larger;
 }
 
@@ -50,24 +51,24 @@ bool is_refuted(const PlacementProblem& problem) {
 
 bool fits(const PlacementProblem& problem) { return std::isfinite(Enumerator(problem).find()); }
 
-// Whole in tier 1 a unit lacks 90 bytes on a rank, as the filter finds first; in tier 0 all of them
-// lack 8 in sum.
+// Whole in resource 1 a unit lacks 90 bytes on a rank, as the filter finds first; in resource 0 all
+// of them lack 8 in sum.
 //
-//   rank 0  |a a a a|   rank 1  |b b b b|   a, b and c: 8 of tier 0, or 100 of tier 1
+//   rank 0  |a a a a|   rank 1  |b b b b|   a, b and c: 8 of resource 0, or 100 of resource 1
 TEST(ExplainInfeasible, NamesTheSumWhereThatIsSmallerThanWhatAUnitLacks) {
   PlacementProblem problem = equal_ranks(2, {8, 10, 0});
   for (const char* name : {"a", "b", "c"}) {
     problem.units.push_back(whole(name, {{8, 0, 0}, {0, 100, 0}}));
   }
   const MissingBytes missing = find_missing_bytes(problem, {});
-  EXPECT_EQ(missing.per_rank, (TierBytes{4, 0, 0}));
+  EXPECT_EQ(missing.per_rank, (Amounts{4, 0, 0}));
   EXPECT_EQ(missing.unit[0], -1);
   EXPECT_TRUE(missing.is_least);
   const Explanation explanation = explain_infeasible(problem, {}, {});
-  EXPECT_EQ(explanation.binding, "tier 0");
+  EXPECT_EQ(explanation.binding, "hbm");
   EXPECT_EQ(explanation.missing, 8);
   EXPECT_EQ(explanation.lines.front(),
-            "all units together need 8 B (8 bytes) more of tier 0 than the 2 ranks have: 4 B (4 "
+            "all units together need 8 B (8 bytes) more of hbm than the 2 ranks have: 4 B (4 "
             "bytes) on each");
 }
 
@@ -79,11 +80,11 @@ TEST(ExplainInfeasible, NamesAUnitBesideWhatMustBeEverywhere) {
   const Explanation explanation = explain_infeasible(problem, {}, {});
   EXPECT_EQ(explanation.missing, 3);  // on a rank
   EXPECT_EQ(explanation.lines.front(),
-            "unit big does not fit on any rank: 3 B (3 bytes) of tier 0 are missing, beside what "
+            "unit big does not fit on any rank: 3 B (3 bytes) of hbm are missing, beside what "
             "every rank must hold");
 }
 
-TEST(ExplainInfeasible, NamesTwoTiersThatAreBothMissing) {
+TEST(ExplainInfeasible, NamesTwoResourcesThatAreBothMissing) {
   PlacementProblem problem = equal_ranks(1, {10, 10, 0});
   problem.units = {whole("a", {{12, 15, 0}})};
   const Explanation explanation =
@@ -93,19 +94,19 @@ TEST(ExplainInfeasible, NamesTwoTiersThatAreBothMissing) {
   ASSERT_EQ(explanation.lines.size(), 3u);
 }
 
-// Of tier 0 alone 100 bytes are missing; of both 2 and 5.
-TEST(ExplainInfeasible, NamesTwoTiersWhereThatTakesFewerBytesThanOne) {
+// Of resource 0 alone 100 bytes are missing; of both 2 and 5.
+TEST(ExplainInfeasible, NamesTwoResourcesWhereThatTakesFewerBytesThanOne) {
   PlacementProblem problem = equal_ranks(1, {10, 10, 0});
   problem.units = {whole("a", {{110, 0, 0}, {12, 15, 0}})};
-  EXPECT_EQ(find_missing_bytes(problem, {}).per_rank, (TierBytes{2, 5, 0}));
+  EXPECT_EQ(find_missing_bytes(problem, {}).per_rank, (Amounts{2, 5, 0}));
 }
 
-// Of tier 1 alone 10 bytes are missing; of both 9 and 6, each fewer than 10.
-TEST(ExplainInfeasible, NamesOneTierWhereThatTakesFewerBytesThanTwo) {
+// Of resource 1 alone 10 bytes are missing; of both 9 and 6, each fewer than 10.
+TEST(ExplainInfeasible, NamesOneResourceWhereThatTakesFewerBytesThanTwo) {
   PlacementProblem problem = equal_ranks(1, {10, 10, 0});
   problem.units = {whole("a", {{0, 20, 0}, {19, 16, 0}})};
   const MissingBytes missing = find_missing_bytes(problem, {});
-  EXPECT_EQ(missing.per_rank, (TierBytes{0, 10, 0}));
+  EXPECT_EQ(missing.per_rank, (Amounts{0, 10, 0}));
   EXPECT_LE(missing.num_proofs, 60);
 }
 
@@ -138,7 +139,7 @@ TEST(ExplainInfeasible, SaysWhereItStoppedEarly) {
   options.max_proofs = 6;
   int num_asked = 0;
   const MissingBytes missing = find_missing_bytes(
-      [&](const TierBytes& added) {
+      [&](const Amounts& added) {
         ++num_asked;
         std::optional<Shortage> shortage = prove_shortage(problem, added, {});
         if (shortage) shortage->hint = {};
@@ -156,8 +157,8 @@ PlacementProblem short_problem(std::uint64_t seed) {
   PlacementProblem problem = random_problem(seed, kind);
   Random random(seed + 99);
   const int percent = 20 + random.below(60);
-  for (TierBytes& cap : problem.caps) {
-    for (Bytes& bytes : cap) bytes = bytes * percent / 100;
+  for (Amounts& cap : problem.caps) {
+    for (int r = 0; r < problem.num_resources(); ++r) cap[r] = cap[r] * percent / 100;
   }
   return problem;
 }
@@ -173,26 +174,26 @@ TEST(ExplainInfeasible, NamesBytesThatChangeTheVerdict) {
     const MissingBytes missing = find_missing_bytes(problem, {});
     if (!missing.is_found()) {
       ASSERT_TRUE(missing.beyond_bytes);
-      EXPECT_FALSE(fits(with(problem, {100000, 100000, 100000})));
+      EXPECT_FALSE(fits(with(problem, {100000, 100000, 100000, 100000, 100000, 100000})));
       continue;
     }
     ++num_short;
     EXPECT_TRUE(missing.is_least);
     EXPECT_FALSE(is_refuted(with(problem, missing.per_rank)));
     num_fitting += fits(with(problem, missing.per_rank));
-    int num_tiers = 0;
-    TierBytes half = missing.per_rank;
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      if (missing.per_rank[tier] == 0) continue;
-      ++num_tiers;
-      half[tier] /= 2;
-      TierBytes fewer = missing.per_rank;
-      --fewer[tier];
+    int num_resources = 0;
+    Amounts half = missing.per_rank;
+    for (int resource = 0; resource < problem.num_resources(); ++resource) {
+      if (missing.per_rank[resource] == 0) continue;
+      ++num_resources;
+      half[resource] /= 2;
+      Amounts fewer = missing.per_rank;
+      --fewer[resource];
       EXPECT_TRUE(is_refuted(with(problem, fewer)));
       EXPECT_FALSE(fits(with(problem, fewer)));
-      (missing.unit[tier] < 0 ? num_sums : num_units) += 1;
+      (missing.unit[resource] < 0 ? num_sums : num_units) += 1;
     }
-    num_double += num_tiers > 1;
+    num_double += num_resources > 1;
     EXPECT_FALSE(fits(with(problem, half)));
   }
   EXPECT_GT(num_short, 100);
@@ -202,17 +203,17 @@ TEST(ExplainInfeasible, NamesBytesThatChangeTheVerdict) {
   EXPECT_GT(num_double, 3);
 }
 
-// The fewest bytes of one tier by plain counting up.
-Bytes least_of_tier(const PlacementProblem& problem, int tier, Bytes most) {
+// The fewest bytes of one resource by plain counting up.
+Bytes least_of_resource(const PlacementProblem& problem, int resource, Bytes most) {
   for (Bytes bytes = 0; bytes <= most; ++bytes) {
-    TierBytes added{};
-    added[tier] = bytes;
+    Amounts added{};
+    added[resource] = bytes;
     if (!is_refuted(with(problem, added))) return bytes;
   }
   return most + 1;
 }
 
-TEST(ExplainInfeasible, NamesNoMoreBytesThanAnyTierLacksAlone) {
+TEST(ExplainInfeasible, NamesNoMoreBytesThanAnyResourceLacksAlone) {
   int num_short = 0;
   for (std::uint64_t seed = 400; seed < 460; ++seed) {
     SCOPED_TRACE(seed);
@@ -222,7 +223,8 @@ TEST(ExplainInfeasible, NamesNoMoreBytesThanAnyTierLacksAlone) {
     if (!missing.is_found()) continue;
     ++num_short;
     const Bytes sum = missing.per_rank[0] + missing.per_rank[1] + missing.per_rank[2];
-    const Bytes least = std::min(least_of_tier(problem, 0, sum), least_of_tier(problem, 1, sum));
+    const Bytes least =
+        std::min(least_of_resource(problem, 0, sum), least_of_resource(problem, 1, sum));
     EXPECT_LE(sum, least);
     const bool is_single = missing.per_rank[0] == 0 || missing.per_rank[1] == 0;
     if (is_single) {

@@ -100,7 +100,8 @@ TEST(PlacementBounds, KnowCausesThatExcludeEachOther) {
   EXPECT_GT(num_higher, 5);
 }
 
-// Bytes of the last tier are total loads: a cap on the slowest rank's. Every spread has its charge.
+// Bytes of the last resource are total loads: a cap on the slowest rank's. Every spread has its
+// charge.
 PlacementProblem with_capped_total(PlacementProblem problem, Bytes cap) {
   constexpr double kUnitsAMs = 1000;
   for (Unit& unit : problem.units) {
@@ -113,7 +114,7 @@ PlacementProblem with_capped_total(PlacementProblem problem, Bytes cap) {
     }
   }
   problem.charges = {1, 1, 1};
-  for (TierBytes& caps : problem.caps) caps[2] = cap;
+  for (Amounts& caps : problem.caps) caps[2] = cap;
   return problem;
 }
 
@@ -130,7 +131,7 @@ TEST(PlacementBounds, KnowCasesThatACapLeavesNoPlacement) {
     kind.barriers = kind.charges = true;
     kind.classes = kind.unequal_caps = false;
     const PlacementProblem free = with_capped_total(random_problem(seed, kind), kNoCap);
-    const double least_total = Enumerator(with_tier_as_load(free, 2)).find();
+    const double least_total = Enumerator(with_resource_as_load(free, 2)).find();
     if (least_total == kInfinity) continue;
     const PlacementProblem problem =
         with_capped_total(free, static_cast<Bytes>(least_total * (seed % 2 == 0 ? 1 : 1.1)));
@@ -141,7 +142,7 @@ TEST(PlacementBounds, KnowCasesThatACapLeavesNoPlacement) {
     options.cells = 1000;
     options.incumbent = optimum;
     const PlacementBound before = bound_placement(problem, options, {});
-    options.load_tier = 2;
+    options.load_resource = 2;
     PlacementBound bound = bound_placement(problem, options, {});
     EXPECT_GE(bound.value, before.value * (1 - 1e-3));
     EXPECT_LE(bound.value, optimum * (1 + 1e-9));
@@ -151,13 +152,14 @@ TEST(PlacementBounds, KnowCasesThatACapLeavesNoPlacement) {
     EXPECT_LE(verdict.value, optimum * (1 + 1e-9));
     for (std::size_t i = 0; i < bound.cases.size(); ++i) {
       BoundCase& c = bound.cases[i];
-      if (!c.load_tier) continue;
+      if (!c.load_resource) continue;
       ++num_refuted;
       EXPECT_EQ(c.value, kInfinity);
       EXPECT_EQ(verdict.case_values[i], kInfinity);
-      // With more room the same witness proves nothing of the case, nor does it of another tier.
+      // With more room the same witness proves nothing of the case, nor does it of another
+      // resource.
       EXPECT_FALSE(is_refuted(verify_bound(free, bound), i));
-      c.load_tier = 1;
+      c.load_resource = 1;
       EXPECT_FALSE(is_refuted(verify_bound(problem, bound), i));
       break;
     }

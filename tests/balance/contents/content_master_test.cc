@@ -66,10 +66,10 @@ struct Instance {
 };
 
 // Milliseconds that bytes of one rank cost.
-double cost_of(const ContentModel& model, const TierBytes& bytes) {
+double cost_of(const ContentModel& model, const Amounts& bytes) {
   double cost = 0;
-  for (int tier = 0; tier < kNumTiers; ++tier) {
-    cost += model.byte_price[tier] * static_cast<double>(bytes[tier]);
+  for (int resource = 0; resource < model.problem->num_resources(); ++resource) {
+    cost += model.byte_price[resource] * static_cast<double>(bytes[resource]);
   }
   return cost;
 }
@@ -144,8 +144,8 @@ class FullProgram {
       const ContentClass& of = model_.classes[c];
       const int end = std::min(contents_.left(static_cast<int>(c)), of.num_uniform_at_most);
       for (int i = 0; i < end; ++i) {
-        TierBytes bytes = of.uniform_bytes[i + 1];
-        add_bytes(bytes, of.uniform_bytes[i], -1);
+        Amounts bytes = of.uniform_bytes[i + 1];
+        bytes.add(of.uniform_bytes[i], -1);
         const double cost =
             of.uniform_load[i + 1] - of.uniform_load[i] + model_.num_ranks * cost_of(model_, bytes);
         left_[c].push_back({problem_.add_column(0, 1, cost), 1});
@@ -206,8 +206,8 @@ class FullProgram {
     const auto outcome = math::solve_milp(problem_);
     if (!outcome || outcome->status != SolveStatus::kOptimal) return std::nan("");
     double value = outcome->objective;
-    for (int tier = 0; tier < kNumTiers; ++tier) {
-      value -= model_.byte_price[tier] * static_cast<double>(contents_.free_bytes(tier));
+    for (int resource = 0; resource < model_.problem->num_resources(); ++resource) {
+      value -= model_.byte_price[resource] * static_cast<double>(contents_.free_bytes(resource));
     }
     return value;
   }
@@ -340,6 +340,7 @@ PlacementProblem two_units() {
   PlacementProblem problem;
   problem.num_ranks = 2;
   problem.ranks_per_host = 2;
+  problem.resources = testing::three_memories();
   problem.caps.assign(2, {100, 0, 0});
   problem.units.push_back({"halves", {device_choice(1, 4), device_choice(2, 3)}, {}});
   problem.units.push_back(
@@ -368,6 +369,7 @@ TEST(ContentMaster, FillsTwoRanksByHand) {
 TEST(ContentMaster, TellsPartsOwedFromPartsOfUnitsLeft) {
   PlacementProblem problem;
   problem.num_ranks = 4;
+  problem.resources = testing::three_memories();
   problem.caps.assign(4, {100, 0, 0});
   problem.units.assign(2, {"halves", {device_choice(2, 1)}, {}});
   const Instance instance(problem, 0);
@@ -390,6 +392,7 @@ TEST(ContentMaster, TellsPartsOwedFromPartsOfUnitsLeft) {
 TEST(ContentMaster, UsesNoFillingOfMoreThanIsLeft) {
   PlacementProblem problem;
   problem.num_ranks = 2;
+  problem.resources = testing::three_memories();
   problem.caps.assign(2, {100, 0, 0});
   const auto unit = [](double load, double uniform) {
     return Unit{

@@ -46,6 +46,7 @@ PlacementProblem small_problem() {
   PlacementProblem problem;
   problem.num_ranks = 2;
   problem.ranks_per_host = 2;
+  problem.resources = testing::three_memories();
   problem.caps.assign(2, {100, 0, 0});
   const auto device = [](std::int64_t pieces, double load) {
     return UnitChoice{Spread::kDevice, {{pieces, {load}, {10, 0, 0}}}, 1, {}};
@@ -173,6 +174,7 @@ TEST(PlacementCompletion, FillsRanksWithWhatFitsTogether) {
   // 6 + 4, 5 + 3 + 2: largest first, lightest rank leaves 11 and 9.
   PlacementProblem problem;
   problem.num_ranks = 2;
+  problem.resources = testing::three_memories();
   problem.caps.assign(2, {100, 0, 0});
   for (const double load : {6., 5., 4., 3., 2.}) {
     problem.units.push_back({"", {{Spread::kDevice, {{1, {load}, {1, 0, 0}}}, 1, {}}}, {}});

@@ -6,6 +6,7 @@
 
 #include "balance/problem/placement_items.h"
 #include "balance/problem/placement_judge.h"
+#include "balance/random_placements.h"
 
 namespace plimsoll::balance {
 namespace {
@@ -17,11 +18,12 @@ UnitChoice uniform(Bytes first, Bytes second) {
   return choice;
 }
 
-// Forty units on every rank, each three bytes of one tier or of the other; the tiers together have
-// room for all of them, but for one byte.
+// Forty units on every rank, each three bytes of one resource or of the other; the resources
+// together have room for all of them, but for one byte.
 PlacementProblem forty_uniform_units(Bytes first_cap) {
   PlacementProblem problem;
   problem.num_ranks = 2;
+  problem.resources = testing::three_memories();
   problem.caps.assign(2, {first_cap, 60, 0});
   for (int i = 0; i < 40; ++i) {
     problem.units.push_back({"u" + std::to_string(i), {uniform(3, 0), uniform(0, 3)}, {}});

@@ -87,6 +87,7 @@ TEST(PlacementDive, RefutesBarrierByBarrier) {
   PlacementProblem problem;
   problem.num_ranks = 2;
   problem.num_barriers = 2;
+  problem.resources = testing::three_memories();
   problem.caps.assign(2, {});
   double work = 0;
   const auto add = [&problem](double first, double second) {
@@ -127,7 +128,7 @@ TEST(PlacementDive, AnswersTheSameWithPrices) {
     DiveOptions options;
     expect_truth(problem, optimum, options, free);
     Bytes cap = 1;
-    for (const TierBytes& caps : problem.caps) cap = std::max(cap, caps[0]);
+    for (const Amounts& caps : problem.caps) cap = std::max(cap, caps[0]);
     const double worth = optimum < kInfinity ? optimum : 10;
     for (const double share : {.03, .3, 3.0}) {
       options.byte_price[0] = share * worth / static_cast<double>(cap);
@@ -182,6 +183,7 @@ TEST(PlacementDive, SearchesAPartOfThePlacements) {
 TEST(PlacementDive, CountsThePiecesOfAUnit) {
   PlacementProblem problem;
   problem.num_ranks = 16;
+  problem.resources = testing::three_memories();
   for (int rank = 0; rank < 16; ++rank) problem.caps.push_back({100 + rank, 0, 0});
   PieceRun run;
   run.count = 24;

@@ -27,6 +27,7 @@ Wholes wholes(int num_ranks, const std::vector<std::pair<double, int>>& loads_an
   Wholes result;
   result.problem.num_ranks = num_ranks;
   result.problem.ranks_per_host = num_ranks;
+  result.problem.resources = testing::three_memories();
   result.problem.caps.assign(static_cast<std::size_t>(num_ranks), {cap, 0, 0});
   for (std::size_t i = 0; i < loads_and_ranks.size(); ++i) {
     const Bytes of_unit = bytes.empty() ? 1 : bytes[i];
@@ -65,6 +66,7 @@ TEST(PlacementExchange, GathersRoomOverSeveralRanks) {
 TEST(PlacementExchange, KeepsToMemory) {
   Wholes given = wholes(2, {{5, 0}, {3, 0}, {1, 1}, {1, 1}}, 10, {8, 2, 3, 7});
   EXPECT_EQ(exchanged(given).objective, 8);
+  given.problem.resources = testing::three_memories();
   given.problem.caps.assign(2, {12, 0, 0});
   EXPECT_EQ(exchanged(given).objective, 5);
 }

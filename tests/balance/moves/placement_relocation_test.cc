@@ -174,7 +174,7 @@ TEST(PlacementRelocation, AnyPricesGiveABound) {
       std::vector<double>& weight = prices.weight.emplace_back(num_ranks, 0.0);
       weight[static_cast<std::size_t>(random.below(problem.num_ranks))] = 1;
     }
-    for (int t = 0; t < kNumTiers; ++t) {
+    for (int t = 0; t < problem.num_resources(); ++t) {
       std::vector<double>& memory = prices.memory.emplace_back(num_ranks, 0.0);
       for (double& price : memory) price = .01 * random.real();
     }
@@ -217,7 +217,7 @@ TEST(PlacementRelocation, TheJudgeRefusesWrongPrices) {
     EXPECT_NE(verdict.fault, "");
     EXPECT_EQ(verdict.value, -kInfinity);
   }
-  problem.is_pooled[0] = true;
+  problem.resources[0].is_pooled = true;
   RelocationPrices pooled = right;
   pooled.memory[0][0] = 1;
   EXPECT_NE(verify_relocation(problem, costs, pooled, 5).fault, "");

@@ -170,9 +170,9 @@ class FullProgram {
       const auto times = static_cast<double>(count);
       shares[item.class_index] += times * item.share;
       for (const ChoiceShare& share : groups_.shares_of(groups_.places[item.place[place]])) {
-        for (int tier = 0; tier < kNumTiers; ++tier) {
-          bytes[groups_.ranks.kinds[share.kind].account[tier]] +=
-              times * static_cast<double>(share.bytes[tier]);
+        for (int resource = 0; resource < groups_.ranks.num_resources; ++resource) {
+          bytes[groups_.ranks.kinds[share.kind].account[resource]] +=
+              times * static_cast<double>(share.bytes[resource]);
         }
       }
     }
@@ -449,6 +449,7 @@ TEST(PatternMaster, AnswersOneRoomAfterAnother) {
 PlacementProblem threes_and_twos() {
   PlacementProblem problem;
   problem.num_ranks = 2;
+  problem.resources = testing::three_memories();
   problem.caps.assign(2, {1000, 0, 0});
   for (int i = 0; i < 6; ++i) {
     const double load = i < 3 ? 3 : 2;
@@ -479,6 +480,7 @@ TEST(PatternMaster, FillsTwoRanksByHand) {
 TEST(PatternMaster, CountsAUnitOfTwoUniformChoicesOnce) {
   PlacementProblem problem;
   problem.num_ranks = 2;
+  problem.resources = testing::three_memories();
   problem.caps.assign(2, {1000, 0, 0});
   const auto uniform = [](double load, Bytes bytes) {
     return UnitChoice{Spread::kUniform, {{2, {load}, {bytes, 0, 0}}}, 1, {}};
@@ -512,6 +514,7 @@ TEST(PatternMaster, StopsOnceTheGoalIsPassed) {
 TEST(PatternMaster, PoursSmallPieces) {
   PlacementProblem problem;
   problem.num_ranks = 2;
+  problem.resources = testing::three_memories();
   problem.caps.assign(2, {100000, 0, 0});
   for (int i = 0; i < 4000; ++i) {
     problem.units.push_back({"",

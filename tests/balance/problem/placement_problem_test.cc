@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "balance/problem/placement_judge.h"
+#include "balance/random_placements.h"
 
 namespace plimsoll::balance {
 namespace {
@@ -23,6 +24,7 @@ PlacementProblem two_hosts_and_a_rank() {
   PlacementProblem problem;
   problem.num_ranks = 5;
   problem.ranks_per_host = 2;
+  problem.resources = testing::three_memories();
   problem.caps.assign(5, {10, 0, 0});
   problem.units.resize(2);
   problem.units[0] = {"a",
@@ -54,6 +56,7 @@ TEST(PlacementProblem, WaitsForTheSlowestRankOfEveryBarrier) {
   problem.num_barriers = 2;
   problem.num_rank_classes = 2;
   problem.rank_class = {0, 1};
+  problem.resources = testing::three_memories();
   problem.caps.assign(2, {0, 0, 0});
   problem.units = {{"a", {{Spread::kDevice, {{1, {1, 4, 2, 8}, {}}}, 1, {}}}, {}},
                    {"b", {{Spread::kDevice, {{1, {3, 1, 6, 2}, {}}}, 1, {}}}, {}}};
@@ -67,13 +70,13 @@ TEST(PlacementProblem, NamesWhatIsNotAllowed) {
   const auto faults = [&](const UnitPlacements& placements) {
     return evaluate(problem, placements).faults;
   };
-  EXPECT_THAT(faults({{{0, {1, 1}}, {0, {}}}}), testing::IsEmpty());
+  EXPECT_THAT(faults({{{0, {1, 1}}, {0, {}}}}), ::testing::IsEmpty());
   problem.caps[1][0] = 8;
   EXPECT_THAT(faults({{{0, {1, 1}}, {0, {}}}}),
-              ElementsAre(HasSubstr("rank 1 holds 9 bytes of tier 0 under a cap of 8")));
-  problem.is_pooled[0] = true;  // 10 + 8 for host 0
-  EXPECT_THAT(faults({{{0, {1, 1}}, {0, {}}}}), testing::IsEmpty());
-  EXPECT_THAT(faults({{{1, {0, 0}}, {0, {}}}}), ElementsAre(HasSubstr("rank 0 holds 28 bytes")));
+              ElementsAre(HasSubstr("rank 1 holds 9 of hbm under a cap of 8")));
+  problem.resources[0].is_pooled = true;  // 10 + 8 for host 0
+  EXPECT_THAT(faults({{{0, {1, 1}}, {0, {}}}}), ::testing::IsEmpty());
+  EXPECT_THAT(faults({{{1, {0, 0}}, {0, {}}}}), ElementsAre(HasSubstr("rank 0 holds 28 of hbm")));
   problem.units[0].allowed_ranks = {0, 1};
   EXPECT_THAT(faults({{{0, {1, 2}}, {0, {}}}}),
               ElementsAre(HasSubstr("unit 0 'a' may not be on rank 2")));
@@ -110,6 +113,7 @@ TEST(PlacementProblem, RefusesWhatMakesNoSense) {
   expect(ErrorCode::kSchema, "caps", [](P& p) { p.rank_class = {0}; });
   expect(ErrorCode::kValue, "rank_class", [](P& p) { p.rank_class = {0, 0, 1, 0, 0}; });
   expect(ErrorCode::kValue, "caps", [](P& p) { p.caps[2][1] = -1; });
+  expect(ErrorCode::kSchema, "caps", [](P& p) { p.caps[2][3] = 1; });
   expect(ErrorCode::kOverflow, "caps", [](P& p) { p.caps[0][0] = p.caps[1][0] = INT64_MAX; });
   expect(ErrorCode::kValue, "charges", [](P& p) { p.charges = {std::nan("")}; });
   expect(ErrorCode::kValue, "floor_ms", [](P& p) { p.floor_ms = -1; });
@@ -120,6 +124,7 @@ TEST(PlacementProblem, RefusesWhatMakesNoSense) {
   expect(ErrorCode::kSchema, first, [](P& p) { p.units[0].choices[0].runs[0].load.clear(); });
   expect(ErrorCode::kValue, first, [](P& p) { p.units[0].choices[0].runs[0].load = {-1}; });
   expect(ErrorCode::kValue, first, [](P& p) { p.units[0].choices[0].runs[0].bytes[2] = -1; });
+  expect(ErrorCode::kSchema, first, [](P& p) { p.units[0].choices[0].runs[0].bytes[5] = 1; });
   expect(ErrorCode::kSchema, first, [](P& p) { p.units[0].choices[0].runs.clear(); });
   expect(ErrorCode::kConflict, first, [](P& p) { p.units[0].choices[0].causes = {1}; });
   expect(ErrorCode::kValue, "unit 0 'a', choice 1",

@@ -87,7 +87,7 @@ class Forger {
         add(proof.price);
         for (Anchor& anchor : proof.anchors) {
           reals_.push_back(&anchor.weight);
-          whole_.insert(whole_.end(), {&anchor.unit, &anchor.tier});
+          whole_.insert(whole_.end(), {&anchor.unit, &anchor.resource});
         }
       }
       for (ChoiceNode& node : c.choices.nodes) {
@@ -123,7 +123,7 @@ class Forger {
         for (std::int64_t& weight : c.prices.weight) weight = INT64_MAX;
         return;
       case 4:
-        c.load_tier = random_.below(5) - 1;
+        c.load_resource = random_.below(5) - 1;
         return;
       default:
         c.prices.theta.resize(static_cast<std::size_t>(random_.below(6)), 1e308);
@@ -160,6 +160,7 @@ TEST(VerifyBound, ProvesNothingFalseWhateverTheWitnessHolds) {
 // One rank, one unit of 3 ms.
 PlacementProblem small_problem() {
   PlacementProblem problem;
+  problem.resources = testing::three_memories();
   problem.caps = {{8, 8, 8}};
   problem.units = {{"a", {{Spread::kDevice, {{1, {3}, {1, 0, 0}}}, 1, {}}}, {}}};
   return problem;

@@ -22,6 +22,7 @@ PlacementProblem pieces(int num_ranks, const std::vector<double>& loads) {
   PlacementProblem problem;
   problem.num_ranks = num_ranks;
   problem.ranks_per_host = num_ranks;
+  problem.resources = balance::testing::three_memories();
   problem.caps.assign(static_cast<std::size_t>(num_ranks), {10, 0, 0});
   for (const double load : loads) {
     problem.units.push_back({"", {{Spread::kDevice, {{1, {load}, {1, 0, 0}}}, 1, {}}}, {}});

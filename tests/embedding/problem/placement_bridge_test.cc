@@ -321,8 +321,19 @@ TEST(PlacementBridge, LoadsAShardByTheSpeedOfItsRank) {
   capped.rating_cap = 100;
   const auto with_cap = make_placement_bridge(instance.input(), capped);
   ASSERT_TRUE(with_cap);
-  EXPECT_EQ(with_cap->rating_tier, -1);
-  EXPECT_EQ(with_cap->warnings.back().code, "rating_cap_left_out");
+  // A cap for each class, which binds its own ranks alone.
+  EXPECT_EQ(with_cap->problem.num_resources(), 5);
+  const auto& capped_run = with_cap->problem.units[0].choices[0].runs.front();
+  const auto cap = [&](int rank, std::size_t resource) {
+    return static_cast<double>(with_cap->problem.caps[static_cast<std::size_t>(rank)][resource]);
+  };
+  const std::array totals{perf.fwd_compute / 2 + perf.fwd_comms, perf.total()};
+  for (std::size_t c = 0; c < totals.size(); ++c) {
+    const double share =
+        static_cast<double>(capped_run.bytes[3 + c]) / cap(static_cast<int>(c), 3 + c);
+    EXPECT_NEAR(share, totals[c] / 100, 1e-9);
+    EXPECT_GT(cap(1 - static_cast<int>(c), 3 + c), 1.5 * cap(static_cast<int>(c), 3 + c));
+  }
 }
 
 TEST(PlacementBridge, PoolsTheDdrOfAHost) {
@@ -379,19 +390,20 @@ TEST(PlacementBridge, KeepsTheRatingBelowItsCap) {
 
 TEST(PlacementBridge, KeepsTheRatingOfEveryRankWhereDdrIsPooled) {
   Instance instance = random_instance(1, {});
-  for (ShardRun& run : instance.options.runs)
-    run.storage = {0, 0, 1};  // DDR is the first free tier
+  for (ShardRun& run : instance.options.runs) run.storage = {0, 0, 1};
   for (Storage& device : instance.room.devices) device.ssd = 100;
   BridgeOptions settings;
   settings.pools_ddr = true;
   settings.rating_cap = 1e-3;
   const auto bridge = make_placement_bridge(instance.input(), settings);
   ASSERT_TRUE(bridge);
-  ASSERT_EQ(bridge->rating_tier, 1);
-  EXPECT_FALSE(bridge->problem.is_pooled[1]);
+  const std::vector<balance::Resource>& resources = bridge->problem.resources;
+  EXPECT_TRUE(resources[1].is_pooled);
+  EXPECT_TRUE(resources.back().is_time);
+  EXPECT_FALSE(resources.back().is_pooled);
 }
 
-TEST(PlacementBridge, LeavesTheCapOutWhereNoTierIsFree) {
+TEST(PlacementBridge, CapsTheRatingWhereEveryTierIsNeeded) {
   Instance instance = random_instance(1, {});
   for (ShardRun& run : instance.options.runs) run.storage.ssd = 1;
   for (Storage& device : instance.room.devices) device.ssd = 100;
@@ -399,8 +411,9 @@ TEST(PlacementBridge, LeavesTheCapOutWhereNoTierIsFree) {
   settings.rating_cap = 1e-3;
   const auto bridge = make_placement_bridge(instance.input(), settings);
   ASSERT_TRUE(bridge);
-  EXPECT_EQ(bridge->rating_tier, -1);
-  EXPECT_EQ(bridge->warnings.back().code, "rating_cap_left_out");
+  EXPECT_EQ(bridge->problem.resources.back().name, "rating");
+  for (const balance::Amounts& caps : bridge->problem.caps) EXPECT_GT(caps[3], 0);
+  EXPECT_TRUE(bridge->warnings.empty());
 }
 
 TEST(PlacementBridge, AllowsRanks) {
