@@ -54,7 +54,7 @@ ALLOWED = {
     " embedding/cost",
     "check/checkpoint": "core math check checkpoint/model checkpoint/trace",
     "check/partition": "core check partition/fx partition/graph",
-    "check/experts": "core experts/model",
+    "check/experts": "core check experts/model",
     # Planners and judges, never documents or flags.
     "study/machines": "core",
     "study/embedding": "core topology math balance/problem balance/prices embedding/model embedding/cost"

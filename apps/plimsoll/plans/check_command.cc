@@ -54,28 +54,7 @@ std::map<std::string, std::string> recorded_options(const study::ShardingAnswer&
   return answer.provenance ? answer.provenance->options : std::map<std::string, std::string>();
 }
 
-// "violation covered_twice, sparse.ebc.t, rank 1: why"
-template <class Finding>
-CodedLine finding_line(std::string_view kind, const Finding& finding) {
-  return {
-      fmt::format("{} {}", kind, to_string(finding.code)),
-      fmt::format("{} {}{}{}: {}", kind, to_string(finding.code),
-                  finding.table.empty() ? "" : ", " + finding.table,
-                  finding.rank ? fmt::format(", rank {}", *finding.rank) : "", finding.message)};
-}
-
-std::string findings_of(const check::CheckReport& report, const CheckFlags& flags) {
-  std::vector<CodedLine> lines;
-  for (const check::Violation& violation : report.violations) {
-    lines.push_back(finding_line("violation", violation));
-  }
-  for (const check::Hazard& hazard : report.hazards) {
-    lines.push_back(finding_line("hazard", hazard));
-  }
-  return findings_text(lines, flags.global);
-}
-
-std::string ranks_of(const check::CheckReport& report, const CheckFlags& flags) {
+std::string ranks_of(const check::ShardingReport& report, const CheckFlags& flags) {
   if (flags.global.verbosity == 0) return "";
   TextTable ranks({"rank", "HBM", "of", "DDR", "of", "ms"}, {true, true, true, true, true, true});
   for (std::size_t r = 0; r < report.used.size(); ++r) {
@@ -201,7 +180,7 @@ tl::unexpected<Error> nothing_to_judge(std::string place) {
 
 struct ShardingJudgement {
   std::string batch;  // "512 samples per rank (the default)"
-  check::CheckReport report;
+  check::ShardingReport report;
   std::optional<check::BalanceReport> balance;
 };
 
@@ -250,12 +229,11 @@ Inputs find_inputs(const io::TorchrecOptions& dump) {
 
 // One violation for every input that the plan names and that is not the one given. The hash of all
 // inputs together says something new where the others agree.
-std::vector<check::Violation> check_inputs(const study::ShardingAnswer& answer,
-                                           const Inputs& inputs) {
-  std::vector<check::Violation> violations;
-  const auto add = [&violations](std::string message) {
-    violations.push_back(
-        {check::ViolationCode::kInputsMismatch, "", std::nullopt, "", "", std::move(message)});
+std::vector<check::Finding> check_inputs(const study::ShardingAnswer& answer,
+                                         const Inputs& inputs) {
+  check::CheckReport found;
+  const auto add = [&found](std::string message) {
+    found.violate(check::FindingCode::kInputsMismatch, std::move(message));
   };
   const auto is_given = [&inputs](const std::string& name, const std::string& hash) {
     const auto given = inputs.hashes.find(name);
@@ -276,21 +254,15 @@ std::vector<check::Violation> check_inputs(const study::ShardingAnswer& answer,
       continue;
     add(fmt::format("the plan records {} '{}', but here it is '{}'", name, value, given->second));
   }
-  if (!context.empty() && violations.empty() && inputs.are_as_recorded &&
+  if (!context.empty() && found.is_right() && inputs.are_as_recorded &&
       !is_given("context", context.mapped())) {
     add("the plan was made from other inputs or options than it records and is checked with");
   }
-  return violations;
-}
-
-void add_violations(std::vector<check::Violation> violations, check::CheckReport& report) {
-  for (check::Violation& violation : violations) {
-    report.violations.push_back(std::move(violation));
-  }
+  return std::move(found.findings);
 }
 
 void judge_bill(const study::ShardingAnswer& answer, Bill found, bool has_reservation,
-                check::CheckReport& report) {
+                check::ShardingReport& report) {
   Bill stated = answer.bill;
   if (!has_reservation) {
     for (const char* name : {"dense", "kjt", "reserve"}) {
@@ -298,13 +270,13 @@ void judge_bill(const study::ShardingAnswer& answer, Bill found, bool has_reserv
       found.bytes.erase(name);
     }
   }
-  add_violations(check::check_bill(stated, found), report);
+  report.add(check::check_bill(stated, found));
 }
 
 // What a replan states beside its plan: what moves, and the steps, one by one.
-Result<std::vector<check::Violation>> judge_replan(const study::Replan& replan,
-                                                   const embedding::PlanningProblem& problem,
-                                                   const check::CheckOptions& options) {
+Result<std::vector<check::Finding>> judge_replan(const study::Replan& replan,
+                                                 const embedding::PlanningProblem& problem,
+                                                 const check::CheckOptions& options) {
   check::TransferCase given;
   given.model = &problem.model;
   given.topology = &problem.topology;
@@ -313,13 +285,13 @@ Result<std::vector<check::Violation>> judge_replan(const study::Replan& replan,
   given.options = options;
   given.before = replan.before;
   given.after = *replan.answer.plan;
-  PLIMSOLL_ASSIGN(std::vector<check::Violation> violations,
+  PLIMSOLL_ASSIGN(std::vector<check::Finding> violations,
                   check::check_transfers(given, replan.schedule));
   PLIMSOLL_ASSIGN(const Bytes moved, check::count_moved_bytes(given));
   const bool is_too_much = replan.max_moved && moved > *replan.max_moved;
   if (moved != replan.moved_bytes || is_too_much) {
     violations.push_back(
-        {check::ViolationCode::kTransferMismatch, "", std::nullopt, fmt::format("{}", moved),
+        {check::FindingCode::kTransferMismatch, "", std::nullopt, fmt::format("{}", moved),
          fmt::format("{}", replan.moved_bytes),
          fmt::format("the plan moves {} bytes, and it states {}{}", moved, replan.moved_bytes,
                      is_too_much ? " under a limit that is lower" : "")});
@@ -369,7 +341,7 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::Plan
   ShardingJudgement judgement;
   judgement.batch = counted(problem.batch_size, "sample", "samples") + " per rank";
   if (recorded.empty()) judgement.batch += batch_size_note(flags.planning, problem);
-  check::CheckReport& report = judgement.report;
+  check::ShardingReport& report = judgement.report;
   if (answer.plan) {
     check::CheckOptions options;
     options.strict = flags.strict;
@@ -385,8 +357,8 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::Plan
     PLIMSOLL_ASSIGN(report, check::check_sharding(problem.model, *answer.plan, problem.topology,
                                                   problem.cost_model, problem.mode, options));
     if (replan) {
-      PLIMSOLL_ASSIGN(std::vector<check::Violation> moves, judge_replan(*replan, problem, options));
-      add_violations(std::move(moves), report);
+      PLIMSOLL_ASSIGN(std::vector<check::Finding> moves, judge_replan(*replan, problem, options));
+      report.add(std::move(moves));
     }
   }
   if (is_bare(answer)) {
@@ -394,15 +366,15 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::Plan
     return judgement;
   }
   PLIMSOLL_ASSIGN(const Inputs inputs, find_inputs(flags.planning, problem, recorded));
-  std::vector<check::Violation> others = check_inputs(answer, inputs);
+  std::vector<check::Finding> others = check_inputs(answer, inputs);
   claims.are_inputs_given = inputs.are_as_recorded && others.empty();
-  if (answer.bill != Bill{} && answer.plan && report.violations.empty()) {
+  if (answer.bill != Bill{} && answer.plan && report.is_right()) {
     PLIMSOLL_ASSIGN(Bill found, check::make_judges_bill(problem, report));
     PLIMSOLL_RETURN_IF_ERROR(check::add_resident_bytes(problem, *answer.plan, found));
     if (problem.machine) {
       PLIMSOLL_ASSIGN(const auto extrapolated,
                       check::add_machine_times(problem, *answer.plan, found));
-      add_violations(check::check_extrapolated(answer.extrapolated, extrapolated), report);
+      report.add(check::check_extrapolated(answer.extrapolated, extrapolated));
     }
     judge_bill(answer, std::move(found), inputs.are_as_recorded, report);
   }
@@ -413,10 +385,10 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::Plan
   if (replan) {
     PLIMSOLL_ASSIGN(const check::MoveBoundReport found,
                     check::check_move_bound(problem, claims.options, stated_moves(*replan)));
-    add_violations(found.violations, report);
-    if (found.not_repeated) judgement.balance->not_repeated.push_back(*found.not_repeated);
+    report.add(found.violations());
+    judgement.balance->add(found.warnings());
   }
-  add_violations(std::move(others), report);
+  report.add(std::move(others));
   check::conclude(*judgement.balance, flags.strict, report);
   put_explanation(judge_explanation(flags.planning, answer), flags.strict, report);
   return judgement;
@@ -435,12 +407,12 @@ Result<ShardingJudgement> judge_options(const CheckFlags& flags, const io::Torch
   }
   PLIMSOLL_ASSIGN(check::StatedBalance claims, read_claims(flags, answer));
   claims.frontier.plans = read_points(answer, &dump);
-  std::vector<check::Violation> others = check_inputs(answer, find_inputs(dump));
+  std::vector<check::Finding> others = check_inputs(answer, find_inputs(dump));
   claims.are_inputs_given = others.empty();
   embedding::PlanningProblem problem = make_problem(dump);
   ShardingJudgement judgement;
   judgement.batch = counted(problem.batch_size, "sample", "samples") + " per rank";
-  check::CheckReport& report = judgement.report;
+  check::ShardingReport& report = judgement.report;
   if (answer.plan) {
     std::vector<check::StatedOption> stated;
     for (const study::TakenOption& taken : answer.options)
@@ -451,7 +423,7 @@ Result<ShardingJudgement> judge_options(const CheckFlags& flags, const io::Torch
                                   &*answer.plan, claims.options.bridge.pools_ddr, flags.strict,
                                   flags.strict_numerics || claims.options.bridge.strict_numerics,
                                   rating);
-    if (report.violations.empty() && answer.bill != Bill{}) {
+    if (report.is_right() && answer.bill != Bill{}) {
       judge_bill(answer, check::make_judges_bill(dump.topology, dump.has_components, report), true,
                  report);
     }
@@ -460,7 +432,7 @@ Result<ShardingJudgement> judge_options(const CheckFlags& flags, const io::Torch
                                                           answer.plan ? &*answer.plan : nullptr,
                                                           answer.plan ? &report : nullptr, claims));
   judgement.balance->is_anything_claimed |= answer.rating || answer.bill != Bill{};
-  add_violations(std::move(others), report);
+  report.add(std::move(others));
   check::conclude(*judgement.balance, flags.strict, report);
   put_explanation(judge_explanation(flags.planning, answer), flags.strict, report);
   return judgement;
@@ -478,17 +450,16 @@ int run_sharding_check(const CheckFlags& flags, const io::PlanFile& plan) {
   if (!judged) return report(with_flag_as_place(judged.error()), flags.global);
   const auto& balance = judged->balance;
   if (flags.global.json) {
-    print(io::write_check_report(judged->report, balance ? &*balance : nullptr));
+    print(io::write_sharding_report(judged->report, balance ? &*balance : nullptr));
   } else {
-    const check::CheckReport& report = judged->report;
+    const check::ShardingReport& report = judged->report;
     print(in_lines(
-              verdict(report.is_right(), report.violations.size(), report.hazards.size(),
-                      flags.global) +
+              verdict(report, true, flags.global) +
                   fmt::format(", slowest rank {} at {}\n", ms_text(report.rating), judged->batch),
               2) +
           judgement_lines(report, flags.global) +
           (balance && flags.global.verbosity > 0 ? text_of(*balance) : std::string()) +
-          findings_of(report, flags) + ranks_of(report, flags));
+          findings_text(report, flags.global) + ranks_of(report, flags));
   }
   return judged->report.is_right() ? kExitOk : kExitViolations;
 }

@@ -19,21 +19,12 @@ using check::CheckpointReport;
 using study::CheckpointAnswer;
 
 std::string text_of(const CheckpointReport& report, const GlobalFlags& global) {
-  std::vector<CodedLine> lines;
-  const auto add = [&lines](std::string_view kind, const auto& finding) {
-    lines.push_back({fmt::format("{} {}", kind, to_string(finding.code)),
-                     fmt::format("{} {}{}{}: {}", kind, to_string(finding.code),
-                                 finding.fqn.empty() ? "" : ", ", finding.fqn, finding.message)});
-  };
-  for (const auto& violation : report.violations) add("violation", violation);
-  for (const auto& hazard : report.hazards) add("hazard", hazard);
-  std::string text =
-      verdict(report.is_right(), report.violations.size(), report.hazards.size(), global);
+  std::string text = verdict(report, true, global);
   text += shown(
       fmt::format(", peak {} ({} bytes) {}, recompute {}\n", size_text(report.peak), report.peak,
                   report.binding.empty() ? "at the loss" : "in the backward of " + report.binding,
                   ms_text(report.recompute_ms)));
-  return text + judgement_lines(report, global) + findings_text(lines, global);
+  return text + judgement_lines(report, global) + findings_text(report, global);
 }
 
 Result<CheckpointReport> judge(const CheckpointCheckRun& run, const io::PlanFile& plan) {

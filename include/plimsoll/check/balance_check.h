@@ -48,8 +48,8 @@ struct StatedBalance {
   std::vector<std::string> warnings;  // codes
 };
 
-struct BalanceReport {
-  std::vector<Violation> violations;
+// What is not repeated is a warning (kNotRepeated).
+struct BalanceReport : CheckReport {
   std::optional<embedding::PlanTimes> times;  // of the plan
   std::optional<double> proved_bound;         // ms, by the prices; infinite: no plan exists
   // The stated bound is more than the prices prove: it rests on a search to its end. The checker
@@ -58,8 +58,7 @@ struct BalanceReport {
   bool is_search_repeated = false;  // to its end: the stated bound holds
   std::int64_t num_repeated_nodes = 0;
   bool is_anything_claimed = false;
-  std::string proof;                      // one sentence: what proves bound or status; may be empty
-  std::vector<std::string> not_repeated;  // one sentence a claim
+  std::string proof;  // one sentence: what proves bound or status; may be empty
 };
 
 // `plan` and `sharding` (check_sharding's report of it) are null where the answer has no plan; the
@@ -67,19 +66,19 @@ struct BalanceReport {
 // where the reservation leaves nothing or a table has no option.
 Result<BalanceReport> check_balance(const embedding::PlanningProblem& problem,
                                     const embedding::ShardingPlan* plan,
-                                    const CheckReport* sharding, const StatedBalance& stated);
+                                    const ShardingReport* sharding, const StatedBalance& stated);
 
 // The same of options that are given; `problem` tells what reports and hazards need, as in
 // plan_balanced.
 Result<BalanceReport> check_balance(const embedding::PlanningProblem& problem,
                                     const embedding::GivenOptions& given,
                                     const embedding::ShardingPlan* plan,
-                                    const CheckReport* sharding, const StatedBalance& stated);
+                                    const ShardingReport* sharding, const StatedBalance& stated);
 
 // Puts the violations into the report and says what they make of the certificate: refuted by any of
 // a plan that claims something, hazards under `strict` left aside. Under `strict` what is not
 // repeated is a violation, too.
-void conclude(BalanceReport balance, bool is_strict, CheckReport& report);
+void conclude(BalanceReport balance, bool is_strict, ShardingReport& report);
 
 }  // namespace plimsoll::check
 #pragma GCC visibility pop

@@ -27,11 +27,10 @@ struct StatedMoveBound {
   const balance::RelocationPrices* prices = nullptr;  // null: none are stated
 };
 
-struct MoveBoundReport {
-  std::vector<Violation> violations;        // of code kBoundNotProved
-  std::optional<double> proved_bound;       // ms, by the prices
-  std::optional<Bytes> least_moved;         // that every plan moves
-  std::optional<std::string> not_repeated;  // one sentence
+// Violations are of code kBoundNotProved, what is not repeated is a warning (kNotRepeated).
+struct MoveBoundReport : CheckReport {
+  std::optional<double> proved_bound;  // ms, by the prices
+  std::optional<Bytes> least_moved;    // that every plan moves
 };
 
 // Errors: those of prepare_bounded_problem and of estimating.

@@ -21,11 +21,11 @@ struct PlanSpace {
 };
 
 // Hazards that searches avoid unless told to keep them: all but optimizer_state_per_block.
-std::size_t count_avoided_hazards(const CheckReport& report);
+std::size_t count_avoided_hazards(const ShardingReport& report);
 
 // Added up from what `sharding` found on every rank. Precondition: it has no violations.
 Result<embedding::PlanTimes> times_of(const PlanSpace& space, const embedding::ShardingPlan& plan,
-                                      const CheckReport& sharding,
+                                      const ShardingReport& sharding,
                                       const embedding::StepModel& model);
 
 // Adds what the problem's machine model says of the plan to the bill; what of that was not

@@ -67,7 +67,7 @@ Made make_plan(embedding::PlanningProblem problem, BalanceObjective objective, b
 }
 
 BalanceReport judge(const Made& made) {
-  CheckReport sharding;
+  ShardingReport sharding;
   const auto& plan = made.result.planning.outcome.plan;
   if (plan) {
     CheckOptions options;
@@ -76,7 +76,7 @@ BalanceReport judge(const Made& made) {
                                  made.problem.cost_model, made.problem.mode, options);
     EXPECT_TRUE(report);
     sharding = *std::move(report);
-    EXPECT_TRUE(sharding.violations.empty());
+    EXPECT_TRUE(sharding.violations().empty());
   }
   auto report = check_balance(made.problem, plan ? &*plan : nullptr, &sharding, made.stated);
   EXPECT_TRUE(report) << (report ? "" : format_error(report.error()));
@@ -90,7 +90,7 @@ TEST(BalanceCheck, AcceptsWhatTheSearchMakes) {
       const Made made = make_plan(make_problem(), objective, keeps_rating);
       ASSERT_TRUE(made.result.planning.outcome.plan);
       const BalanceReport report = judge(made);
-      for (const Violation& violation : report.violations) ADD_FAILURE() << violation.message;
+      for (const Finding& violation : report.violations()) ADD_FAILURE() << violation.message;
       ASSERT_TRUE(report.proved_bound);
       EXPECT_GT(*report.proved_bound, 0);
       EXPECT_LE(*report.proved_bound, made.stated.certificate->objective * (1 + 1e-9));
@@ -107,12 +107,12 @@ TEST(BalanceCheck, AcceptsAProofThatNothingFits) {
   }
   ASSERT_EQ(small.result.planning.outcome.status, SolveStatus::kInfeasible);
   EXPECT_FALSE(small.result.planning.outcome.explanation.lines.empty());
-  EXPECT_TRUE(judge(small).violations.empty());
+  EXPECT_TRUE(judge(small).violations().empty());
   // On a larger machine the same prices prove nothing.
   small.problem = make_problem();
   const BalanceReport report = judge(small);
-  ASSERT_EQ(report.violations.size(), 1U);
-  EXPECT_EQ(report.violations[0].code, ViolationCode::kBoundNotProved);
+  ASSERT_EQ(report.violations().size(), 1U);
+  EXPECT_EQ(report.violations()[0].code, FindingCode::kBoundNotProved);
 }
 
 TEST(BalanceCheck, FindsWhateverIsChanged) {
@@ -123,9 +123,9 @@ TEST(BalanceCheck, FindsWhateverIsChanged) {
     Made changed = made;
     change(changed.stated);
     const BalanceReport report = judge(changed);
-    return report.violations.empty() ? ViolationCode::kHazard : report.violations[0].code;
+    return report.violations().empty() ? FindingCode::kHazard : report.violations()[0].code;
   };
-  using Code = ViolationCode;
+  using Code = FindingCode;
   EXPECT_EQ(code_after([](StatedBalance& s) { s.times->rating *= 1 + 1e-6; }),
             Code::kTimesMismatch);
   EXPECT_EQ(code_after([](StatedBalance& s) { s.times->step *= 1 - 1e-6; }), Code::kTimesMismatch);
@@ -161,7 +161,7 @@ TEST(BalanceCheck, FindsChangedPrices) {
     const double was = number;
     number = changed;
     ++num_changed;
-    num_found += judge(made).violations.empty() ? 0 : 1;
+    num_found += judge(made).violations().empty() ? 0 : 1;
     number = was;
   };
   for (auto& part : made.stated.bound->cases) {
@@ -174,7 +174,7 @@ TEST(BalanceCheck, FindsChangedPrices) {
   }
   EXPECT_GT(num_changed, 0);
   EXPECT_GT(num_found, 0);
-  EXPECT_TRUE(judge(made).violations.empty());
+  EXPECT_TRUE(judge(made).violations().empty());
 }
 
 TEST(BalanceCheck, SaysWhenABoundWasSearchedFor) {
@@ -186,7 +186,7 @@ TEST(BalanceCheck, SaysWhenABoundWasSearchedFor) {
   const bool is_searched = *report.proved_bound * (1 + 1e-7) < made.stated.certificate->objective;
   EXPECT_EQ(report.is_bound_searched, is_searched);
   // It is proved, refuted by a better plan, or named.
-  EXPECT_TRUE(!report.proof.empty() || !report.violations.empty() || !report.not_repeated.empty());
+  EXPECT_TRUE(!report.proof.empty() || !report.violations().empty() || !report.warnings().empty());
 }
 
 TEST(BalanceCheck, SearchesAgainWhereABoundWasSearchedFor) {
@@ -197,14 +197,14 @@ TEST(BalanceCheck, SearchesAgainWhereABoundWasSearchedFor) {
   certificate.lower_bound = certificate.objective * .9;  // far below what is possible
   made.stated.status = SolveStatus::kFeasible;
   BalanceReport report = judge(made);
-  EXPECT_TRUE(report.violations.empty());
+  EXPECT_TRUE(report.violations().empty());
   EXPECT_TRUE(report.is_bound_searched);
-  EXPECT_TRUE(report.not_repeated.empty());
+  EXPECT_TRUE(report.warnings().empty());
   EXPECT_FALSE(report.proof.empty());
   certificate.lower_bound = certificate.objective * 1.01;  // the plan itself is below
   report = judge(made);
-  ASSERT_EQ(report.violations.size(), 1U);
-  EXPECT_EQ(report.violations[0].code, ViolationCode::kBoundNotProved);
+  ASSERT_EQ(report.violations().size(), 1U);
+  EXPECT_EQ(report.violations()[0].code, FindingCode::kBoundNotProved);
 }
 
 TEST(BalanceCheck, WantsAProofOfWhatIsSaidToBeOptimal) {
@@ -212,12 +212,12 @@ TEST(BalanceCheck, WantsAProofOfWhatIsSaidToBeOptimal) {
   made.stated.status = SolveStatus::kOptimal;
   made.stated.certificate->lower_bound = made.stated.certificate->objective * .9;
   const BalanceReport report = judge(made);
-  ASSERT_EQ(report.violations.size(), 1U);
-  EXPECT_EQ(report.violations[0].code, ViolationCode::kBoundNotProved);
+  ASSERT_EQ(report.violations().size(), 1U);
+  EXPECT_EQ(report.violations()[0].code, FindingCode::kBoundNotProved);
   made.stated.tolerance = .2;  // what the plan says of itself is no licence
-  ASSERT_EQ(judge(made).violations.size(), 1U);
+  ASSERT_EQ(judge(made).violations().size(), 1U);
   made.stated.accepted_tolerance = .2;
-  EXPECT_TRUE(judge(made).violations.empty());
+  EXPECT_TRUE(judge(made).violations().empty());
 }
 
 TEST(BalanceCheck, HoldsTablesOfHostsTogetherByTheirHost) {
@@ -238,7 +238,7 @@ TEST(BalanceCheck, HoldsTablesOfHostsTogetherByTheirHost) {
   const auto num_violations = [&] {
     auto report = check_balance(problem, &*result->planning.outcome.plan, nullptr, stated);
     EXPECT_TRUE(report);
-    return report->violations.size();
+    return report->violations().size();
   };
   EXPECT_EQ(num_violations(), 0U);
   for (auto& table : result->planning.outcome.plan->tables) {
@@ -257,8 +257,8 @@ TEST(BalanceCheck, FindsBrokenRules) {
   embedding::BridgeOptions& rules = made.stated.options.bridge;
   const auto num_broken = [&] {
     int count = 0;
-    for (const Violation& violation : judge(made).violations) {
-      count += violation.code == ViolationCode::kRuleBroken ? 1 : 0;
+    for (const Finding& violation : judge(made).violations()) {
+      count += violation.code == FindingCode::kRuleBroken ? 1 : 0;
     }
     return count;
   };

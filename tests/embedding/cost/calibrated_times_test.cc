@@ -452,14 +452,14 @@ TEST(CalibratedPlans, AreRightToTheJudgeWithTheirMachineAlone) {
   const BalancedOptions options = time_options(problem);
   const BalancedResult found = plan(problem, options);
   const check::BalanceReport right = judge(problem, options, found);
-  EXPECT_TRUE(right.violations.empty()) << right.violations.front().message;
+  EXPECT_TRUE(right.violations().empty()) << right.violations().front().message;
   EXPECT_FALSE(right.proof.empty());
   MachineModel other = *problem.machine;
   other.kernels[0].terms.read_byte_ns *= 2;
   problem.machine = std::make_shared<const MachineModel>(other);
-  EXPECT_FALSE(judge(problem, options, found).violations.empty());
+  EXPECT_FALSE(judge(problem, options, found).violations().empty());
   problem.machine.reset();
-  EXPECT_FALSE(judge(problem, options, found).violations.empty());
+  EXPECT_FALSE(judge(problem, options, found).violations().empty());
 }
 
 TEST(CalibratedPlans, RunSlowerOnSlowRanks) {
@@ -467,7 +467,7 @@ TEST(CalibratedPlans, RunSlowerOnSlowRanks) {
   problem.topology.device_speeds = {1, .5};
   const BalancedOptions options = time_options(problem);
   const BalancedResult found = plan(problem, options);
-  EXPECT_TRUE(judge(problem, options, found).violations.empty());
+  EXPECT_TRUE(judge(problem, options, found).violations().empty());
 }
 
 }  // namespace
