@@ -31,6 +31,7 @@
 #include "plimsoll/shard/planning_flags.h"
 #include "plimsoll/shard/shard_dump.h"
 #include "plimsoll/shard/shard_flags.h"
+#include "plimsoll/study/search_aid.h"
 #include "plimsoll/text/certificate_text.h"
 #include "plimsoll/text/text_table.h"
 
@@ -80,25 +81,30 @@ std::string text_of(const check::BalanceReport& balance) {
   return text;
 }
 
+struct Claims : check::StatedBalance {
+  embedding::BalancedOptions made_with;  // with those of the reference's search
+};
+
 // What the plan states beside itself, whatever search is said to have made it.
-Result<check::StatedBalance> read_claims(const CheckFlags& flags,
-                                         const study::ShardingAnswer& answer) {
+Result<Claims> read_claims(const CheckFlags& flags, const study::ShardingAnswer& answer) {
   const std::map<std::string, std::string> recorded = recorded_options(answer);
   const auto find = [&recorded](const std::string& key) {
     const auto found = recorded.find(key);
     return found == recorded.end() ? std::string() : found->second;
   };
-  check::StatedBalance stated;
-  PLIMSOLL_ASSIGN(stated.options, read_recorded_balance(recorded));
-  PLIMSOLL_ASSIGN(stated.options.reference, embedding::read_reference_record(recorded));
-  embedding::BridgeOptions& bridge = stated.options.bridge;
+  Claims stated;
+  embedding::BalancedOptions& made_with = stated.made_with;
+  PLIMSOLL_ASSIGN(made_with, read_recorded_balance(recorded));
+  PLIMSOLL_ASSIGN(made_with.reference, embedding::read_reference_record(recorded));
+  embedding::BridgeOptions& bridge = made_with.bridge;
   const bool is_balanced = find("search") == "balanced";
   if (!is_balanced) bridge.keeps_hazards = true;  // the reference knows none
   if (recorded.contains("objective")) stated.recorded_objective = bridge.objective;
   if (answer.objective) bridge.objective = *answer.objective;
   if (answer.provenance) {
-    PLIMSOLL_ASSIGN(stated.options.stops, embedding::read_stops(answer.provenance->stopped_at));
+    PLIMSOLL_ASSIGN(made_with.stops, embedding::read_stops(answer.provenance->stopped_at));
   }
+  stated.options = made_with;
   stated.status = answer.status;
   if (recorded.contains("tolerance")) {
     PLIMSOLL_ASSIGN(stated.tolerance,
@@ -336,7 +342,7 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::Plan
   if (!answer.plan && answer.status != SolveStatus::kInfeasible) {
     return nothing_to_judge(plan.name);
   }
-  PLIMSOLL_ASSIGN(check::StatedBalance claims, read_claims(flags, answer));
+  PLIMSOLL_ASSIGN(Claims claims, read_claims(flags, answer));
   claims.frontier.plans = read_points(answer, nullptr);
   ShardingJudgement judgement;
   judgement.batch = counted(problem.batch_size, "sample", "samples") + " per rank";
@@ -380,7 +386,8 @@ Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::Plan
   }
   PLIMSOLL_ASSIGN(judgement.balance,
                   check::check_balance(problem, answer.plan ? &*answer.plan : nullptr,
-                                       answer.plan ? &report : nullptr, claims));
+                                       answer.plan ? &report : nullptr, claims,
+                                       study::make_search_aid(problem, claims.made_with)));
   judgement.balance->is_anything_claimed |= answer.rating || answer.bill != Bill{};
   if (replan) {
     PLIMSOLL_ASSIGN(const check::MoveBoundReport found,
@@ -405,7 +412,7 @@ Result<ShardingJudgement> judge_options(const CheckFlags& flags, const io::Torch
     return fail(ErrorCode::kValue, plan.name, "the answer does not say which options are taken",
                 "give a plan that was made from this dump");
   }
-  PLIMSOLL_ASSIGN(check::StatedBalance claims, read_claims(flags, answer));
+  PLIMSOLL_ASSIGN(Claims claims, read_claims(flags, answer));
   claims.frontier.plans = read_points(answer, &dump);
   std::vector<check::Finding> others = check_inputs(answer, find_inputs(dump));
   claims.are_inputs_given = others.empty();
@@ -428,9 +435,12 @@ Result<ShardingJudgement> judge_options(const CheckFlags& flags, const io::Torch
                  report);
     }
   }
-  PLIMSOLL_ASSIGN(judgement.balance, check::check_balance(problem, make_given(dump),
-                                                          answer.plan ? &*answer.plan : nullptr,
-                                                          answer.plan ? &report : nullptr, claims));
+  const embedding::GivenOptions given = make_given(dump);
+  PLIMSOLL_ASSIGN(
+      judgement.balance,
+      check::check_balance(problem, study::make_given_space(problem, given),
+                           answer.plan ? &*answer.plan : nullptr, answer.plan ? &report : nullptr,
+                           claims, study::make_search_aid(problem, claims.made_with, &given)));
   judgement.balance->is_anything_claimed |= answer.rating || answer.bill != Bill{};
   report.add(std::move(others));
   check::conclude(*judgement.balance, flags.strict, report);

@@ -149,7 +149,7 @@ class Judge {
   }
 
   void judge_cap() {
-    const embedding::BalancedOptions& options = stated_.options;
+    const embedding::BoundedOptions& options = stated_.options;
     const bool is_of_time = bridge_options().objective == embedding::BalanceObjective::kTime;
     const std::optional<double>& cap = bridge_options().rating_cap;
     const auto contradict = [this](std::string message) {
@@ -161,7 +161,7 @@ class Judge {
     if (stated_.reference && !options.uses_reference) {
       contradict("the plan states TorchRec's times, but records that it was made without them");
     }
-    if (space_.given != nullptr && space_.given->estimator == nullptr &&
+    if (space_.is_given && space_.input.estimator == nullptr &&
         bridge_options().step_model.ms_per_output_byte > 0) {
       contradict("the step model counts output bytes, which a dump of options does not state");
     }
@@ -191,29 +191,29 @@ class Judge {
       report_.leave_open("TorchRec's plan is one of other inputs or options");
       return {};
     }
-    const auto repeated =
-        space_.given == nullptr
-            ? embedding::repeat_reference(*space_.problem, stated_.options)
-            : embedding::repeat_reference(*space_.problem, *space_.given, stated_.options);
+    if (!space_.aid->repeat_reference) {
+      report_.leave_open("TorchRec's search is not there to be repeated");
+      return {};
+    }
+    const Result<RepeatedReference> repeated = space_.aid->repeat_reference();
     if (!repeated) {
       report_.leave_open("TorchRec's search cannot be repeated: " + repeated.error().message);
       return {};
     }
-    if (!repeated->reference) {
+    if (!repeated->times) {
       add(FindingCode::kReferenceMismatch, "no plan", "a plan",
           "TorchRec's search is stated to find a plan, but finds none");
       return {};
     }
-    const PlanTimes& found = *repeated->reference;
+    const PlanTimes& found = *repeated->times;
     if (stated_.reference) {
       compare_reference("rating", stated_.reference->rating, found.rating);
       compare_reference("step", stated_.reference->step, found.step);
       compare_reference("time", stated_.reference->time, found.time);
     }
     if (cap) compare_reference("rating, the plan's cap,", *cap, found.rating);
-    const embedding::PlanningResult& planning = repeated->planning;
-    PLIMSOLL_ASSIGN(const OtherPlan plan, judge_other(space_, bridge_options(),
-                                                      planning.enumeration.options, planning.best));
+    PLIMSOLL_ASSIGN(const OtherPlan plan,
+                    judge_other(space_, bridge_options(), repeated->options, repeated->plan));
     const bool is_of_bound = plan.fault.empty() &&
                              (is_infeasible() || plan.num_hazards <= num_hazards()) &&
                              !(cap && plan.times.rating > *cap);
@@ -391,7 +391,8 @@ Result<BalanceReport> judge_without_space(const Error& error, const StatedBalanc
 
 Result<BalanceReport> check_balance(const embedding::PlanningProblem& problem,
                                     const embedding::ShardingPlan* plan,
-                                    const ShardingReport* sharding, const StatedBalance& stated) {
+                                    const ShardingReport* sharding, const StatedBalance& stated,
+                                    const SearchAid& aid) {
   const auto bounded = prepare_bounded_problem(problem, stated.options);
   if (!bounded) {
     const bool is_judged =
@@ -402,29 +403,24 @@ Result<BalanceReport> check_balance(const embedding::PlanningProblem& problem,
   const embedding::Estimator estimator(problem.cost_model, problem.topology, problem.mode);
   const PlanSpace space{
       &problem,
-      nullptr,
+      false,
       {&bounded->enumeration.options, &bounded->reservation.topology, &problem.model, &estimator,
        bounded->enumeration.profiles, problem.machine.get()},
-      &bounded->bridge};
+      &bounded->bridge,
+      &aid};
   BalanceReport report;
   PLIMSOLL_RETURN_IF_ERROR(Judge(space, plan, sharding, stated, report).judge());
   return report;
 }
 
 Result<BalanceReport> check_balance(const embedding::PlanningProblem& problem,
-                                    const embedding::GivenOptions& given,
+                                    const embedding::BridgeInput& given,
                                     const embedding::ShardingPlan* plan,
-                                    const ShardingReport* sharding, const StatedBalance& stated) {
-  const embedding::PlanningResult& prepared = given.prepared;
-  const embedding::BridgeInput input{&prepared.enumeration.options,
-                                     &prepared.reservation->topology,
-                                     &problem.model,
-                                     given.estimator,
-                                     prepared.enumeration.profiles,
-                                     problem.machine.get()};
+                                    const ShardingReport* sharding, const StatedBalance& stated,
+                                    const SearchAid& aid) {
   PLIMSOLL_ASSIGN(const embedding::PlacementBridge bridge,
-                  make_bounded_bridge(input, stated.options.bridge));
-  const PlanSpace space{&problem, &given, input, &bridge};
+                  make_bounded_bridge(given, stated.options.bridge));
+  const PlanSpace space{&problem, true, given, &bridge, &aid};
   BalanceReport report;
   PLIMSOLL_RETURN_IF_ERROR(Judge(space, plan, sharding, stated, report).judge());
   return report;

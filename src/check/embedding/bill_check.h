@@ -7,7 +7,7 @@
 
 #include "plimsoll/check/sharding_check.h"
 #include "plimsoll/core/outcome.h"
-#include "plimsoll/embedding/planner.h"
+#include "plimsoll/embedding/planning_problem.h"
 
 namespace plimsoll::check {
 

@@ -154,7 +154,7 @@ class MoveCounter {
 }  // namespace
 
 Result<MoveBoundReport> check_move_bound(const embedding::PlanningProblem& problem,
-                                         const embedding::BalancedOptions& options,
+                                         const embedding::BoundedOptions& options,
                                          const StatedMoveBound& stated) {
   MoveBoundReport report;
   const auto refute = [&report](std::string expected, std::string found, std::string message) {

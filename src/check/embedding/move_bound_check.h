@@ -12,7 +12,7 @@
 
 #include "plimsoll/balance/relocation_prices.h"
 #include "plimsoll/check/sharding_check.h"
-#include "plimsoll/embedding/balanced_search.h"
+#include "plimsoll/embedding/bounded_problem.h"
 
 namespace plimsoll::check {
 
@@ -35,7 +35,7 @@ struct MoveBoundReport : CheckReport {
 
 // Errors: those of prepare_bounded_problem and of estimating.
 Result<MoveBoundReport> check_move_bound(const embedding::PlanningProblem& problem,
-                                         const embedding::BalancedOptions& options,
+                                         const embedding::BoundedOptions& options,
                                          const StatedMoveBound& stated);
 
 }  // namespace plimsoll::check

@@ -8,7 +8,7 @@
 
 #include "check/embedding/placement_rules.h"
 #include "core/check.h"
-#include "embedding/cost/calibrated_times.h"
+#include "plimsoll/embedding/perf_model.h"
 #include "plimsoll/embedding/resident_memory.h"
 
 namespace plimsoll::check {
@@ -219,8 +219,8 @@ Result<PlanTimes> times_of(const PlanSpace& space, const embedding::ShardingPlan
       perf, [](const Perf& p) { return p.fwd_compute + p.bwd_compute + p.prefetch_compute; });
   parts.collectives = largest(perf, [](const Perf& p) { return p.fwd_comms + p.bwd_comms; });
   parts.charges = model.ms_per_sharding_type * static_cast<double>(types.size());
-  const bool has_machine = space.problem->machine != nullptr && space.given == nullptr;
-  const bool has_outputs = model.ms_per_output_byte > 0 && space.given == nullptr;
+  const bool has_machine = space.problem->machine != nullptr && !space.is_given;
+  const bool has_outputs = model.ms_per_output_byte > 0 && !space.is_given;
   if (has_machine || has_outputs) {
     PLIMSOLL_ASSIGN(const Tables tables, enumerate_tables(*space.problem));
     if (has_machine) {
@@ -301,7 +301,7 @@ Result<void> add_resident_bytes(const embedding::PlanningProblem& problem,
 Result<OtherPlan> judge_other(const PlanSpace& space, const embedding::BridgeOptions& rules,
                               const embedding::ShardingPlan& plan,
                               const std::vector<StatedOption>& options) {
-  if (space.given == nullptr) {
+  if (!space.is_given) {
     PLIMSOLL_ASSIGN(const ShardingReport report,
                     check_sharding(space.problem->model, plan, space.problem->topology,
                                    space.problem->cost_model, space.problem->mode,
@@ -320,7 +320,7 @@ Result<OtherPlan> judge_other(const PlanSpace& space, const embedding::BridgeOpt
                               const embedding::OptionSet& options,
                               const embedding::PlacedProposal& placed) {
   std::vector<StatedOption> stated;
-  for (std::size_t p = 0; space.given != nullptr && p < placed.options.size(); ++p) {
+  for (std::size_t p = 0; space.is_given && p < placed.options.size(); ++p) {
     const auto index = static_cast<std::size_t>(placed.options[p]);
     const auto table = static_cast<std::size_t>(options.options[index].table);
     StatedOption& entry = stated.emplace_back();

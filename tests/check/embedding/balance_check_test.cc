@@ -9,6 +9,7 @@
 
 #include "embedding/balanced/balanced_record.h"
 #include "plimsoll/embedding/balanced_frontier.h"
+#include "plimsoll/study/search_aid.h"
 
 namespace plimsoll::check {
 namespace {
@@ -42,10 +43,11 @@ struct Made {
   embedding::PlanningProblem problem;
   embedding::BalancedResult result;
   StatedBalance stated;
+  embedding::BalancedOptions options;  // as the answer records them
 };
 
 Made make_plan(embedding::PlanningProblem problem, BalanceObjective objective, bool keeps_rating) {
-  Made made{std::move(problem), {}, {}};
+  Made made{std::move(problem), {}, {}, {}};
   auto options = embedding::BalancedOptions::minimizing(embedding::BalanceObjective::kRating);
   options.bridge.objective = objective;
   options.bridge.step_model.ms_per_table = .01;
@@ -58,7 +60,8 @@ Made make_plan(embedding::PlanningProblem problem, BalanceObjective objective, b
   made.result = *std::move(result);
   std::map<std::string, std::string> recorded;
   record_balanced(options, made.result, recorded);
-  made.stated.options = *embedding::read_balanced_record(recorded);
+  made.options = *embedding::read_balanced_record(recorded);
+  made.stated.options = made.options;
   made.stated.status = made.result.planning.outcome.status;
   made.stated.times = made.result.times;
   made.stated.certificate = made.result.planning.outcome.certificate;
@@ -78,7 +81,8 @@ BalanceReport judge(const Made& made) {
     sharding = *std::move(report);
     EXPECT_TRUE(sharding.violations().empty());
   }
-  auto report = check_balance(made.problem, plan ? &*plan : nullptr, &sharding, made.stated);
+  auto report = check_balance(made.problem, plan ? &*plan : nullptr, &sharding, made.stated,
+                              study::make_search_aid(made.problem, made.options));
   EXPECT_TRUE(report) << (report ? "" : format_error(report.error()));
   return *std::move(report);
 }
@@ -236,7 +240,8 @@ TEST(BalanceCheck, HoldsTablesOfHostsTogetherByTheirHost) {
   StatedBalance stated;
   stated.options = options;
   const auto num_violations = [&] {
-    auto report = check_balance(problem, &*result->planning.outcome.plan, nullptr, stated);
+    auto report = check_balance(problem, &*result->planning.outcome.plan, nullptr, stated,
+                                study::make_search_aid(problem, options));
     EXPECT_TRUE(report);
     return report->violations().size();
   };

@@ -16,6 +16,7 @@
 #include "embedding/problem/calibrated_input.h"
 #include "plimsoll/check/balance_check.h"
 #include "plimsoll/embedding/balanced_search.h"
+#include "plimsoll/study/search_aid.h"
 
 namespace plimsoll::embedding {
 namespace {
@@ -432,7 +433,8 @@ check::BalanceReport judge(const PlanningProblem& problem, const BalancedOptions
   check::StatedBalance stated;
   std::map<std::string, std::string> recorded;
   record_balanced(options, found, recorded);
-  stated.options = *read_balanced_record(recorded);
+  const BalancedOptions made_with = *read_balanced_record(recorded);
+  stated.options = made_with;
   stated.status = found.planning.outcome.status;
   stated.times = found.times;
   stated.reference = found.reference;
@@ -444,7 +446,8 @@ check::BalanceReport judge(const PlanningProblem& problem, const BalancedOptions
       check::check_sharding(problem.model, *found.planning.outcome.plan, problem.topology,
                             problem.cost_model, problem.mode, rules);
   EXPECT_TRUE(sharding && sharding->is_right());
-  return *check::check_balance(problem, &*found.planning.outcome.plan, &*sharding, stated);
+  return *check::check_balance(problem, &*found.planning.outcome.plan, &*sharding, stated,
+                               study::make_search_aid(problem, made_with));
 }
 
 TEST(CalibratedPlans, AreRightToTheJudgeWithTheirMachineAlone) {
