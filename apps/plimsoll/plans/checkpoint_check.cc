@@ -30,7 +30,7 @@ std::string text_of(const CheckpointReport& report, const GlobalFlags& global) {
 Result<CheckpointReport> judge(const CheckpointCheckRun& run, const io::PlanFile& plan) {
   PLIMSOLL_ASSIGN(const CheckpointAnswer answer, io::read_checkpoint_tree(plan.root, plan.name));
   PLIMSOLL_ASSIGN(checkpoint::ModuleStats given, load_module_stats(run.stats));
-  const std::string hash = sha256_hex(io::write_module_stats(given));
+  const std::string hash = input_hash(io::write_module_stats(given));
   std::map<std::string, std::string> recorded;
   if (answer.provenance) recorded = answer.provenance->options;
   CheckpointFlags filled = run.checkpoint;

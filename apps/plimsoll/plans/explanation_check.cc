@@ -59,7 +59,7 @@ std::optional<NoPlan> explain_again(const checkpoint::ModuleStats& stats,
   const auto model = make_memory_model(recorded, priced);
   if (!model) return std::nullopt;
   const auto made =
-      study::make_checkpoint_case(priced, sha256_hex(io::write_module_stats(stats)), *model);
+      study::make_checkpoint_case(priced, input_hash(io::write_module_stats(stats)), *model);
   if (!made) return std::nullopt;
   study::CheckpointQuestion question;
   question.budget = answer.budget_bytes;

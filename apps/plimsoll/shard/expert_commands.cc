@@ -36,7 +36,7 @@ Result<ExpertModel> read_model(const ExpertFlags& flags) {
   return io::read_experts(text, flags.planning.model);
 }
 
-std::string hash_of(const ExpertModel& model) { return blake2b_hex(io::write_experts(model)); }
+std::string hash_of(const ExpertModel& model) { return input_hash(io::write_experts(model)); }
 
 io::ExpertAnswer make_answer(const ExpertFlags& flags, const ExpertModel& model,
                              const std::string& search) {

@@ -227,7 +227,7 @@ std::string context_hash(const PlanningProblem& problem, const ReferenceOptions&
     add_constraints({{"", *problem.enumeration.global_constraints}}, text);
   }
   for (const auto& [name, value] : options_map(problem, options, nullptr)) text.add(name, value);
-  return blake2b_hex(text.take());
+  return input_hash(text.take());
 }
 
 Provenance make_provenance(const PlanningProblem& problem, const ReferenceOptions& options,
@@ -235,8 +235,8 @@ Provenance make_provenance(const PlanningProblem& problem, const ReferenceOption
   Provenance provenance;
   provenance.version = kVersion;
   provenance.options = options_map(problem, options, &search);
-  provenance.inputs["model"] = blake2b_hex(model_text(problem.model));
-  provenance.inputs["topology"] = blake2b_hex(topology_text(problem.topology));
+  provenance.inputs["model"] = input_hash(model_text(problem.model));
+  provenance.inputs["topology"] = input_hash(topology_text(problem.topology));
   if (problem.machine) provenance.inputs["machine"] = problem.machine->hash;
   provenance.seed = search.seed;
   return provenance;
