@@ -42,6 +42,27 @@ inline std::vector<std::string> split_record(std::string_view text) {
   return words;
 }
 
+// False where it is not a text that a writer writes of such a value.
+inline bool read_record(const std::string& text, bool& value) {
+  value = text == "true";
+  return value || text == "false";
+}
+inline bool read_record(const std::string& text, std::string& value) {
+  value = text;
+  return true;
+}
+inline bool read_record(const std::string& text, std::vector<std::string>& list) {
+  list = text.empty() ? std::vector<std::string>() : split_record(text);
+  return true;
+}
+template <class Number>
+requires std::is_arithmetic_v<Number>
+bool read_record(const std::string& text, Number& value) {
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  return error == std::errc() && end == last;
+}
+
 class RecordWriter {
  public:
   explicit RecordWriter(OptionTexts& texts) : texts_(texts) {}
@@ -69,6 +90,10 @@ class RecordWriter {
   template <class T, class Write, class Read>
   void as(const char* name, const T& value, const Write& write, const Read&) {
     texts_[name] = write(value);
+  }
+  template <class T, class Write, class Read>
+  void as(const char* name, const std::optional<T>& value, const Write& write, const Read& read) {
+    if (value) as(name, *value, write, read);
   }
   void by_class(const std::string& name, const std::vector<std::string>& list) {
     for (const std::string& entry : list) {
@@ -102,13 +127,13 @@ class RecordReader {
   Result<void> finish() const {
     if (fault_.empty()) return {};
     return fail(ErrorCode::kSchema, "provenance/options/" + fault_,
-                "not a value that this program writes");
+                "not a value that this program writes", "leave it out, or plan again");
   }
 
   template <class T>
   void stated(const char* name, T& value) {
     const std::string* text = find(name);
-    if (text != nullptr && !read(*text, value)) refuse(name);
+    if (text != nullptr && !read_record(*text, value)) refuse(name);
   }
   template <class T>
   void stated(const char* name, std::optional<T>& value) {
@@ -135,6 +160,10 @@ class RecordReader {
     if (!made) return refuse(name);
     value = *std::move(made);
   }
+  template <class T, class Write, class Read>
+  void as(const char* name, std::optional<T>& value, const Write& write, const Read& read_text) {
+    if (find(name) != nullptr) as(name, value.emplace(), write, read_text);
+  }
   void by_class(const std::string& name, std::vector<std::string>& list) {
     if (keeps_unusual_ && !list.empty()) return;
     list.clear();
@@ -153,26 +182,6 @@ class RecordReader {
   }
   void refuse(const char* name) {
     if (fault_.empty()) fault_ = name;
-  }
-
-  static bool read(const std::string& text, bool& value) {
-    value = text == "true";
-    return value || text == "false";
-  }
-  static bool read(const std::string& text, std::string& value) {
-    value = text;
-    return true;
-  }
-  static bool read(const std::string& text, std::vector<std::string>& list) {
-    list = text.empty() ? std::vector<std::string>() : split_record(text);
-    return true;
-  }
-  template <class Number>
-  requires std::is_arithmetic_v<Number>
-  static bool read(const std::string& text, Number& value) {
-    const char* const last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data(), last, value);
-    return error == std::errc() && end == last;
   }
 
   const OptionTexts& texts_;

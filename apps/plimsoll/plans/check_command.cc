@@ -12,6 +12,7 @@
 #include "check/embedding/move_bound_check.h"
 #include "check/embedding/plan_space.h"
 #include "embedding/balanced/balanced_record.h"
+#include "embedding/torchrec/planning_record.h"
 #include "io/documents/plan_tree.h"
 #include "io/documents/report_json.h"
 #include "io/import/foreign_plan.h"
@@ -88,16 +89,14 @@ struct Claims : check::StatedBalance {
 // What the plan states beside itself, whatever search is said to have made it.
 Result<Claims> read_claims(const CheckFlags& flags, const study::ShardingAnswer& answer) {
   const std::map<std::string, std::string> recorded = recorded_options(answer);
-  const auto find = [&recorded](const std::string& key) {
-    const auto found = recorded.find(key);
-    return found == recorded.end() ? std::string() : found->second;
-  };
+  PLIMSOLL_ASSIGN(const embedding::PlanningRecord record,
+                  embedding::read_planning_record(recorded));
   Claims stated;
   embedding::BalancedOptions& made_with = stated.made_with;
   PLIMSOLL_ASSIGN(made_with, read_recorded_balance(recorded));
   PLIMSOLL_ASSIGN(made_with.reference, embedding::read_reference_record(recorded));
   embedding::BridgeOptions& bridge = made_with.bridge;
-  const bool is_balanced = find("search") == "balanced";
+  const bool is_balanced = record.search == "balanced";
   if (!is_balanced) bridge.keeps_hazards = true;  // the reference knows none
   if (recorded.contains("objective")) stated.recorded_objective = bridge.objective;
   if (answer.objective) bridge.objective = *answer.objective;
@@ -106,10 +105,7 @@ Result<Claims> read_claims(const CheckFlags& flags, const study::ShardingAnswer&
   }
   stated.options = made_with;
   stated.status = answer.status;
-  if (recorded.contains("tolerance")) {
-    PLIMSOLL_ASSIGN(stated.tolerance,
-                    parse_number<double>(find("tolerance"), "provenance/options/tolerance"));
-  }
+  if (record.tolerance) stated.tolerance = *record.tolerance;
   stated.accepted_tolerance = flags.tolerance;
   stated.rating = answer.rating;
   stated.times = answer.times;
@@ -120,7 +116,7 @@ Result<Claims> read_claims(const CheckFlags& flags, const study::ShardingAnswer&
   for (const study::FrontierProof& proof : answer.frontier_proofs) {
     stated.frontier.proofs.push_back(proof.bound);
   }
-  stated.rates_storage = !is_balanced && find("perf_model") == "storage";
+  stated.rates_storage = !is_balanced && record.perf_model == embedding::PerfModelKind::kStorage;
   for (const Warning& warning : answer.warnings) stated.warnings.push_back(warning.code);
   return stated;
 }

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "core/option_record.h"
+#include "embedding/torchrec/planning_record.h"
 
 namespace plimsoll::embedding {
 namespace {
@@ -16,22 +16,16 @@ std::string write_step_model(const StepModel& m) {
                      m.is_assumed ? "assumed" : "given");
 }
 
-template <class Number>
-bool read_number(std::string_view text, Number& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 tl::unexpected<Error> unreadable() { return fail(ErrorCode::kSchema, "", "", ""); }
 
-Result<StepModel> read_step_model(std::string_view text) {
+Result<StepModel> read_step_model(const std::string& text) {
   StepModel m;
   double* const numbers[] = {&m.kernel_weight,      &m.collective_weight, &m.ms_per_sharding_type,
                              &m.ms_per_output_byte, &m.ms_per_table,      &m.floor_ms};
   const std::vector<std::string> words = split_record(text);
   if (words.size() != std::size(numbers) + 1) return unreadable();
   for (std::size_t i = 0; i < std::size(numbers); ++i) {
-    if (!read_number(words[i], *numbers[i])) return unreadable();
+    if (!read_record(words[i], *numbers[i])) return unreadable();
   }
   m.is_assumed = words.back() == "assumed";
   if (!m.is_assumed && words.back() != "given") return unreadable();
@@ -75,28 +69,13 @@ Result<BalancedOptions> read_balanced_record(const OptionTexts& recorded) {
 }
 
 Result<ReferenceOptions> read_reference_record(const OptionTexts& recorded) {
+  PLIMSOLL_ASSIGN(const PlanningRecord record, read_planning_record(recorded));
   ReferenceOptions options;
-  RecordReader reader(recorded);
-  reader.stated("proposers", options.proposers);
-  reader.stated("partitioner", options.partitioner);
-  reader.named("perf_model", options.perf_model,
-               {{"perf", PerfModelKind::kPerf}, {"storage", PerfModelKind::kStorage}});
-  reader.stated("balance_modules", options.balance_modules);
-  EasyRecDynamicProgrammingOptions& easyrec = options.easyrec_dynamic_programming;
-  const auto read_bins =
-      [&easyrec](std::string_view text) -> Result<EasyRecDynamicProgrammingOptions> {
-    EasyRecDynamicProgrammingOptions read = easyrec;
-    const std::vector<std::string> words = split_record(text);
-    if (words.size() != 2 || !read_number(words[0], read.hbm_bins_per_device) ||
-        !read_number(words[1], read.ddr_bins_per_device)) {
-      return unreadable();
-    }
-    return read;
-  };
-  reader.as("easyrec_bins_per_device", easyrec, nullptr, read_bins);
-  if (recorded.contains("easyrec_bins_per_device"))
-    reader.stated("easyrec_has_cuda", easyrec.has_cuda);
-  PLIMSOLL_RETURN_IF_ERROR(reader.finish());
+  options.proposers = record.proposers.value_or(options.proposers);
+  options.partitioner = record.partitioner.value_or(options.partitioner);
+  options.perf_model = record.perf_model.value_or(options.perf_model);
+  options.balance_modules = record.balance_modules.value_or(options.balance_modules);
+  if (record.easyrec) options.easyrec_dynamic_programming = *record.easyrec;
   return options;
 }
 
@@ -117,7 +96,7 @@ Result<std::vector<std::int64_t>> read_stops(std::string_view stopped_at) {
     }
     if (word.empty()) continue;
     std::int64_t& stop = stops.emplace_back(0);
-    if (!read_number(word, stop)) {
+    if (!read_record(std::string(word), stop)) {
       return fail(ErrorCode::kSchema, "provenance/stopped_at",
                   fmt::format("'{}' is not a place where this search stops", stopped_at));
     }
