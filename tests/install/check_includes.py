@@ -76,7 +76,7 @@ ALLOWED = {
     " checkpoint/torch partition/fx partition/graph partition/pipeline check/embedding check/checkpoint"
     " check/partition check/experts experts/model experts/search io io/json",
     "io/import": "core topology study/embedding study/partition"
-    " embedding/model embedding/cost partition/graph partition/pipeline partition/profile"
+    " embedding/model embedding/cost checkpoint/torch partition/fx partition/graph partition/pipeline partition/profile"
     " io io/json io/documents",
     "io/export": "core partition/fx partition/graph study/plans io/json io/documents",
 }

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "checkpoint/torch/knapsack_evaluator.h"
-#include "io/documents/aot_partition_json.h"
+#include "io/import/aot_partition_json.h"
 #include "plimsoll/core/digest.h"
 #include "plimsoll/io/module_stats_json.h"
 #include "plimsoll/text/text_table.h"

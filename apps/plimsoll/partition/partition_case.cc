@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "io/documents/fx_graph_json.h"
-#include "io/documents/fx_placement.h"
 #include "io/documents/operator_graph_json.h"
 #include "io/documents/plan_tree.h"
 #include "io/import/cost_overlay.h"
 #include "io/import/dnn_partitioning_json.h"
+#include "io/import/fx_placement.h"
 #include "plimsoll/common.h"
 #include "plimsoll/core/digest.h"
 #include "plimsoll/io/cost_graph_json.h"

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "core/suggest.h"
-#include "io/documents/fx_placement.h"
 #include "io/documents/plan_tree.h"
 #include "io/import/foreign_plan.h"
+#include "io/import/fx_placement.h"
 #include "plimsoll/check/sharding_check.h"
 #include "plimsoll/common.h"
 #include "plimsoll/help.h"

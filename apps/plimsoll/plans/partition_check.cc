@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "io/documents/fx_placement.h"
 #include "io/documents/report_json.h"
+#include "io/import/fx_placement.h"
 #include "plimsoll/partition/partition_case.h"
 #include "plimsoll/partition/partition_searches.h"
 #include "plimsoll/plans/explanation_check.h"
