@@ -315,82 +315,124 @@ check::StatedMoveBound stated_moves(const study::Replan& replan) {
   return stated;
 }
 
+// A plan beside what it is of.
+struct JudgedSharding {
+  study::ShardingAnswer answer;
+  embedding::PlanningProblem problem;
+  std::optional<study::Replan> replan;
+
+  const embedding::ShardingPlan* plan() const { return answer.plan ? &*answer.plan : nullptr; }
+};
+
 // The plan says what it was made with; flags win over that. Another program's needs the problem to
 // be read.
-Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::PlanFile& plan) {
-  study::ShardingAnswer answer;
+Result<JudgedSharding> read_sharding(const CheckFlags& flags, const io::PlanFile& plan) {
+  JudgedSharding read;
   const bool is_own = io::is_own_plan(plan.root);
   if (is_own) {
-    PLIMSOLL_ASSIGN(answer, io::read_plan_tree(plan.root, plan.name));
+    PLIMSOLL_ASSIGN(read.answer, io::read_plan_tree(plan.root, plan.name));
   }
-  const std::map<std::string, std::string> recorded = recorded_options(answer);
+  const std::map<std::string, std::string> recorded = recorded_options(read.answer);
   PLIMSOLL_RETURN_IF_ERROR(check_machine(flags.planning, recorded));
-  PLIMSOLL_ASSIGN(const embedding::PlanningProblem problem, make_problem(flags.planning, recorded));
-  std::optional<study::Replan> replan;
+  PLIMSOLL_ASSIGN(read.problem, make_problem(flags.planning, recorded));
   if (io::is_replan_tree(plan.root)) {
-    PLIMSOLL_ASSIGN(replan, io::read_replan_tree(plan.root, plan.name));
+    PLIMSOLL_ASSIGN(read.replan, io::read_replan_tree(plan.root, plan.name));
   }
   if (!is_own) {
-    PLIMSOLL_ASSIGN(answer.plan,
+    const embedding::PlanningProblem& problem = read.problem;
+    PLIMSOLL_ASSIGN(read.answer.plan,
                     io::read_foreign_plan(plan.root, plan.name,
                                           {problem.model, problem.topology, problem.cost_model}));
   }
-  if (!answer.plan && answer.status != SolveStatus::kInfeasible) {
+  if (!read.answer.plan && read.answer.status != SolveStatus::kInfeasible) {
     return nothing_to_judge(plan.name);
   }
+  return read;
+}
+
+// The plan itself, and the steps that lead to it.
+Result<check::ShardingReport> judge_plan(const CheckFlags& flags, const JudgedSharding& judged,
+                                         const Claims& claims) {
+  const embedding::PlanningProblem& problem = judged.problem;
+  check::CheckOptions options;
+  options.strict = flags.strict;
+  options.strict_numerics = flags.strict_numerics || claims.options.bridge.strict_numerics;
+  options.batch_size = problem.batch_size;
+  options.reservation = problem.reservation;
+  options.fqn_constraints = problem.enumeration.fqn_constraints;
+  options.global_constraints = problem.enumeration.global_constraints;
+  options.pools_ddr = claims.options.bridge.pools_ddr;
+  options.is_whole = !is_bare(judged.answer);
+  // A rating by storage is not a time.
+  if (!claims.rates_storage) options.stated_rating = judged.answer.rating;
+  PLIMSOLL_ASSIGN(check::ShardingReport report,
+                  check::check_sharding(problem.model, *judged.plan(), problem.topology,
+                                        problem.cost_model, problem.mode, options));
+  if (judged.replan) {
+    PLIMSOLL_ASSIGN(std::vector<check::Finding> moves,
+                    judge_replan(*judged.replan, problem, options));
+    report.add(std::move(moves));
+  }
+  return report;
+}
+
+// Bytes and times of every rank, by cause.
+Result<void> judge_figures(const JudgedSharding& judged, bool has_reservation,
+                           check::ShardingReport& report) {
+  const embedding::PlanningProblem& problem = judged.problem;
+  PLIMSOLL_ASSIGN(Bill found, check::make_judges_bill(problem, report));
+  PLIMSOLL_RETURN_IF_ERROR(check::add_resident_bytes(problem, *judged.plan(), found));
+  if (problem.machine) {
+    PLIMSOLL_ASSIGN(const auto extrapolated,
+                    check::add_machine_times(problem, *judged.plan(), found));
+    report.add(check::check_extrapolated(judged.answer.extrapolated, extrapolated));
+  }
+  judge_bill(judged.answer, std::move(found), has_reservation, report);
+  return {};
+}
+
+// Times, bound, reference and frontier, and of a replan the bounds of what moves.
+Result<check::BalanceReport> judge_claims(const JudgedSharding& judged, const Claims& claims,
+                                          check::ShardingReport& report) {
+  PLIMSOLL_ASSIGN(check::BalanceReport balance,
+                  check::check_balance(judged.problem, judged.plan(),
+                                       judged.plan() != nullptr ? &report : nullptr, claims,
+                                       study::make_search_aid(judged.problem, claims.made_with)));
+  balance.is_anything_claimed |= judged.answer.rating || judged.answer.bill != Bill{};
+  if (judged.replan) {
+    PLIMSOLL_ASSIGN(
+        const check::MoveBoundReport found,
+        check::check_move_bound(judged.problem, claims.options, stated_moves(*judged.replan)));
+    report.add(found.violations());
+    balance.add(found.warnings());
+  }
+  return balance;
+}
+
+Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::PlanFile& plan) {
+  PLIMSOLL_ASSIGN(const JudgedSharding judged, read_sharding(flags, plan));
+  const study::ShardingAnswer& answer = judged.answer;
   PLIMSOLL_ASSIGN(Claims claims, read_claims(flags, answer));
   claims.frontier.plans = read_points(answer, nullptr);
+  const std::map<std::string, std::string> recorded = recorded_options(answer);
   ShardingJudgement judgement;
-  judgement.batch = counted(problem.batch_size, "sample", "samples") + " per rank";
-  if (recorded.empty()) judgement.batch += batch_size_note(flags.planning, problem);
+  judgement.batch = counted(judged.problem.batch_size, "sample", "samples") + " per rank";
+  if (recorded.empty()) judgement.batch += batch_size_note(flags.planning, judged.problem);
   check::ShardingReport& report = judgement.report;
   if (answer.plan) {
-    check::CheckOptions options;
-    options.strict = flags.strict;
-    options.strict_numerics = flags.strict_numerics || claims.options.bridge.strict_numerics;
-    options.batch_size = problem.batch_size;
-    options.reservation = problem.reservation;
-    options.fqn_constraints = problem.enumeration.fqn_constraints;
-    options.global_constraints = problem.enumeration.global_constraints;
-    options.pools_ddr = claims.options.bridge.pools_ddr;
-    options.is_whole = !is_bare(answer);
-    // A rating by storage is not a time.
-    if (!claims.rates_storage) options.stated_rating = answer.rating;
-    PLIMSOLL_ASSIGN(report, check::check_sharding(problem.model, *answer.plan, problem.topology,
-                                                  problem.cost_model, problem.mode, options));
-    if (replan) {
-      PLIMSOLL_ASSIGN(std::vector<check::Finding> moves, judge_replan(*replan, problem, options));
-      report.add(std::move(moves));
-    }
+    PLIMSOLL_ASSIGN(report, judge_plan(flags, judged, claims));
   }
   if (is_bare(answer)) {
     check::conclude({}, flags.strict, report);
     return judgement;
   }
-  PLIMSOLL_ASSIGN(const Inputs inputs, find_inputs(flags.planning, problem, recorded));
+  PLIMSOLL_ASSIGN(const Inputs inputs, find_inputs(flags.planning, judged.problem, recorded));
   std::vector<check::Finding> others = check_inputs(answer, inputs);
   claims.are_inputs_given = inputs.are_as_recorded && others.empty();
   if (answer.bill != Bill{} && answer.plan && report.is_right()) {
-    PLIMSOLL_ASSIGN(Bill found, check::make_judges_bill(problem, report));
-    PLIMSOLL_RETURN_IF_ERROR(check::add_resident_bytes(problem, *answer.plan, found));
-    if (problem.machine) {
-      PLIMSOLL_ASSIGN(const auto extrapolated,
-                      check::add_machine_times(problem, *answer.plan, found));
-      report.add(check::check_extrapolated(answer.extrapolated, extrapolated));
-    }
-    judge_bill(answer, std::move(found), inputs.are_as_recorded, report);
+    PLIMSOLL_RETURN_IF_ERROR(judge_figures(judged, inputs.are_as_recorded, report));
   }
-  PLIMSOLL_ASSIGN(judgement.balance,
-                  check::check_balance(problem, answer.plan ? &*answer.plan : nullptr,
-                                       answer.plan ? &report : nullptr, claims,
-                                       study::make_search_aid(problem, claims.made_with)));
-  judgement.balance->is_anything_claimed |= answer.rating || answer.bill != Bill{};
-  if (replan) {
-    PLIMSOLL_ASSIGN(const check::MoveBoundReport found,
-                    check::check_move_bound(problem, claims.options, stated_moves(*replan)));
-    report.add(found.violations());
-    judgement.balance->add(found.warnings());
-  }
+  PLIMSOLL_ASSIGN(judgement.balance, judge_claims(judged, claims, report));
   report.add(std::move(others));
   check::conclude(*judgement.balance, flags.strict, report);
   put_explanation(judge_explanation(flags.planning, answer), flags.strict, report);
