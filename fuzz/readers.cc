@@ -5,18 +5,18 @@
 #include <optional>
 #include <string>
 
-#include "io/documents/aot_partition_json.h"
 #include "io/documents/fx_graph_json.h"
-#include "io/documents/fx_placement.h"
 #include "io/documents/operator_graph_json.h"
 #include "io/documents/pipeline_plan_json.h"
 #include "io/documents/placement_rules_json.h"
 #include "io/documents/step_model_json.h"
 #include "io/documents/torchrec_options_json.h"
+#include "io/import/aot_partition_json.h"
 #include "io/import/cost_overlay.h"
 #include "io/import/dnn_partitioning_json.h"
 #include "io/import/exported_program.h"
 #include "io/import/foreign_plan.h"
+#include "io/import/fx_placement.h"
 #include "io/import/onnx_model.h"
 #include "io/import/pipedream_graph.h"
 #include "io/import/piper_json.h"

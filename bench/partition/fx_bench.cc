@@ -95,12 +95,11 @@ bool solve_one(const Case& problem, const std::string& name, bool prints, Totals
         auto placement = *result->outcome.plan;
         // The mapping of kl_based is that of its start.
         const auto report = check::check_critical_path(problem.graph, config, placement);
-        const bool fits =
-            report && std::all_of(report->violations.begin(), report->violations.end(),
-                                  [](const check::PartitionViolation& violation) {
-                                    using Code = check::PartitionViolationCode;
-                                    return violation.code == Code::kMappingMismatch;
-                                  });
+        const bool fits = report && std::all_of(report->findings.begin(), report->findings.end(),
+                                                [](const check::Finding& violation) {
+                                                  using Code = check::FindingCode;
+                                                  return violation.code == Code::kMappingMismatch;
+                                                });
         if (fits) best = std::min(best, path);
         std::snprintf(text, sizeof text, "%11.2f%s", path, fits ? " " : "!");
       }

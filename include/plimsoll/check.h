@@ -7,6 +7,7 @@
 #include "plimsoll/check/checkpoint_check.h"
 #include "plimsoll/check/critical_path_check.h"
 #include "plimsoll/check/expert_check.h"
+#include "plimsoll/check/finding.h"
 #include "plimsoll/check/frontier_check.h"
 #include "plimsoll/check/latency_check.h"
 #include "plimsoll/check/options_check.h"

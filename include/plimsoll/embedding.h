@@ -3,6 +3,7 @@
 
 #include "plimsoll/embedding/balanced_frontier.h"
 #include "plimsoll/embedding/balanced_search.h"
+#include "plimsoll/embedding/bounded_problem.h"
 #include "plimsoll/embedding/cost_model.h"
 #include "plimsoll/embedding/easyrec.h"
 #include "plimsoll/embedding/enumerator.h"
@@ -15,6 +16,7 @@
 #include "plimsoll/embedding/placement_bridge.h"
 #include "plimsoll/embedding/plan_times.h"
 #include "plimsoll/embedding/planner.h"
+#include "plimsoll/embedding/planning_problem.h"
 #include "plimsoll/embedding/proposer.h"
 #include "plimsoll/embedding/reservation.h"
 #include "plimsoll/embedding/resident_memory.h"

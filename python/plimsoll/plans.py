@@ -444,10 +444,10 @@ class CheckReport(Answer):
 
     def _rows(self) -> tuple[list[str], list[list[object]]]:
         rows: list[list[object]] = [
-            [finding["code"], finding.get("table", finding.get("node", "")), finding.get("message", "")]
+            [finding["code"], finding.get("place", ""), finding.get("message", "")]
             for finding in self.violations + self.hazards
         ]
-        return ["code", "table", "message"], rows
+        return ["code", "place", "message"], rows
 
 
 class Difference(Answer):

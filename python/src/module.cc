@@ -440,9 +440,9 @@ nb::dict judge(const OptionSpace& space, const IndexArray& options,
   }
   const PlanJudgement judged = judge_plan(space, step_model_of(space, step_model), plan);
   nb::list hazards;
-  for (const check::Hazard& hazard : judged.hazards) {
+  for (const check::Finding& hazard : judged.hazards) {
     hazards.append(
-        nb::make_tuple(std::string(to_string(hazard.code)), hazard.table, hazard.message));
+        nb::make_tuple(std::string(to_string(hazard.code)), hazard.place, hazard.message));
   }
   nb::dict result;
   result["times"] = to_dict(judged.times);

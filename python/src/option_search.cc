@@ -136,7 +136,7 @@ PlanJudgement judge_plan(const OptionSpace& space, const embedding::StepModel& s
   embedding::CostModel release = embedding::default_cost_model();
   judgement.hazards = check::check_options({known, space.model, space.topology, release}, stated,
                                            nullptr, false, false, false, std::nullopt)
-                          .hazards;
+                          .hazards();
   return judgement;
 }
 

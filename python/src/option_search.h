@@ -52,7 +52,7 @@ Result<std::vector<embedding::Proposal>> propose_easyrec(
 // What is true of a plan that anybody made of these options.
 struct PlanJudgement {
   embedding::PlanTimes times;
-  std::vector<check::Hazard> hazards;  // of tables that the space's model has
+  std::vector<check::Finding> hazards;  // of tables that the space's model has
 };
 
 // `plan`: distinct tables' options, in any order; those on every rank have no ranks.

@@ -46,6 +46,8 @@ std::uint64_t blake2b_56(std::string_view text) {
 
 std::string blake2b_hex(std::string_view text) { return to_hex(blake2b<32>(text)); }
 
+std::string input_hash(std::string_view canonical) { return blake2b_hex(canonical); }
+
 std::string sha256_hex(std::string_view text) {
   Digest<crypto_hash_sha256_BYTES> digest{};
   crypto_hash_sha256(digest.data(), bytes_of(text), text.size());

@@ -112,6 +112,63 @@ constexpr Expected kCount{"a number", "4096, 4k (4,000) or 4Ki (4,096)"};
 constexpr Expected kBandwidth{"a bandwidth", "400Gbps, 25GB/s, 600GiB/s or 13421772.8 (bytes/ms)"};
 constexpr Expected kDuration{"a duration", "5s, 200ms, 2m (minutes) or 1.5 (seconds)"};
 
+// The digits before and after the decimal point, as the exponent moves it; without zeros at the
+// end.
+struct Digits {
+  std::string whole, decimal;
+};
+
+Digits place_point(const Quantity& quantity) {
+  std::string digits = std::string(quantity.whole) + std::string(quantity.decimal);
+  auto point = static_cast<std::ptrdiff_t>(quantity.whole.size()) + quantity.exponent;
+  if (point < 0) {
+    digits.insert(0, static_cast<std::size_t>(-point), '0');
+    point = 0;
+  }
+  if (point > static_cast<std::ptrdiff_t>(digits.size())) {
+    digits.resize(static_cast<std::size_t>(point), '0');
+  }
+  Digits placed{digits.substr(0, static_cast<std::size_t>(point)),
+                digits.substr(static_cast<std::size_t>(point))};
+  while (placed.decimal.ends_with('0')) placed.decimal.pop_back();
+  return placed;
+}
+
+constexpr auto kMaxBytes = static_cast<Uint128>(std::numeric_limits<Bytes>::max());
+constexpr std::size_t kMaxDecimals = 18;  // 10^18 times the largest unit fits in 128 bits
+
+// The whole number times the unit; nothing where that is beyond kMaxBytes.
+std::optional<Uint128> whole_bytes(const std::string& whole, std::uint64_t unit) {
+  Uint128 bytes = 0;
+  for (const char digit : whole) {
+    bytes = bytes * 10 + static_cast<Uint128>(digit - '0');
+    if (bytes > kMaxBytes) return std::nullopt;
+  }
+  bytes *= unit;
+  if (bytes > kMaxBytes) return std::nullopt;
+  return bytes;
+}
+
+// `bytes` and the decimals times the unit. A fraction is dropped to the nearest byte where that is
+// less than a millionth of the size: nobody who writes 79.15 GiB means the fraction of the last
+// byte. Nothing where it is more.
+std::optional<Uint128> add_decimals(Uint128 bytes, const std::string& decimal, std::uint64_t unit) {
+  Uint128 numerator = 0;
+  Uint128 denominator = 1;
+  for (const char digit : decimal) {
+    numerator = numerator * 10 + static_cast<Uint128>(digit - '0');
+    denominator *= 10;
+  }
+  numerator *= unit;
+  bytes += numerator / denominator;
+  const Uint128 rest = numerator % denominator;
+  if (rest == 0) return bytes;
+  const bool rounds_up = rest >= denominator - rest;
+  const Uint128 error = rounds_up ? denominator - rest : rest;
+  if (error * 1'000'000 > bytes * denominator) return std::nullopt;
+  return rounds_up ? bytes + 1 : bytes;
+}
+
 }  // namespace
 
 // In integers throughout: a size that a double cannot hold must survive.
@@ -126,59 +183,21 @@ Result<Bytes> parse_bytes(std::string_view text) {
   if (!unit) {
     return refuse(ErrorCode::kValue, text, kSize, fmt::format("unknown unit '{}'", quantity.unit));
   }
-
-  // All digits in one row, `point` of them before the decimal point.
-  std::string digits = std::string(quantity.whole) + std::string(quantity.decimal);
-  auto point = static_cast<std::ptrdiff_t>(quantity.whole.size()) + quantity.exponent;
-  if (point < 0) {
-    digits.insert(0, static_cast<std::size_t>(-point), '0');
-    point = 0;
-  }
-  if (point > static_cast<std::ptrdiff_t>(digits.size())) {
-    digits.resize(static_cast<std::size_t>(point), '0');
-  }
-  const std::string_view whole =
-      std::string_view(digits).substr(0, static_cast<std::size_t>(point));
-  std::string_view decimal = std::string_view(digits).substr(static_cast<std::size_t>(point));
-  while (decimal.ends_with('0')) decimal.remove_suffix(1);
-
-  constexpr auto kMax = static_cast<Uint128>(std::numeric_limits<Bytes>::max());
   const auto refuse_overflow = [&] {
     return refuse(ErrorCode::kOverflow, text, kSize, "it is larger than 2^63 - 1 bytes");
   };
-  Uint128 bytes = 0;
-  for (const char digit : whole) {
-    bytes = bytes * 10 + static_cast<Uint128>(digit - '0');
-    if (bytes > kMax) return refuse_overflow();
-  }
-  bytes *= *unit;
-  if (bytes > kMax) return refuse_overflow();
-
-  constexpr std::size_t kMaxDecimals = 18;  // 10^18 times the largest unit fits in 128 bits
-  if (decimal.size() > kMaxDecimals) {
+  const Digits digits = place_point(quantity);
+  const auto whole = whole_bytes(digits.whole, *unit);
+  if (!whole) return refuse_overflow();
+  if (digits.decimal.size() > kMaxDecimals) {
     return refuse(ErrorCode::kValue, text, kSize, "it has more than 18 digits after the point");
   }
-  Uint128 numerator = 0;
-  Uint128 denominator = 1;
-  for (const char digit : decimal) {
-    numerator = numerator * 10 + static_cast<Uint128>(digit - '0');
-    denominator *= 10;
+  const auto bytes = add_decimals(*whole, digits.decimal, *unit);
+  if (!bytes) {
+    return refuse(ErrorCode::kValue, text, kSize, "it is not a whole number of bytes");
   }
-  numerator *= *unit;
-  bytes += numerator / denominator;
-  const Uint128 rest = numerator % denominator;
-  if (rest != 0) {
-    // A fraction is dropped to the nearest byte where that is less than a millionth of the size:
-    // nobody who writes 79.15 GiB means the fraction of the last byte.
-    const bool rounds_up = rest >= denominator - rest;
-    const Uint128 error = rounds_up ? denominator - rest : rest;
-    if (error * 1'000'000 > bytes * denominator) {
-      return refuse(ErrorCode::kValue, text, kSize, "it is not a whole number of bytes");
-    }
-    if (rounds_up) ++bytes;
-  }
-  if (bytes > kMax) return refuse_overflow();
-  return static_cast<Bytes>(bytes);
+  if (*bytes > kMaxBytes) return refuse_overflow();
+  return static_cast<Bytes>(*bytes);
 }
 
 Result<Bytes> parse_size(std::string_view text) {

@@ -937,7 +937,7 @@ class TestDumps:
         plimsoll.write("dump.json", dump)
         plimsoll.run("shard", "dump.json", "--search", "torchrec", "-o", "plan.json")
         report = plimsoll.run("check", "dump.json", "plan.json", "--json", code=None).document
-        found = {(h["code"], h["table"]) for h in report["hazards"]}
+        found = {(h["code"], h["place"]) for h in report["hazards"]}
         expected = {("mean_pooling_grid", "m.b"), ("uneven_rows", "m.c"), ("mean_pooling_mixed_rows", "m.c")}
         assert found == expected
         answer = program.parse(plimsoll.read("plan.json"))

@@ -155,7 +155,7 @@ class TestHazards:
         assert "hazard mean_pooling_grid, .t: " in answer.out
         report = plimsoll.run("check", "model.json", "plan.json", *ON, "--json").document
         assert report["is_right"]
-        assert [(h["code"], h["table"]) for h in report["hazards"]] == [("mean_pooling_grid", ".t")]
+        assert [(h["code"], h["place"]) for h in report["hazards"]] == [("mean_pooling_grid", ".t")]
 
     def test_are_violations_under_strict(self, plimsoll):
         answer = plimsoll.run("check", "model.json", "plan.json", *ON, "--strict", code=5)
@@ -173,7 +173,7 @@ class BrokenPlans(Checks):
         self.write("broken.json", answer)
         report = self.check("broken.json", "--json", *arguments, code=5).document
         assert not report["is_right"]
-        found = [(v["code"], v.get("table"), v.get("rank")) for v in report["violations"]]
+        found = [(v["code"], v.get("place"), v.get("rank")) for v in report["violations"]]
         text = self.check("broken.json", *arguments, "-v", code=5).out
         for code, fqn, rank in found:
             where = [code] + ([fqn] if fqn else []) + ([f"rank {rank}"] if rank is not None else [])
@@ -263,7 +263,7 @@ class TestBrokenPlans:
         plimsoll.write("broken.json", modules)
         report = plimsoll.check("broken.json", "--json", code=5).document
         assert ("covered_twice", "sparse.ebc.rw", 1) in [
-            (v["code"], v["table"], v.get("rank")) for v in report["violations"]
+            (v["code"], v["place"], v.get("rank")) for v in report["violations"]
         ]
 
 

@@ -23,43 +23,18 @@ except ImportError:
 
 TIMEOUT_S = 300  # a hang, not a slow machine
 
+# What every report of `check` has.
+JUDGED = {"is_right", "certificate_status", "certificate_reason", "violations", "hazards"}
+FINDING = {"code", "place", "rank", "device", "stage", "layer", "expected", "found", "message"}
 # What a document that only we write must have, by schema.
 REQUIRED_KEYS = {
     "plimsoll.error/1": {"error"},
-    "plimsoll.check_report/1": {
-        "is_right",
-        "rating",
-        "certificate_status",
-        "certificate_reason",
-        "violations",
-        "hazards",
-        "ranks",
-    },
-    "plimsoll.checkpoint_check_report/1": {
-        "is_right",
-        "peak_bytes",
-        "certificate_status",
-        "violations",
-        "hazards",
-        "profile",
-    },
-    "plimsoll.expert_check_report/1": {"is_right", "certificate_status", "objective", "violations"},
-    "plimsoll.placement_check_report/1": {
-        "is_right",
-        "max_load_ms",
-        "is_line",
-        "certificate_status",
-        "violations",
-        "devices",
-    },
-    "plimsoll.partition_check_report/1": {
-        "is_right",
-        "critical_path_ms",
-        "certificate_status",
-        "violations",
-        "devices",
-    },
-    "plimsoll.pipeline_check_report/1": {"is_right", "slowest_ms", "certificate_status", "violations", "stages"},
+    "plimsoll.check_report/1": JUDGED | {"rating", "ranks"},
+    "plimsoll.checkpoint_check_report/1": JUDGED | {"peak_bytes", "profile"},
+    "plimsoll.expert_check_report/1": JUDGED | {"objective"},
+    "plimsoll.placement_check_report/1": JUDGED | {"max_load_ms", "is_line", "devices"},
+    "plimsoll.partition_check_report/1": JUDGED | {"critical_path_ms", "devices"},
+    "plimsoll.pipeline_check_report/1": JUDGED | {"slowest_ms", "stages"},
     "plimsoll.version/1": {"version"},
     "plimsoll.model_list/1": {"models", "module_stats", "graphs"},
     "plimsoll.hardware/1": {"accelerators", "nodes", "planner_presets"},
@@ -255,6 +230,8 @@ class Plimsoll:
             return
         if schema not in PUBLISHED:
             assert REQUIRED_KEYS[schema] <= document.keys()
+            for finding in document.get("violations", []) + document.get("hazards", []) + document.get("warnings", []):
+                assert {"code", "message"} <= finding.keys() <= FINDING, finding
         elif jsonschema is not None:
             errors = self.schema_validator(PUBLISHED[schema]).iter_errors(document)
             assert [f"{error.json_path}: {error.message[:200]}" for error in errors] == []

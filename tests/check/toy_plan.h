@@ -110,7 +110,7 @@ struct Toy {
     return plan.tables.back();
   }
 
-  Result<CheckReport> try_check() const {
+  Result<ShardingReport> try_check() const {
     return check_sharding(model, plan, topology, cost_model, mode, options);
   }
 };

@@ -15,6 +15,7 @@ TEST(Digest, ReadsSevenBytesOfBlake2bAsABigEndianInteger) {
 
 TEST(Digest, WritesBlake2bInLowerCaseHexadecimal) {
   EXPECT_EQ(blake2b_hex(""), "0e5751c026e543b2e8ab2eb06099daa1d1e5df47778f7787faab45cdf12fe3a8");
+  EXPECT_EQ(input_hash("abc"), blake2b_hex("abc"));
   EXPECT_EQ(blake2b_hex("abc"), "bddd813c634239723171ef3fee98579b94964e3bb1cb3e427262c8c068d52319");
   EXPECT_EQ(blake2b_hex(std::string(200, 'x')),
             "7eb9c902d76f4876a0494066a9773bd4f8c0caf612f4683e352af66bc12af33e");

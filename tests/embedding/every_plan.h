@@ -106,7 +106,7 @@ inline void for_each_plan(const OptionSet& set, HostColumns columns,
   place(0);
 }
 
-inline check::CheckReport judge(const PlanningProblem& problem, const ShardingPlan& plan) {
+inline check::ShardingReport judge(const PlanningProblem& problem, const ShardingPlan& plan) {
   check::CheckOptions options;
   options.batch_size = problem.batch_size;
   options.reservation = problem.reservation;

@@ -40,7 +40,7 @@ inline void set_room(PlanningProblem& problem, int world_size, int local_world_s
 }
 
 // Time by the assumed step model: kernels, collectives, half a millisecond a type.
-inline double time_of(const ShardingPlan& plan, const check::CheckReport& report) {
+inline double time_of(const ShardingPlan& plan, const check::ShardingReport& report) {
   double kernels = 0, collectives = 0;
   for (const Perf& perf : report.perf) {
     kernels = std::max(kernels, perf.fwd_compute + perf.bwd_compute + perf.prefetch_compute);
@@ -64,10 +64,11 @@ struct Judged {
 };
 
 // Hazards that searches count: all but those of numbers alone.
-inline std::size_t count_hazards(const check::CheckReport& report) {
+inline std::size_t count_hazards(const check::ShardingReport& report) {
+  const std::vector<check::Finding> hazards = report.hazards();
   return static_cast<std::size_t>(
-      std::count_if(report.hazards.begin(), report.hazards.end(), [](const check::Hazard& hazard) {
-        return hazard.code != check::HazardCode::kOptimizerStatePerBlock;
+      std::count_if(hazards.begin(), hazards.end(), [](const check::Finding& hazard) {
+        return hazard.code != check::FindingCode::kOptimizerStatePerBlock;
       }));
 }
 
@@ -83,9 +84,9 @@ inline std::vector<Judged> all_plans(const PlanningProblem& problem, bool strict
   for_each_plan(enumerated->options, HostColumns::kAnywhere, [&](const PlacedProposal& placed) {
     const ShardingPlan plan =
         make_sharding_plan(enumerated->options, placed, problem.model, problem.topology);
-    const check::CheckReport report = judge(problem, plan);
+    const check::ShardingReport report = judge(problem, plan);
     const std::size_t num_hazards = count_hazards(report);
-    if (!report.is_right() || (strict_numerics && num_hazards < report.hazards.size())) return;
+    if (!report.is_right() || (strict_numerics && num_hazards < report.hazards().size())) return;
     plans.push_back({num_hazards, report.rating, time_of(plan, report)});
   });
   return plans;

@@ -139,8 +139,8 @@ TEST(ExpertSearch, IsNeverAboveEplbAndJudgedRight) {
     const auto outcome = place_experts(model, with_effort(100000));
     ASSERT_TRUE(outcome.has_value() && outcome->plan);
     const check::ExpertReport report = judge(model, *outcome->plan);
-    EXPECT_TRUE(report.is_right()) << report.violations.front().message;
-    EXPECT_TRUE(report.is_bound_proved);
+    EXPECT_TRUE(report.is_right()) << report.violations().front().message;
+    EXPECT_EQ(report.certificate.status, check::CertificateStatus::kProved);
     const ExpertSlots reference = rebalance_experts(model);
     for (int layer = 0; layer < 2; ++layer) {
       const auto i = static_cast<std::size_t>(layer);
@@ -263,7 +263,7 @@ TEST(ExpertCheck, RefusesEveryChange) {
   right.lower_bounds = {least_load(model, 0), least_load(model, 1)};
   right.objective = total_load(model, plan.slots);
   right.lower_bound = total_bound(model);
-  using Code = check::ExpertViolationCode;
+  using Code = check::FindingCode;
   const std::pair<std::function<void(check::StatedExperts&)>, Code> edits[] = {
       {[](auto& s) { s.plan.num_ranks = 4; }, Code::kShape},
       {[](auto& s) { s.plan.slots.pop_back(); }, Code::kShape},
@@ -284,7 +284,7 @@ TEST(ExpertCheck, RefusesEveryChange) {
     check::StatedExperts stated = right;
     edit(stated);
     const check::ExpertReport report = check_experts(model, stated);
-    EXPECT_TRUE(std::any_of(report.violations.begin(), report.violations.end(),
+    EXPECT_TRUE(std::any_of(report.findings.begin(), report.findings.end(),
                             [code = code](const auto& v) { return v.code == code; }));
   }
 }

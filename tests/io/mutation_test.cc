@@ -1,8 +1,8 @@
 // Documents with random damage: every reader must answer with a value or an error.
 #include <gtest/gtest.h>
 
-#include "io/documents/aot_partition_json.h"
 #include "io/documents/pipeline_plan_json.h"
+#include "io/import/aot_partition_json.h"
 #include "io/import/dnn_partitioning_json.h"
 #include "io/import/foreign_plan.h"
 #include "io/import/pipedream_graph.h"

@@ -56,10 +56,10 @@ std::string find_hazards(const PlanningProblem& problem, const OptionSet& set, s
   check::CheckOptions options;
   options.batch_size = problem.batch_size;
   options.reservation = problem.reservation;
-  const check::CheckReport report = must(check::check_sharding(
+  const check::ShardingReport report = must(check::check_sharding(
       problem.model, plan, problem.topology, problem.cost_model, problem.mode, options));
   std::string names;
-  for (const check::Hazard& hazard : report.hazards) {
+  for (const check::Finding& hazard : report.hazards()) {
     names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", to_string(hazard.code));
   }
   return names;

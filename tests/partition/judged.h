@@ -32,7 +32,7 @@ inline void expect_right(const CostGraph& graph, const Outcome<DeviceAssignment>
   options.stated_max_load = outcome.certificate.objective;
   const auto report = check::check_placement(graph, *outcome.plan, options);
   ASSERT_TRUE(report.has_value());
-  for (const auto& violation : report->violations) {
+  for (const auto& violation : report->violations()) {
     ADD_FAILURE() << to_string(violation.code) << ": " << violation.message;
   }
 }

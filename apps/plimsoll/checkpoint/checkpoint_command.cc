@@ -232,7 +232,7 @@ Result<Answered> plan_model(ModuleStats stats, const Flags& flags, const RunCont
     PLIMSOLL_ASSIGN(const io::TradeoffAnswer answer, describe_model_tradeoffs(stats, asked));
     return answer_tradeoffs(answer, tables_of(answer, stats), asked);
   }
-  std::string hash = sha256_hex(io::write_module_stats(stats));
+  std::string hash = input_hash(io::write_module_stats(stats));
   PLIMSOLL_ASSIGN(TimedStats timed, timed_stats(std::move(stats), flags.question.model));
   stats = priced_stats(std::move(timed.stats), flags.question.model, flags.question.search);
   PLIMSOLL_ASSIGN(const checkpoint::MemoryModel model,

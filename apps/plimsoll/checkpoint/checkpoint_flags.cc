@@ -15,7 +15,7 @@
 #include "plimsoll/io/module_stats_json.h"
 #include "plimsoll/io/shipped.h"
 #include "plimsoll/machines/operator_times.h"
-#include "study/checkpoint/memory_record.h"
+#include "study/checkpoint/checkpoint_record.h"
 
 namespace plimsoll::app {
 namespace {
@@ -30,17 +30,6 @@ std::vector<std::string> repair_names() {
   std::vector<std::string> names;
   for (const study::MemoryRepair& repair : study::memory_repairs()) {
     names.emplace_back(repair.name);
-  }
-  return names;
-}
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> names;
-  std::size_t begin = 0;
-  while (begin <= text.size() && !text.empty()) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    names.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
   }
   return names;
 }
@@ -249,54 +238,38 @@ Result<checkpoint::CheckpointProblem> make_problem(const CheckpointFlags& flags,
   return problem;
 }
 
-Result<void> fill_from_provenance(const std::map<std::string, std::string>& options,
-                                  CheckpointFlags& flags) {
-  const CheckpointFlags defaults;
-  const auto recorded = [&options](const char* name) -> const std::string* {
-    const auto found = options.find(name);
-    return found == options.end() ? nullptr : &found->second;
+Result<void> fill_from_provenance(const OptionTexts& options, CheckpointFlags& flags) {
+  PLIMSOLL_ASSIGN(const study::CheckpointRecord recorded, study::read_checkpoint_record(options));
+  const CheckpointFlags usual;
+  const auto fill = [](auto& flag, const auto& unless, const auto& value) {
+    if (flag == unless) flag = value;
   };
-  const auto fill_text = [&recorded](const char* name, std::string& text) {
-    const std::string* value = recorded(name);
-    if (value != nullptr && text.empty()) text = *value;
-  };
-  const auto fill_list = [&recorded](const char* name, std::vector<std::string>& list) {
-    const std::string* value = recorded(name);
-    if (value != nullptr && list.empty()) list = split(*value);
-  };
-  const auto fill_number = [&recorded](const char* name, auto& number,
-                                       auto unless) -> Result<void> {
-    const std::string* value = recorded(name);
-    if (value == nullptr || number != unless) return {};
-    const std::string place = fmt::format("provenance/options/{}", std::string_view(name));
-    PLIMSOLL_ASSIGN(number, parse_number<decltype(unless)>(*value, place));
-    return {};
-  };
-  fill_text("peak", flags.peak);
-  fill_text("costs", flags.costs);
-  fill_text("machine", flags.machine);
-  if (const std::string* bytes = recorded("optimizer_bytes");
-      bytes != nullptr && flags.optimizer_bytes.empty()) {
-    flags.optimizer_bytes = *bytes + "B";  // recorded as a number
+  if (recorded.peak) {
+    fill(flags.peak, usual.peak, recorded.peak == PeakModel::kStep ? "step" : "torch");
   }
-  fill_list("ac_units", flags.ac_units);
-  fill_list("fsdp_units", flags.fsdp_units);
-  fill_list("repairs", flags.repairs);
-  if (recorded("fsdp_buffers") != nullptr) flags.fsdp_buffers = true;
-  if (recorded("nested_units") != nullptr) flags.nested_units = true;
-  PLIMSOLL_RETURN_IF_ERROR(fill_number("world_size", flags.world_size, defaults.world_size));
-  PLIMSOLL_RETURN_IF_ERROR(
-      fill_number("unit_overhead_ms", flags.unit_overhead_ms, defaults.unit_overhead_ms));
-  PLIMSOLL_RETURN_IF_ERROR(
-      fill_number("param_dtype_ratio", flags.param_dtype_ratio, defaults.param_dtype_ratio));
-  PLIMSOLL_RETURN_IF_ERROR(
-      fill_number("reduce_dtype_ratio", flags.reduce_dtype_ratio, defaults.reduce_dtype_ratio));
-  PLIMSOLL_RETURN_IF_ERROR(fill_number("in_flight", flags.in_flight, defaults.in_flight));
-  if (flags.in_flight < 1 || flags.in_flight > kMaxInFlight) {
-    return fail(ErrorCode::kValue, "provenance/options/in_flight",
-                fmt::format("{} microbatches in flight", flags.in_flight), "give at least 1");
+  if (recorded.costs) {
+    fill(flags.costs, usual.costs,
+         recorded.costs == DiscardModel::kOperators ? "operators" : "fit");
   }
-  return fill_number("max_segment_length", flags.max_segment_length, defaults.max_segment_length);
+  fill(flags.machine, usual.machine, recorded.machine);
+  if (recorded.optimizer_bytes != 0) {
+    fill(flags.optimizer_bytes, usual.optimizer_bytes,
+         fmt::format("{}B", recorded.optimizer_bytes));
+  }
+  fill(flags.ac_units, usual.ac_units, recorded.ac_units);
+  fill(flags.fsdp_units, usual.fsdp_units, recorded.fsdp_units);
+  fill(flags.repairs, usual.repairs, recorded.repairs);
+  fill(flags.fsdp_buffers, usual.fsdp_buffers, recorded.fsdp_buffers);
+  fill(flags.nested_units, usual.nested_units, recorded.nested_units);
+  fill(flags.world_size, usual.world_size, recorded.world_size);
+  fill(flags.unit_overhead_ms, usual.unit_overhead_ms, recorded.unit_overhead_ms);
+  fill(flags.param_dtype_ratio, usual.param_dtype_ratio, recorded.param_dtype_ratio);
+  fill(flags.reduce_dtype_ratio, usual.reduce_dtype_ratio, recorded.reduce_dtype_ratio);
+  fill(flags.max_segment_length, usual.max_segment_length, recorded.max_segment_length);
+  fill(flags.in_flight, usual.in_flight, recorded.in_flight);
+  if (flags.in_flight >= 1 && flags.in_flight <= kMaxInFlight) return {};
+  return fail(ErrorCode::kValue, "provenance/options/in_flight",
+              fmt::format("{} microbatches in flight", flags.in_flight), "give at least 1");
 }
 
 Result<Bytes> parse_budget(const std::string& text, Bytes whole, const std::string& flag) {

@@ -74,7 +74,7 @@ ModuleTradeoff make_tradeoff(const SACStats& table, int num_segments) {
 TradeoffAnswer start_answer(std::string_view input, const std::string& canonical,
                             const TradeoffFlags& flags) {
   TradeoffAnswer answer;
-  answer.input_hash = sha256_hex(canonical);
+  answer.input_hash = input_hash(canonical);
   answer.provenance.version = kVersion;
   answer.provenance.options["fit_segments"] = fmt::format("{}", flags.num_segments);
   answer.provenance.inputs[std::string(input)] = answer.input_hash;

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "checkpoint/torch/knapsack_evaluator.h"
-#include "io/documents/aot_partition_json.h"
+#include "io/import/aot_partition_json.h"
 #include "plimsoll/core/digest.h"
 #include "plimsoll/io/module_stats_json.h"
 #include "plimsoll/text/text_table.h"
@@ -69,7 +69,7 @@ Result<SavePolicyAnswer> plan_operator_table(const std::string& text,
     return fail(ErrorCode::kUsage, "--search", "torch's policy answers one budget",
                 "give --budget, or leave --search out");
   }
-  std::string hash = sha256_hex(io::write_sac_stats(stats));
+  std::string hash = input_hash(io::write_sac_stats(stats));
   return is_like_torch
              ? study::plan_operators_like_torch(stats, *share, std::move(hash), flags.seed)
              : study::plan_operators(stats, share, std::move(hash), flags.seed);
@@ -79,7 +79,7 @@ Result<SavePolicyAnswer> plan_aot_partition(const std::string& text, const SaveP
                                             const RunContext& context) {
   PLIMSOLL_ASSIGN(io::AotPartition log, io::read_aot_partition(text, flags.input));
   study::LogQuestion question{flags.search,     0,         flags.is_knee, flags.prints_profile,
-                              sha256_hex(text), flags.seed};
+                              input_hash(text), flags.seed};
   PLIMSOLL_ASSIGN(question.budget, budget_of(log, flags));
   auto answer = study::plan_partitioner_log(
       {std::move(log.graph), std::move(log.saved), std::move(log.recomputed)}, question, {},

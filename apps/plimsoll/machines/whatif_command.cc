@@ -133,7 +133,7 @@ std::string hash_of_inputs(const embedding::PlanningProblem& base, const WhatIfF
   same.topology = topology::Topology();
   same.batch_size = 1;
   const PlanningFlags& planning = flags.planning;
-  return sha256_hex(fmt::format(
+  return input_hash(fmt::format(
       "{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", embedding::context_hash(same, {}), flags.objective,
       flags.effort, flags.global.seed, planning.hbm_cap, planning.ddr_cap, planning.host_memory,
       planning.intra_host_bw, planning.inter_host_bw, planning.local_world_size.value_or(0),

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "io/documents/fx_graph_json.h"
-#include "io/documents/fx_placement.h"
 #include "io/documents/operator_graph_json.h"
 #include "io/documents/plan_tree.h"
 #include "io/import/cost_overlay.h"
 #include "io/import/dnn_partitioning_json.h"
+#include "io/import/fx_placement.h"
 #include "plimsoll/common.h"
 #include "plimsoll/core/digest.h"
 #include "plimsoll/io/cost_graph_json.h"
@@ -46,7 +46,7 @@ Result<PartitionCase> read_dnn(std::string_view text, const std::string& file,
   for (const std::int64_t id : input.ids) made.names.push_back(fmt::format("{}", id));
   PLIMSOLL_RETURN_IF_ERROR(lay_overlay(flags, made.names, input.graph));
   PLIMSOLL_ASSIGN(const std::string canonical, io::write_dnn_partitioning(input));
-  made.input_hash = sha256_hex(canonical);
+  made.input_hash = input_hash(canonical);
   made.dnn_ids = std::move(input.ids);
   made.costs = std::move(input.graph);
   return made;
@@ -59,14 +59,14 @@ Result<PartitionCase> read_costs(std::string_view text, const std::string& file,
   for (const partition::CostNode& node : made.costs->nodes) made.names.push_back(node.name);
   PLIMSOLL_RETURN_IF_ERROR(lay_overlay(flags, made.names, *made.costs));
   PLIMSOLL_ASSIGN(const std::string canonical, io::write_cost_graph(*made.costs));
-  made.input_hash = sha256_hex(canonical);
+  made.input_hash = input_hash(canonical);
   return made;
 }
 
 Result<PartitionCase> read_fx(std::string_view text, const std::string& file) {
   PartitionCase made;
   PLIMSOLL_ASSIGN(made.fx, io::read_fx_graph(text, file));
-  made.input_hash = sha256_hex(io::write_fx_graph(*made.fx));
+  made.input_hash = input_hash(io::write_fx_graph(*made.fx));
   return made;
 }
 
@@ -89,7 +89,7 @@ Result<PartitionCase> read_operators(const io::GraphFile& file, const PartitionF
     PLIMSOLL_RETURN_IF_ERROR(io::apply_overlay(overlay, imported.graph));
   }
   PartitionCase made;
-  made.input_hash = sha256_hex(io::write_operator_graph(imported.graph));
+  made.input_hash = input_hash(io::write_operator_graph(imported.graph));
   PartitionFlags timed = flags;
   if (!flags.machine.empty()) {
     PLIMSOLL_ASSIGN(const OperatorTimes times, load_operator_times(flags.machine));

@@ -4,9 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
+#include "core/option_record.h"
 #include "plimsoll/core/units.h"
 
 namespace plimsoll::app {
@@ -80,80 +80,50 @@ void add_partition_flags(CLI::App& command, PartitionFlags& flags) {
       ->type_name("RATE");
 }
 
-// "devices", or "devices/cpu" where a class is named; of rules "pin/17", devices joined by ','.
-std::map<std::string, std::string> provenance_options(const PartitionFlags& flags) {
-  std::map<std::string, std::string> options;
-  const auto put_text = [&options](const char* key, const std::string& text, const char* unless) {
-    if (text != unless) options[key] = text;
-  };
-  put_text("on", flags.on, "");
-  put_text("machine", flags.machine, "");
-  put_text("times", flags.times, "");
-  put_text("cost_overlay", flags.cost_overlay, "");
-  put_text("launch_floor", flags.launch_floor, "");
-  put_text("activations", flags.activations, "");
-  put_text("bandwidth", flags.bandwidth, "");
-  if (flags.microbatches > 0) options["microbatches"] = fmt::format("{}", flags.microbatches);
-  if (flags.straight) options["straight"] = "true";
-  const auto put = [&options](const std::string& key, const std::vector<std::string>& list) {
-    for (const std::string& text : list) {
-      const std::size_t equals = text.rfind('=');
-      std::string& value =
-          options[equals == std::string::npos ? key : key + "/" + text.substr(0, equals)];
-      value += (value.empty() ? "" : ",") +
-               (equals == std::string::npos ? text : text.substr(equals + 1));
-    }
-  };
-  put("devices", flags.devices);
-  put("memory", flags.memory);
-  put("pin", flags.pins);
-  put("forbid", flags.forbidden);
+namespace {
+
+// What a provenance records of a question, but where operators go.
+template <class Fields, class Flags>
+void describe_record(Fields& fields, Flags& flags) {
+  fields.unusual("machine", flags.machine);
+  fields.unusual("times", flags.times);
+  fields.unusual("cost_overlay", flags.cost_overlay);
+  fields.unusual("launch_floor", flags.launch_floor);
+  fields.unusual("activations", flags.activations);
+  fields.unusual("bandwidth", flags.bandwidth);
+  fields.unusual("microbatches", flags.microbatches);
+  fields.unusual("straight", flags.straight);
+  fields.by_class("pin", flags.pins);
+  fields.by_class("forbid", flags.forbidden);
+}
+
+template <class Fields, class Flags>
+void describe_devices(Fields& fields, Flags& flags) {
+  fields.unusual("on", flags.on);
+  fields.by_class("devices", flags.devices);
+  fields.by_class("memory", flags.memory);
+}
+
+}  // namespace
+
+OptionTexts provenance_options(const PartitionFlags& flags) {
+  OptionTexts options;
+  RecordWriter writer(options);
+  describe_devices(writer, flags);
+  describe_record(writer, flags);
   return options;
 }
 
-void fill_from_provenance(const std::map<std::string, std::string>& options,
-                          PartitionFlags& flags) {
-  const auto fill = [&options](const std::string& key, std::vector<std::string>& list) {
-    if (!list.empty()) return;
-    for (const auto& [name, value] : options) {
-      if (name != key && !name.starts_with(key + "/")) continue;
-      const std::string prefix = name == key ? "" : name.substr(key.size() + 1) + "=";
-      for (std::size_t begin = 0; begin <= value.size();) {
-        const std::size_t end = std::min(value.find(',', begin), value.size());
-        list.push_back(prefix + value.substr(begin, end - begin));
-        begin = end + 1;
-      }
-    }
-  };
-  if (flags.on.empty()) {  // else it is other hardware
-    if (const auto on = options.find("on"); on != options.end()) flags.on = on->second;
-    fill("devices", flags.devices);
-    fill("memory", flags.memory);
-  }
-  const auto fill_text = [&options](const char* key, std::string& text, const char* unless) {
-    const auto found = options.find(key);
-    if (found != options.end() && text == unless) text = found->second;
-  };
-  fill_text("machine", flags.machine, "");
-  fill_text("times", flags.times, "");
-  fill_text("cost_overlay", flags.cost_overlay, "");
-  fill_text("launch_floor", flags.launch_floor, "");
-  fill_text("activations", flags.activations, "");
-  fill_text("bandwidth", flags.bandwidth, "");
-  if (const auto found = options.find("microbatches");
-      found != options.end() && flags.microbatches == 0) {
-    std::from_chars(found->second.data(), found->second.data() + found->second.size(),
-                    flags.microbatches);
-  }
-  if (options.count("straight") != 0) flags.straight = true;
-  fill("pin", flags.pins);
-  fill("forbid", flags.forbidden);
+// What is not a value of ours faults_of_options() names.
+void fill_from_provenance(const OptionTexts& options, PartitionFlags& flags) {
+  RecordReader reader(options, true);
+  if (flags.on.empty()) describe_devices(reader, flags);  // else it is other hardware
+  describe_record(reader, flags);
 }
 
-std::vector<std::string> faults_of_options(const std::map<std::string, std::string>& recorded,
-                                           const PartitionFlags& own,
+std::vector<std::string> faults_of_options(const OptionTexts& recorded, const PartitionFlags& own,
                                            std::span<const char* const> others) {
-  std::map<std::string, std::string> canonical = provenance_options(own);
+  OptionTexts canonical = provenance_options(own);
   for (const char* name : others) {
     if (const auto found = recorded.find(name); found != recorded.end()) canonical.insert(*found);
   }

@@ -184,10 +184,10 @@ Result<PipelineCase> read_pipeline_case(const io::GraphFile& file, const Partiti
     PLIMSOLL_ASSIGN(made.piper, io::read_piper(file.text, flags.graph));
     made.model = made.piper->model;
     PLIMSOLL_ASSIGN(const std::string canonical, io::write_piper(*made.piper));
-    made.input_hash = sha256_hex(canonical);
+    made.input_hash = input_hash(canonical);
   } else {
     PLIMSOLL_ASSIGN(made.pipedream, io::read_pipedream_graph(file.text, flags.graph));
-    made.input_hash = sha256_hex(io::write_pipedream_graph(*made.pipedream));
+    made.input_hash = input_hash(io::write_pipedream_graph(*made.pipedream));
     if (flags.on.empty() && flags.devices.empty()) {
       return refuse("--devices", "the profile names no devices",
                     "give the number of microbatches, such as --microbatches 16, or --on");

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "core/suggest.h"
-#include "io/documents/fx_placement.h"
 #include "io/export/placement_exports.h"
 #include "io/import/dnn_partitioning_json.h"
+#include "io/import/fx_placement.h"
 
 namespace plimsoll::app {
 namespace {

@@ -6,9 +6,9 @@
 #include <map>
 #include <utility>
 
-#include "io/documents/fx_placement.h"
 #include "io/documents/plan_tree.h"
 #include "io/import/foreign_plan.h"
+#include "io/import/fx_placement.h"
 #include "io/import/plan_file.h"
 #include "plimsoll/checkpoint/checkpoint_flags.h"
 #include "plimsoll/common.h"

@@ -12,6 +12,7 @@
 #include "check/embedding/move_bound_check.h"
 #include "check/embedding/plan_space.h"
 #include "embedding/balanced/balanced_record.h"
+#include "embedding/torchrec/planning_record.h"
 #include "io/documents/plan_tree.h"
 #include "io/documents/report_json.h"
 #include "io/import/foreign_plan.h"
@@ -31,6 +32,7 @@
 #include "plimsoll/shard/planning_flags.h"
 #include "plimsoll/shard/shard_dump.h"
 #include "plimsoll/shard/shard_flags.h"
+#include "plimsoll/study/search_aid.h"
 #include "plimsoll/text/certificate_text.h"
 #include "plimsoll/text/text_table.h"
 
@@ -54,28 +56,7 @@ std::map<std::string, std::string> recorded_options(const study::ShardingAnswer&
   return answer.provenance ? answer.provenance->options : std::map<std::string, std::string>();
 }
 
-// "violation covered_twice, sparse.ebc.t, rank 1: why"
-template <class Finding>
-CodedLine finding_line(std::string_view kind, const Finding& finding) {
-  return {
-      fmt::format("{} {}", kind, to_string(finding.code)),
-      fmt::format("{} {}{}{}: {}", kind, to_string(finding.code),
-                  finding.table.empty() ? "" : ", " + finding.table,
-                  finding.rank ? fmt::format(", rank {}", *finding.rank) : "", finding.message)};
-}
-
-std::string findings_of(const check::CheckReport& report, const CheckFlags& flags) {
-  std::vector<CodedLine> lines;
-  for (const check::Violation& violation : report.violations) {
-    lines.push_back(finding_line("violation", violation));
-  }
-  for (const check::Hazard& hazard : report.hazards) {
-    lines.push_back(finding_line("hazard", hazard));
-  }
-  return findings_text(lines, flags.global);
-}
-
-std::string ranks_of(const check::CheckReport& report, const CheckFlags& flags) {
+std::string ranks_of(const check::ShardingReport& report, const CheckFlags& flags) {
   if (flags.global.verbosity == 0) return "";
   TextTable ranks({"rank", "HBM", "of", "DDR", "of", "ms"}, {true, true, true, true, true, true});
   for (std::size_t r = 0; r < report.used.size(); ++r) {
@@ -101,30 +82,30 @@ std::string text_of(const check::BalanceReport& balance) {
   return text;
 }
 
+struct Claims : check::StatedBalance {
+  embedding::BalancedOptions made_with;  // with those of the reference's search
+};
+
 // What the plan states beside itself, whatever search is said to have made it.
-Result<check::StatedBalance> read_claims(const CheckFlags& flags,
-                                         const study::ShardingAnswer& answer) {
+Result<Claims> read_claims(const CheckFlags& flags, const study::ShardingAnswer& answer) {
   const std::map<std::string, std::string> recorded = recorded_options(answer);
-  const auto find = [&recorded](const std::string& key) {
-    const auto found = recorded.find(key);
-    return found == recorded.end() ? std::string() : found->second;
-  };
-  check::StatedBalance stated;
-  PLIMSOLL_ASSIGN(stated.options, read_recorded_balance(recorded));
-  PLIMSOLL_ASSIGN(stated.options.reference, embedding::read_reference_record(recorded));
-  embedding::BridgeOptions& bridge = stated.options.bridge;
-  const bool is_balanced = find("search") == "balanced";
+  PLIMSOLL_ASSIGN(const embedding::PlanningRecord record,
+                  embedding::read_planning_record(recorded));
+  Claims stated;
+  embedding::BalancedOptions& made_with = stated.made_with;
+  PLIMSOLL_ASSIGN(made_with, read_recorded_balance(recorded));
+  PLIMSOLL_ASSIGN(made_with.reference, embedding::read_reference_record(recorded));
+  embedding::BridgeOptions& bridge = made_with.bridge;
+  const bool is_balanced = record.search == "balanced";
   if (!is_balanced) bridge.keeps_hazards = true;  // the reference knows none
   if (recorded.contains("objective")) stated.recorded_objective = bridge.objective;
   if (answer.objective) bridge.objective = *answer.objective;
   if (answer.provenance) {
-    PLIMSOLL_ASSIGN(stated.options.stops, embedding::read_stops(answer.provenance->stopped_at));
+    PLIMSOLL_ASSIGN(made_with.stops, embedding::read_stops(answer.provenance->stopped_at));
   }
+  stated.options = made_with;
   stated.status = answer.status;
-  if (recorded.contains("tolerance")) {
-    PLIMSOLL_ASSIGN(stated.tolerance,
-                    parse_number<double>(find("tolerance"), "provenance/options/tolerance"));
-  }
+  if (record.tolerance) stated.tolerance = *record.tolerance;
   stated.accepted_tolerance = flags.tolerance;
   stated.rating = answer.rating;
   stated.times = answer.times;
@@ -135,7 +116,7 @@ Result<check::StatedBalance> read_claims(const CheckFlags& flags,
   for (const study::FrontierProof& proof : answer.frontier_proofs) {
     stated.frontier.proofs.push_back(proof.bound);
   }
-  stated.rates_storage = !is_balanced && find("perf_model") == "storage";
+  stated.rates_storage = !is_balanced && record.perf_model == embedding::PerfModelKind::kStorage;
   for (const Warning& warning : answer.warnings) stated.warnings.push_back(warning.code);
   return stated;
 }
@@ -201,7 +182,7 @@ tl::unexpected<Error> nothing_to_judge(std::string place) {
 
 struct ShardingJudgement {
   std::string batch;  // "512 samples per rank (the default)"
-  check::CheckReport report;
+  check::ShardingReport report;
   std::optional<check::BalanceReport> balance;
 };
 
@@ -250,12 +231,11 @@ Inputs find_inputs(const io::TorchrecOptions& dump) {
 
 // One violation for every input that the plan names and that is not the one given. The hash of all
 // inputs together says something new where the others agree.
-std::vector<check::Violation> check_inputs(const study::ShardingAnswer& answer,
-                                           const Inputs& inputs) {
-  std::vector<check::Violation> violations;
-  const auto add = [&violations](std::string message) {
-    violations.push_back(
-        {check::ViolationCode::kInputsMismatch, "", std::nullopt, "", "", std::move(message)});
+std::vector<check::Finding> check_inputs(const study::ShardingAnswer& answer,
+                                         const Inputs& inputs) {
+  check::CheckReport found;
+  const auto add = [&found](std::string message) {
+    found.violate(check::FindingCode::kInputsMismatch, std::move(message));
   };
   const auto is_given = [&inputs](const std::string& name, const std::string& hash) {
     const auto given = inputs.hashes.find(name);
@@ -276,21 +256,15 @@ std::vector<check::Violation> check_inputs(const study::ShardingAnswer& answer,
       continue;
     add(fmt::format("the plan records {} '{}', but here it is '{}'", name, value, given->second));
   }
-  if (!context.empty() && violations.empty() && inputs.are_as_recorded &&
+  if (!context.empty() && found.is_right() && inputs.are_as_recorded &&
       !is_given("context", context.mapped())) {
     add("the plan was made from other inputs or options than it records and is checked with");
   }
-  return violations;
-}
-
-void add_violations(std::vector<check::Violation> violations, check::CheckReport& report) {
-  for (check::Violation& violation : violations) {
-    report.violations.push_back(std::move(violation));
-  }
+  return std::move(found.findings);
 }
 
 void judge_bill(const study::ShardingAnswer& answer, Bill found, bool has_reservation,
-                check::CheckReport& report) {
+                check::ShardingReport& report) {
   Bill stated = answer.bill;
   if (!has_reservation) {
     for (const char* name : {"dense", "kjt", "reserve"}) {
@@ -298,13 +272,13 @@ void judge_bill(const study::ShardingAnswer& answer, Bill found, bool has_reserv
       found.bytes.erase(name);
     }
   }
-  add_violations(check::check_bill(stated, found), report);
+  report.add(check::check_bill(stated, found));
 }
 
 // What a replan states beside its plan: what moves, and the steps, one by one.
-Result<std::vector<check::Violation>> judge_replan(const study::Replan& replan,
-                                                   const embedding::PlanningProblem& problem,
-                                                   const check::CheckOptions& options) {
+Result<std::vector<check::Finding>> judge_replan(const study::Replan& replan,
+                                                 const embedding::PlanningProblem& problem,
+                                                 const check::CheckOptions& options) {
   check::TransferCase given;
   given.model = &problem.model;
   given.topology = &problem.topology;
@@ -313,13 +287,13 @@ Result<std::vector<check::Violation>> judge_replan(const study::Replan& replan,
   given.options = options;
   given.before = replan.before;
   given.after = *replan.answer.plan;
-  PLIMSOLL_ASSIGN(std::vector<check::Violation> violations,
+  PLIMSOLL_ASSIGN(std::vector<check::Finding> violations,
                   check::check_transfers(given, replan.schedule));
   PLIMSOLL_ASSIGN(const Bytes moved, check::count_moved_bytes(given));
   const bool is_too_much = replan.max_moved && moved > *replan.max_moved;
   if (moved != replan.moved_bytes || is_too_much) {
     violations.push_back(
-        {check::ViolationCode::kTransferMismatch, "", std::nullopt, fmt::format("{}", moved),
+        {check::FindingCode::kTransferMismatch, "", std::nullopt, fmt::format("{}", moved),
          fmt::format("{}", replan.moved_bytes),
          fmt::format("the plan moves {} bytes, and it states {}{}", moved, replan.moved_bytes,
                      is_too_much ? " under a limit that is lower" : "")});
@@ -341,82 +315,125 @@ check::StatedMoveBound stated_moves(const study::Replan& replan) {
   return stated;
 }
 
+// A plan beside what it is of.
+struct JudgedSharding {
+  study::ShardingAnswer answer;
+  embedding::PlanningProblem problem;
+  std::optional<study::Replan> replan;
+
+  const embedding::ShardingPlan* plan() const { return answer.plan ? &*answer.plan : nullptr; }
+};
+
 // The plan says what it was made with; flags win over that. Another program's needs the problem to
 // be read.
-Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::PlanFile& plan) {
-  study::ShardingAnswer answer;
+Result<JudgedSharding> read_sharding(const CheckFlags& flags, const io::PlanFile& plan) {
+  JudgedSharding read;
   const bool is_own = io::is_own_plan(plan.root);
   if (is_own) {
-    PLIMSOLL_ASSIGN(answer, io::read_plan_tree(plan.root, plan.name));
+    PLIMSOLL_ASSIGN(read.answer, io::read_plan_tree(plan.root, plan.name));
   }
-  const std::map<std::string, std::string> recorded = recorded_options(answer);
+  const std::map<std::string, std::string> recorded = recorded_options(read.answer);
   PLIMSOLL_RETURN_IF_ERROR(check_machine(flags.planning, recorded));
-  PLIMSOLL_ASSIGN(const embedding::PlanningProblem problem, make_problem(flags.planning, recorded));
-  std::optional<study::Replan> replan;
+  PLIMSOLL_ASSIGN(read.problem, make_problem(flags.planning, recorded));
   if (io::is_replan_tree(plan.root)) {
-    PLIMSOLL_ASSIGN(replan, io::read_replan_tree(plan.root, plan.name));
+    PLIMSOLL_ASSIGN(read.replan, io::read_replan_tree(plan.root, plan.name));
   }
   if (!is_own) {
-    PLIMSOLL_ASSIGN(answer.plan,
+    const embedding::PlanningProblem& problem = read.problem;
+    PLIMSOLL_ASSIGN(read.answer.plan,
                     io::read_foreign_plan(plan.root, plan.name,
                                           {problem.model, problem.topology, problem.cost_model}));
   }
-  if (!answer.plan && answer.status != SolveStatus::kInfeasible) {
+  if (!read.answer.plan && read.answer.status != SolveStatus::kInfeasible) {
     return nothing_to_judge(plan.name);
   }
-  PLIMSOLL_ASSIGN(check::StatedBalance claims, read_claims(flags, answer));
+  return read;
+}
+
+// The plan itself, and the steps that lead to it.
+Result<check::ShardingReport> judge_plan(const CheckFlags& flags, const JudgedSharding& judged,
+                                         const Claims& claims) {
+  const embedding::PlanningProblem& problem = judged.problem;
+  check::CheckOptions options;
+  options.strict = flags.strict;
+  options.strict_numerics = flags.strict_numerics || claims.options.bridge.strict_numerics;
+  options.batch_size = problem.batch_size;
+  options.reservation = problem.reservation;
+  options.fqn_constraints = problem.enumeration.fqn_constraints;
+  options.global_constraints = problem.enumeration.global_constraints;
+  options.pools_ddr = claims.options.bridge.pools_ddr;
+  options.is_whole = !is_bare(judged.answer);
+  // A rating by storage is not a time.
+  if (!claims.rates_storage) options.stated_rating = judged.answer.rating;
+  PLIMSOLL_ASSIGN(check::ShardingReport report,
+                  check::check_sharding(problem.model, *judged.plan(), problem.topology,
+                                        problem.cost_model, problem.mode, options));
+  if (judged.replan) {
+    PLIMSOLL_ASSIGN(std::vector<check::Finding> moves,
+                    judge_replan(*judged.replan, problem, options));
+    report.add(std::move(moves));
+  }
+  return report;
+}
+
+// Bytes and times of every rank, by cause.
+Result<void> judge_figures(const JudgedSharding& judged, bool has_reservation,
+                           check::ShardingReport& report) {
+  const embedding::PlanningProblem& problem = judged.problem;
+  PLIMSOLL_ASSIGN(Bill found, check::make_judges_bill(problem, report));
+  PLIMSOLL_RETURN_IF_ERROR(check::add_resident_bytes(problem, *judged.plan(), found));
+  if (problem.machine) {
+    PLIMSOLL_ASSIGN(const auto extrapolated,
+                    check::add_machine_times(problem, *judged.plan(), found));
+    report.add(check::check_extrapolated(judged.answer.extrapolated, extrapolated));
+  }
+  judge_bill(judged.answer, std::move(found), has_reservation, report);
+  return {};
+}
+
+// Times, bound, reference and frontier, and of a replan the bounds of what moves.
+Result<check::BalanceReport> judge_claims(const JudgedSharding& judged, const Claims& claims,
+                                          check::ShardingReport& report) {
+  PLIMSOLL_ASSIGN(check::BalanceReport balance,
+                  check::check_balance(judged.problem, judged.plan(),
+                                       judged.plan() != nullptr ? &report : nullptr, claims,
+                                       study::make_search_aid(judged.problem, claims.made_with)));
+  balance.is_anything_claimed |= judged.answer.rating || judged.answer.bill != Bill{};
+  if (judged.replan) {
+    PLIMSOLL_ASSIGN(
+        const check::MoveBoundReport found,
+        check::check_move_bound(judged.problem, claims.options, stated_moves(*judged.replan)));
+    report.add(found.violations());
+    balance.add(found.warnings());
+  }
+  return balance;
+}
+
+Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::PlanFile& plan) {
+  PLIMSOLL_ASSIGN(const JudgedSharding judged, read_sharding(flags, plan));
+  const study::ShardingAnswer& answer = judged.answer;
+  PLIMSOLL_ASSIGN(Claims claims, read_claims(flags, answer));
   claims.frontier.plans = read_points(answer, nullptr);
+  const std::map<std::string, std::string> recorded = recorded_options(answer);
   ShardingJudgement judgement;
-  judgement.batch = counted(problem.batch_size, "sample", "samples") + " per rank";
-  if (recorded.empty()) judgement.batch += batch_size_note(flags.planning, problem);
-  check::CheckReport& report = judgement.report;
+  judgement.batch = counted(judged.problem.batch_size, "sample", "samples") + " per rank";
+  if (recorded.empty()) judgement.batch += batch_size_note(flags.planning, judged.problem);
+  check::ShardingReport& report = judgement.report;
   if (answer.plan) {
-    check::CheckOptions options;
-    options.strict = flags.strict;
-    options.strict_numerics = flags.strict_numerics || claims.options.bridge.strict_numerics;
-    options.batch_size = problem.batch_size;
-    options.reservation = problem.reservation;
-    options.fqn_constraints = problem.enumeration.fqn_constraints;
-    options.global_constraints = problem.enumeration.global_constraints;
-    options.pools_ddr = claims.options.bridge.pools_ddr;
-    options.is_whole = !is_bare(answer);
-    // A rating by storage is not a time.
-    if (!claims.rates_storage) options.stated_rating = answer.rating;
-    PLIMSOLL_ASSIGN(report, check::check_sharding(problem.model, *answer.plan, problem.topology,
-                                                  problem.cost_model, problem.mode, options));
-    if (replan) {
-      PLIMSOLL_ASSIGN(std::vector<check::Violation> moves, judge_replan(*replan, problem, options));
-      add_violations(std::move(moves), report);
-    }
+    PLIMSOLL_ASSIGN(report, judge_plan(flags, judged, claims));
   }
   if (is_bare(answer)) {
     check::conclude({}, flags.strict, report);
     return judgement;
   }
-  PLIMSOLL_ASSIGN(const Inputs inputs, find_inputs(flags.planning, problem, recorded));
-  std::vector<check::Violation> others = check_inputs(answer, inputs);
+  PLIMSOLL_ASSIGN(const Inputs inputs, find_inputs(flags.planning, judged.problem, recorded));
+  std::vector<check::Finding> others = check_inputs(answer, inputs);
   claims.are_inputs_given = inputs.are_as_recorded && others.empty();
-  if (answer.bill != Bill{} && answer.plan && report.violations.empty()) {
-    PLIMSOLL_ASSIGN(Bill found, check::make_judges_bill(problem, report));
-    PLIMSOLL_RETURN_IF_ERROR(check::add_resident_bytes(problem, *answer.plan, found));
-    if (problem.machine) {
-      PLIMSOLL_ASSIGN(const auto extrapolated,
-                      check::add_machine_times(problem, *answer.plan, found));
-      add_violations(check::check_extrapolated(answer.extrapolated, extrapolated), report);
-    }
-    judge_bill(answer, std::move(found), inputs.are_as_recorded, report);
+  if (answer.bill != Bill{} && answer.plan && report.is_right()) {
+    PLIMSOLL_RETURN_IF_ERROR(judge_figures(judged, inputs.are_as_recorded, report));
   }
-  PLIMSOLL_ASSIGN(judgement.balance,
-                  check::check_balance(problem, answer.plan ? &*answer.plan : nullptr,
-                                       answer.plan ? &report : nullptr, claims));
-  judgement.balance->is_anything_claimed |= answer.rating || answer.bill != Bill{};
-  if (replan) {
-    PLIMSOLL_ASSIGN(const check::MoveBoundReport found,
-                    check::check_move_bound(problem, claims.options, stated_moves(*replan)));
-    add_violations(found.violations, report);
-    if (found.not_repeated) judgement.balance->not_repeated.push_back(*found.not_repeated);
-  }
-  add_violations(std::move(others), report);
+  PLIMSOLL_ASSIGN(judgement.balance, judge_claims(judged, claims, report));
+  report.add(std::move(others));
   check::conclude(*judgement.balance, flags.strict, report);
   put_explanation(judge_explanation(flags.planning, answer), flags.strict, report);
   return judgement;
@@ -433,14 +450,14 @@ Result<ShardingJudgement> judge_options(const CheckFlags& flags, const io::Torch
     return fail(ErrorCode::kValue, plan.name, "the answer does not say which options are taken",
                 "give a plan that was made from this dump");
   }
-  PLIMSOLL_ASSIGN(check::StatedBalance claims, read_claims(flags, answer));
+  PLIMSOLL_ASSIGN(Claims claims, read_claims(flags, answer));
   claims.frontier.plans = read_points(answer, &dump);
-  std::vector<check::Violation> others = check_inputs(answer, find_inputs(dump));
+  std::vector<check::Finding> others = check_inputs(answer, find_inputs(dump));
   claims.are_inputs_given = others.empty();
   embedding::PlanningProblem problem = make_problem(dump);
   ShardingJudgement judgement;
   judgement.batch = counted(problem.batch_size, "sample", "samples") + " per rank";
-  check::CheckReport& report = judgement.report;
+  check::ShardingReport& report = judgement.report;
   if (answer.plan) {
     std::vector<check::StatedOption> stated;
     for (const study::TakenOption& taken : answer.options)
@@ -451,16 +468,19 @@ Result<ShardingJudgement> judge_options(const CheckFlags& flags, const io::Torch
                                   &*answer.plan, claims.options.bridge.pools_ddr, flags.strict,
                                   flags.strict_numerics || claims.options.bridge.strict_numerics,
                                   rating);
-    if (report.violations.empty() && answer.bill != Bill{}) {
+    if (report.is_right() && answer.bill != Bill{}) {
       judge_bill(answer, check::make_judges_bill(dump.topology, dump.has_components, report), true,
                  report);
     }
   }
-  PLIMSOLL_ASSIGN(judgement.balance, check::check_balance(problem, make_given(dump),
-                                                          answer.plan ? &*answer.plan : nullptr,
-                                                          answer.plan ? &report : nullptr, claims));
+  const embedding::GivenOptions given = make_given(dump);
+  PLIMSOLL_ASSIGN(
+      judgement.balance,
+      check::check_balance(problem, study::make_given_space(problem, given),
+                           answer.plan ? &*answer.plan : nullptr, answer.plan ? &report : nullptr,
+                           claims, study::make_search_aid(problem, claims.made_with, &given)));
   judgement.balance->is_anything_claimed |= answer.rating || answer.bill != Bill{};
-  add_violations(std::move(others), report);
+  report.add(std::move(others));
   check::conclude(*judgement.balance, flags.strict, report);
   put_explanation(judge_explanation(flags.planning, answer), flags.strict, report);
   return judgement;
@@ -478,17 +498,16 @@ int run_sharding_check(const CheckFlags& flags, const io::PlanFile& plan) {
   if (!judged) return report(with_flag_as_place(judged.error()), flags.global);
   const auto& balance = judged->balance;
   if (flags.global.json) {
-    print(io::write_check_report(judged->report, balance ? &*balance : nullptr));
+    print(io::write_sharding_report(judged->report, balance ? &*balance : nullptr));
   } else {
-    const check::CheckReport& report = judged->report;
+    const check::ShardingReport& report = judged->report;
     print(in_lines(
-              verdict(report.is_right(), report.violations.size(), report.hazards.size(),
-                      flags.global) +
+              verdict(report, true, flags.global) +
                   fmt::format(", slowest rank {} at {}\n", ms_text(report.rating), judged->batch),
               2) +
           judgement_lines(report, flags.global) +
           (balance && flags.global.verbosity > 0 ? text_of(*balance) : std::string()) +
-          findings_of(report, flags) + ranks_of(report, flags));
+          findings_text(report, flags.global) + ranks_of(report, flags));
   }
   return judged->report.is_right() ? kExitOk : kExitViolations;
 }

@@ -19,27 +19,18 @@ using check::CheckpointReport;
 using study::CheckpointAnswer;
 
 std::string text_of(const CheckpointReport& report, const GlobalFlags& global) {
-  std::vector<CodedLine> lines;
-  const auto add = [&lines](std::string_view kind, const auto& finding) {
-    lines.push_back({fmt::format("{} {}", kind, to_string(finding.code)),
-                     fmt::format("{} {}{}{}: {}", kind, to_string(finding.code),
-                                 finding.fqn.empty() ? "" : ", ", finding.fqn, finding.message)});
-  };
-  for (const auto& violation : report.violations) add("violation", violation);
-  for (const auto& hazard : report.hazards) add("hazard", hazard);
-  std::string text =
-      verdict(report.is_right(), report.violations.size(), report.hazards.size(), global);
+  std::string text = verdict(report, true, global);
   text += shown(
       fmt::format(", peak {} ({} bytes) {}, recompute {}\n", size_text(report.peak), report.peak,
                   report.binding.empty() ? "at the loss" : "in the backward of " + report.binding,
                   ms_text(report.recompute_ms)));
-  return text + judgement_lines(report, global) + findings_text(lines, global);
+  return text + judgement_lines(report, global) + findings_text(report, global);
 }
 
 Result<CheckpointReport> judge(const CheckpointCheckRun& run, const io::PlanFile& plan) {
   PLIMSOLL_ASSIGN(const CheckpointAnswer answer, io::read_checkpoint_tree(plan.root, plan.name));
   PLIMSOLL_ASSIGN(checkpoint::ModuleStats given, load_module_stats(run.stats));
-  const std::string hash = sha256_hex(io::write_module_stats(given));
+  const std::string hash = input_hash(io::write_module_stats(given));
   std::map<std::string, std::string> recorded;
   if (answer.provenance) recorded = answer.provenance->options;
   CheckpointFlags filled = run.checkpoint;

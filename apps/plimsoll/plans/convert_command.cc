@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "core/suggest.h"
-#include "io/documents/fx_placement.h"
 #include "io/documents/plan_tree.h"
 #include "io/import/foreign_plan.h"
+#include "io/import/fx_placement.h"
 #include "plimsoll/check/sharding_check.h"
 #include "plimsoll/common.h"
 #include "plimsoll/help.h"
@@ -41,15 +41,15 @@ struct ConvertFlags {
 };
 
 // What `plimsoll check` refuses is not written, unless it is forced.
-template <class Report>
 Result<void> check_right(const ConvertFlags& flags, const io::PlanFile& plan,
-                         const Report& report) {
-  if (flags.force || report.violations.empty()) return {};
-  return fail(ErrorCode::kConflict, plan.name,
-              fmt::format("the plan is wrong: {} ({})", report.violations.front().message,
-                          counted(static_cast<std::int64_t>(report.violations.size()), "violation",
-                                  "violations")),
-              "see plimsoll check; --force writes it anyway");
+                         const check::CheckReport& report) {
+  if (flags.force || report.is_right()) return {};
+  const std::vector<check::Finding> violations = report.violations();
+  return fail(
+      ErrorCode::kConflict, plan.name,
+      fmt::format("the plan is wrong: {} ({})", violations.front().message,
+                  counted(static_cast<std::int64_t>(violations.size()), "violation", "violations")),
+      "see plimsoll check; --force writes it anyway");
 }
 
 // Its own claims are not of interest here.
@@ -87,7 +87,7 @@ Result<std::string> convert_sharding(const ConvertFlags& flags, const io::PlanFi
     PLIMSOLL_ASSIGN(const auto recorded, read_recorded_balance(answer.provenance->options));
     rules.pools_ddr = recorded.bridge.pools_ddr;
   }
-  PLIMSOLL_ASSIGN(const check::CheckReport report,
+  PLIMSOLL_ASSIGN(const check::ShardingReport report,
                   check::check_sharding(problem.model, *answer.plan, problem.topology,
                                         problem.cost_model, problem.mode, rules));
   PLIMSOLL_RETURN_IF_ERROR(check_right(flags, plan, report));

@@ -59,7 +59,7 @@ std::optional<NoPlan> explain_again(const checkpoint::ModuleStats& stats,
   const auto model = make_memory_model(recorded, priced);
   if (!model) return std::nullopt;
   const auto made =
-      study::make_checkpoint_case(priced, sha256_hex(io::write_module_stats(stats)), *model);
+      study::make_checkpoint_case(priced, input_hash(io::write_module_stats(stats)), *model);
   if (!made) return std::nullopt;
   study::CheckpointQuestion question;
   question.budget = answer.budget_bytes;
@@ -103,11 +103,6 @@ std::optional<NoPlan> explain_again(const PartitionCase& made, const PartitionFl
   return again->explanation;
 }
 
-bool is_violation(const CertificateJudgement& judged, bool is_strict) {
-  return judged.status == CertificateStatus::kRefuted ||
-         (is_strict && judged.status == CertificateStatus::kNotRepeated);
-}
-
 }  // namespace
 
 CertificateJudgement judge_explanation(const PlanningFlags& planning,
@@ -131,30 +126,6 @@ CertificateJudgement judge_explanation(const PartitionCase& made, const Partitio
   if (!has_explanation(answer)) return {};
   return study::judge_explanation(
       *answer.explanation, answer.provenance ? explain_again(made, flags, answer) : std::nullopt);
-}
-
-void put_explanation(CertificateJudgement judged, bool is_strict, check::CheckReport& report) {
-  if (is_violation(judged, is_strict)) {
-    report.violations.push_back(
-        {check::ViolationCode::kExplanationMismatch, "", std::nullopt, "", "", judged.reason});
-  }
-  report.explanation = std::move(judged);
-}
-
-void put_explanation(CertificateJudgement judged, bool is_strict, check::CheckpointReport& report) {
-  if (is_violation(judged, is_strict)) {
-    report.violations.push_back(
-        {check::CheckpointViolationCode::kExplanationMismatch, "", "", "", judged.reason});
-  }
-  report.explanation = std::move(judged);
-}
-
-void put_explanation(CertificateJudgement judged, bool is_strict, check::PlacementReport& report) {
-  if (is_violation(judged, is_strict)) {
-    report.violations.push_back(
-        {check::PlacementViolationCode::kExplanationMismatch, {}, {}, judged.reason});
-  }
-  report.explanation = std::move(judged);
 }
 
 }  // namespace plimsoll::app

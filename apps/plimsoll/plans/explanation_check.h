@@ -4,9 +4,6 @@
 #include <string>
 
 #include "plimsoll/check/certificate_status.h"
-#include "plimsoll/check/checkpoint_check.h"
-#include "plimsoll/check/placement_check.h"
-#include "plimsoll/check/sharding_check.h"
 #include "plimsoll/checkpoint/checkpoint_flags.h"
 #include "plimsoll/partition/partition_flags.h"
 #include "plimsoll/shard/planning_flags.h"
@@ -29,13 +26,5 @@ check::CertificateJudgement judge_explanation(const checkpoint::ModuleStats& sta
 check::CertificateJudgement judge_explanation(const PartitionCase& made,
                                               const PartitionFlags& flags,
                                               const study::PlacementAnswer& answer);
-
-// A violation where it is refuted, and under `is_strict` where it is not repeated.
-void put_explanation(check::CertificateJudgement judged, bool is_strict,
-                     check::CheckReport& report);
-void put_explanation(check::CertificateJudgement judged, bool is_strict,
-                     check::CheckpointReport& report);
-void put_explanation(check::CertificateJudgement judged, bool is_strict,
-                     check::PlacementReport& report);
 
 }  // namespace plimsoll::app

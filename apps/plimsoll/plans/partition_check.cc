@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "io/documents/fx_placement.h"
 #include "io/documents/report_json.h"
+#include "io/import/fx_placement.h"
 #include "plimsoll/partition/partition_case.h"
 #include "plimsoll/partition/partition_searches.h"
 #include "plimsoll/plans/explanation_check.h"
@@ -20,22 +20,12 @@ namespace {
 
 using study::PlacementAnswer;
 
-std::string text_of(const check::PlacementReport& report, const PartitionCase& made,
-                    const GlobalFlags& global) {
-  std::vector<CodedLine> lines;
-  for (const check::PlacementViolation& violation : report.violations) {
-    lines.push_back(
-        {std::string(to_string(violation.code)),
-         fmt::format("violation {}{}{}: {}", to_string(violation.code),
-                     violation.node ? ", node " + made.names[*violation.node] : "",
-                     violation.device ? fmt::format(", device {}", *violation.device) : "",
-                     violation.message)});
-  }
-  std::string text = verdict(report.is_right(), report.violations.size(), std::nullopt, global);
+std::string text_of(const check::PlacementReport& report, const GlobalFlags& global) {
+  std::string text = verdict(report, false, global);
   if (report.batch_ms) text += fmt::format(", batch {}", ms_text(*report.batch_ms));
   text += fmt::format(", largest load {}, {}\n", ms_text(report.max_load),
                       report.is_line ? "contiguous" : "not contiguous");
-  text += judgement_lines(report, global) + findings_text(lines, global);
+  text += judgement_lines(report, global) + findings_text(report, global);
   if (global.verbosity == 0) return text;
   TextTable devices({"device", "compute ms", "transfer ms", "load ms", "memory"},
                     {true, true, true, true, true});
@@ -51,19 +41,12 @@ constexpr double kMsPerSecond = 1000;
 
 std::string text_of(const check::CriticalPathReport& report, const study::FxInput& input,
                     const GlobalFlags& global) {
-  std::vector<CodedLine> lines;
-  for (const check::PartitionViolation& violation : report.violations) {
-    lines.push_back(
-        {std::string(to_string(violation.code)),
-         fmt::format("violation {}{}{}: {}", to_string(violation.code),
-                     violation.place.empty() ? "" : ", ", violation.place, violation.message)});
-  }
-  std::string text = verdict(report.is_right(), report.violations.size(), std::nullopt, global);
+  std::string text = verdict(report, false, global);
   if (study::has_latencies(input)) {
     text += ", critical path " + ms_text(report.critical_path_sec * kMsPerSecond);
   }
   text += "\n" + judgement_line("certificate", report.certificate, global) +
-          findings_text(lines, global);
+          findings_text(report, global);
   if (global.verbosity == 0) return text;
   TextTable devices({"device", "memory", "of"}, {false, true, true});
   for (std::size_t d = 0; d < report.memory.size(); ++d) {
@@ -154,8 +137,7 @@ int run_placement_check(PlacementCheckRun run, const io::PlanFile& plan) {
     if (!judged) return report(judged.error(), global);
     put_explanation(judge_explanation(*made, run.partition, *answer), run.is_strict, *judged);
     is_right = judged->is_right();
-    print(global.json ? io::write_placement_report(*judged, made->names)
-                      : text_of(*judged, *made, global));
+    print(global.json ? io::write_placement_report(*judged) : text_of(*judged, global));
   }
   return is_right ? kExitOk : kExitViolations;
 }

@@ -137,17 +137,11 @@ int run_pipeline_check(const PartitionFlags& flags, const io::PlanFile& plan, bo
   if (global.json) {
     print(io::write_pipeline_report(*judged));
   } else {
-    std::vector<CodedLine> lines;
-    for (const check::PipelineViolation& violation : judged->violations) {
-      lines.push_back({std::string(to_string(violation.code)),
-                       fmt::format("violation {}: {}", std::string(to_string(violation.code)),
-                                   violation.message)});
-    }
-    print(verdict(judged->is_right(), judged->violations.size(), std::nullopt, global) +
+    print(verdict(*judged, false, global) +
           fmt::format(", slowest stage {}, {}\n", ms_text(judged->slowest_ms),
                       counted(judged->num_devices, "device", "devices")) +
           judgement_line("certificate", judged->certificate, global) +
-          findings_text(lines, global));
+          findings_text(*judged, global));
   }
   return judged->is_right() ? kExitOk : kExitViolations;
 }

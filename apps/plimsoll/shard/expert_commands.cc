@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "io/documents/report_json.h"
 #include "plimsoll/core/digest.h"
 #include "plimsoll/core/version.h"
 #include "plimsoll/experts/eplb.h"
@@ -35,7 +36,7 @@ Result<ExpertModel> read_model(const ExpertFlags& flags) {
   return io::read_experts(text, flags.planning.model);
 }
 
-std::string hash_of(const ExpertModel& model) { return blake2b_hex(io::write_experts(model)); }
+std::string hash_of(const ExpertModel& model) { return input_hash(io::write_experts(model)); }
 
 io::ExpertAnswer make_answer(const ExpertFlags& flags, const ExpertModel& model,
                              const std::string& search) {
@@ -249,19 +250,19 @@ Result<check::ExpertReport> judge(const ExpertFlags& flags) {
   if (answer.eplb_load) {
     const double eplb = total_load(model, experts::rebalance_experts(model));
     if (!(std::abs(*answer.eplb_load - eplb) <= kTolerance * eplb)) {
-      report.violations.push_back(
-          {check::ExpertViolationCode::kLoadMismatch, std::nullopt,
-           fmt::format("EPLB's placement is stated to carry {}, but carries {}", *answer.eplb_load,
-                       eplb)});
+      report.violate(check::FindingCode::kLoadMismatch,
+                     fmt::format("EPLB's placement is stated to carry {}, but carries {}",
+                                 *answer.eplb_load, eplb));
     }
   }
   if (answer.provenance) {
     const auto hash = answer.provenance->inputs.find("experts");
     if (hash != answer.provenance->inputs.end() && hash->second != hash_of(model)) {
-      report.violations.push_back({check::ExpertViolationCode::kInputsMismatch, std::nullopt,
-                                   "the plan was made from other experts than are given here"});
+      report.violate(check::FindingCode::kInputsMismatch,
+                     "the plan was made from other experts than are given here");
     }
   }
+  refute(report);
   return report;
 }
 
@@ -287,18 +288,12 @@ int run_expert_check(const ExpertFlags& flags) {
   if (flags.global.json) {
     print(io::write_expert_report(*judged));
   } else {
-    std::vector<CodedLine> lines;
-    for (const check::ExpertViolation& violation : judged->violations) {
-      lines.push_back({std::string(to_string(violation.code)),
-                       fmt::format("violation {}{}: {}", to_string(violation.code),
-                                   violation.layer ? fmt::format(", layer {}", *violation.layer)
-                                                   : std::string(),
-                                   violation.message)});
-    }
-    std::string text = verdict(judged->is_right(), lines.size(), std::nullopt, flags.global) +
+    std::string text = verdict(*judged, false, flags.global) +
                        fmt::format(", slowest ranks carry {:.6g}\n", judged->objective);
-    if (judged->is_bound_proved) text += "bound proved: layer by layer, from the loads alone\n";
-    print(text + findings_text(lines, flags.global));
+    if (judged->certificate.status == check::CertificateStatus::kProved) {
+      text += fmt::format("bound proved: {}\n", judged->certificate.reason);
+    }
+    print(text + findings_text(*judged, flags.global));
   }
   return judged->is_right() ? kExitOk : kExitViolations;
 }

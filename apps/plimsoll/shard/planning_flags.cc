@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/suggest.h"
+#include "embedding/torchrec/planning_record.h"
 #include "io/import/foreign_plan.h"
 #include "plimsoll/common.h"
 #include "plimsoll/core/units.h"
@@ -185,39 +186,6 @@ Result<void> set_parameter_multiplier(double multiplier, ReservationOptions& opt
   }
   options.parameter_multiplier = multiplier;
   return {};
-}
-
-// The text that make_provenance writes: kind, percentage, multiplier, dense estimate, absolute,
-// margin, overhead, base.
-Result<ReservationOptions> parse_recorded_reservation(std::string_view text) {
-  constexpr std::string_view kPlace = "provenance/options/reservation";
-  std::vector<std::string_view> fields;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    fields.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  if (fields.size() != 8) {
-    return fail(ErrorCode::kSchema, std::string(kPlace), "not a reservation of this program",
-                "give --reservation");
-  }
-  ReservationOptions options;
-  PLIMSOLL_ASSIGN(options.kind, parse_enum<ReservationKind>(fields[0], kPlace));
-  PLIMSOLL_ASSIGN(options.percentage, parse_number<double>(fields[1], kPlace));
-  PLIMSOLL_ASSIGN(options.parameter_multiplier, parse_number<double>(fields[2], kPlace));
-  PLIMSOLL_ASSIGN(const Bytes dense, parse_number<Bytes>(fields[3], kPlace));
-  if (dense != 0) options.dense_tensor_estimate = dense;
-  PLIMSOLL_ASSIGN(options.absolute_bytes, parse_number<Bytes>(fields[4], kPlace));
-  PLIMSOLL_ASSIGN(options.margin_bytes, parse_number<Bytes>(fields[5], kPlace));
-  PLIMSOLL_ASSIGN(options.overhead_bytes, parse_number<Bytes>(fields[6], kPlace));
-  PLIMSOLL_ASSIGN(const Bytes base, parse_number<Bytes>(fields[7], kPlace));
-  if (base >= 0) options.base_bytes = base;
-  if (!(options.parameter_multiplier >= 0) || std::isinf(options.parameter_multiplier) ||
-      dense < 0) {
-    return fail(ErrorCode::kSchema, std::string(kPlace), "a figure is negative or not finite",
-                "give --reservation");
-  }
-  return options;
 }
 
 std::optional<std::string> find(const std::map<std::string, std::string>& recorded,
@@ -524,6 +492,8 @@ std::string batch_size_note(const PlanningFlags& flags, const PlanningProblem& p
 
 Result<PlanningProblem> make_problem(const PlanningFlags& flags,
                                      const std::map<std::string, std::string>& recorded) {
+  PLIMSOLL_ASSIGN(const embedding::PlanningRecord record,
+                  embedding::read_planning_record(recorded));
   PlanningProblem problem;
   PLIMSOLL_RETURN_IF_ERROR(check_standard_input(
       {flags.model, flags.on, flags.constraints, flags.checkpoint_plan, flags.machine}));
@@ -538,7 +508,7 @@ Result<PlanningProblem> make_problem(const PlanningFlags& flags,
   PLIMSOLL_RETURN_IF_ERROR(apply_table_flags(flags, recorded, problem.model));
 
   std::string cost_model = flags.cost_model;
-  if (cost_model.empty()) cost_model = find(recorded, "cost_model").value_or("");
+  if (cost_model.empty()) cost_model = record.cost_model.value_or("");
   if (!cost_model.empty()) {
     auto found = embedding::find_cost_model(cost_model);
     if (!found) {
@@ -557,16 +527,15 @@ Result<PlanningProblem> make_problem(const PlanningFlags& flags,
 
   if (flags.batch_size) {
     problem.batch_size = *flags.batch_size;
-  } else if (const auto text = find(recorded, "batch_size")) {
-    PLIMSOLL_ASSIGN(problem.batch_size,
-                    parse_number<std::int64_t>(*text, "provenance/options/batch_size"));
+  } else if (record.batch_size) {
+    problem.batch_size = *record.batch_size;
   } else if (problem.model.batch_size.value_or(0) > 0) {
     problem.batch_size = *problem.model.batch_size;
   }
   if (!flags.reservation.empty()) {
     PLIMSOLL_ASSIGN(problem.reservation, parse_reservation(flags.reservation));
-  } else if (const auto reservation = find(recorded, "reservation")) {
-    PLIMSOLL_ASSIGN(problem.reservation, parse_recorded_reservation(*reservation));
+  } else if (record.reservation) {
+    problem.reservation = *record.reservation;
   }
   if (!flags.dense_tensor_estimate.empty()) {
     PLIMSOLL_ASSIGN(problem.reservation.dense_tensor_estimate,
@@ -578,15 +547,15 @@ Result<PlanningProblem> make_problem(const PlanningFlags& flags,
   }
   PLIMSOLL_ASSIGN(problem.machine, load_machine(flags.machine));
   problem.enumeration.breadth_first =
-      flags.use_exact_enumerate_order || find(recorded, "breadth_first") == "true";
-  std::string pipeline = flags.pipeline_type;
-  if (pipeline.empty()) pipeline = find(recorded, "pipeline_type").value_or("none");
-  PLIMSOLL_ASSIGN(problem.mode.pipeline_type,
-                  parse_enum<embedding::PipelineType>(pipeline, "--pipeline-type"));
-  problem.mode.inference = flags.inference || find(recorded, "inference") == "true";
+      flags.use_exact_enumerate_order || record.breadth_first.value_or(false);
+  problem.mode.pipeline_type = record.pipeline_type.value_or(embedding::PipelineType::kNone);
+  if (!flags.pipeline_type.empty()) {
+    PLIMSOLL_ASSIGN(problem.mode.pipeline_type,
+                    parse_enum<embedding::PipelineType>(flags.pipeline_type, "--pipeline-type"));
+  }
+  problem.mode.inference = flags.inference || record.inference.value_or(false);
   problem.mode.run_embedding_at_peak_memory =
-      flags.run_embedding_at_peak_memory ||
-      find(recorded, "run_embedding_at_peak_memory") == "true";
+      flags.run_embedding_at_peak_memory || record.run_embedding_at_peak_memory.value_or(false);
   return problem;
 }
 

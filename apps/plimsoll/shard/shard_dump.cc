@@ -35,7 +35,7 @@ Result<std::optional<io::TorchrecOptions>> load_dump(const PlanningFlags& flags)
                 "leave the flag out");
   }
   PLIMSOLL_ASSIGN(io::TorchrecOptions dump, io::read_torchrec_options(text, flags.model));
-  dump.hash = blake2b_hex(text);
+  dump.hash = input_hash(text);
   return dump;
 }
 

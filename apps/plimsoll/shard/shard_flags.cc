@@ -7,6 +7,7 @@
 
 #include "core/suggest.h"
 #include "embedding/balanced/balanced_record.h"
+#include "embedding/torchrec/planning_record.h"
 #include "io/documents/placement_rules_json.h"
 #include "io/documents/step_model_json.h"
 #include "io/import/foreign_plan.h"
@@ -123,29 +124,18 @@ Result<RecordedRun> read_run(const std::string& file) {
                      answer.provenance->stopped_at, answer.provenance->seed};
 }
 
-// Where the record has the key, its value goes to the flag.
-template <class Number>
-Result<void> restore(const RecordedRun& run, const std::string& key, Number& value) {
-  const auto found = run.options.find(key);
-  if (found == run.options.end()) return {};
-  PLIMSOLL_ASSIGN(value, parse_number<Number>(found->second, "provenance/options/" + key));
-  return {};
-}
-void restore(const RecordedRun& run, const std::string& key, std::string& value) {
-  const auto found = run.options.find(key);
-  if (found != run.options.end()) value = found->second;
-}
-
 Result<void> restore_flags(const RecordedRun& run, ShardFlags& flags) {
-  restore(run, "search", flags.search);
-  restore(run, "proposers", flags.proposer);
-  restore(run, "partitioner", flags.partitioner);
-  restore(run, "perf_model", flags.perf_model);
-  std::string balance_modules;
-  restore(run, "balance_modules", balance_modules);
-  flags.balance_modules = balance_modules == "true";
-  PLIMSOLL_RETURN_IF_ERROR(restore(run, "effort", flags.effort));
-  PLIMSOLL_RETURN_IF_ERROR(restore(run, "tolerance", flags.tolerance));
+  PLIMSOLL_ASSIGN(const embedding::PlanningRecord record,
+                  embedding::read_planning_record(run.options));
+  flags.search = record.search.value_or(flags.search);
+  flags.proposer = record.proposers.value_or(flags.proposer);
+  flags.partitioner = record.partitioner.value_or(flags.partitioner);
+  if (record.perf_model) {
+    flags.perf_model = record.perf_model == embedding::PerfModelKind::kPerf ? "perf" : "storage";
+  }
+  flags.balance_modules = record.balance_modules.value_or(false);
+  flags.effort = record.effort.value_or(flags.effort);
+  flags.tolerance = record.tolerance.value_or(flags.tolerance);
   flags.global.seed = run.seed;
   return {};
 }

@@ -4,11 +4,10 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "plimsoll/check/certificate_status.h"
+#include "plimsoll/check/finding.h"
 #include "plimsoll/common.h"
 #include "plimsoll/text/text_layout.h"
 
@@ -39,28 +38,36 @@ inline std::string judgement_line(std::string_view subject,
 }
 
 // Of a report's certificate, and of what it explains where there is no plan.
-template <class Report>
-std::string judgement_lines(const Report& report, const GlobalFlags& global) {
+inline std::string judgement_lines(const check::CheckReport& report, const GlobalFlags& global) {
   return judgement_line("certificate", report.certificate, global) +
          judgement_line("explanation", report.explanation, global);
 }
 
-// "right: no violations, 2 hazards".
-inline std::string verdict(bool is_right, std::size_t num_violations,
-                           std::optional<std::size_t> num_hazards, const GlobalFlags& global) {
+// "right: no violations, 2 hazards"; of plans that know no hazards the first alone.
+inline std::string verdict(const check::CheckReport& report, bool has_hazards,
+                           const GlobalFlags& global) {
   const auto count = [](std::size_t number, std::string_view one, std::string_view many) {
     return number == 0 ? fmt::format("no {}", many)
                        : counted(static_cast<std::int64_t>(number), one, many);
   };
   std::string text = fmt::format(
-      "{}: {}", is_right ? paint("right", Tone::kGood, global) : paint("wrong", Tone::kBad, global),
-      count(num_violations, "violation", "violations"));
-  if (num_hazards) text += ", " + count(*num_hazards, "hazard", "hazards");
+      "{}: {}",
+      report.is_right() ? paint("right", Tone::kGood, global) : paint("wrong", Tone::kBad, global),
+      count(report.violations().size(), "violation", "violations"));
+  if (has_hazards) text += ", " + count(report.hazards().size(), "hazard", "hazards");
   return text;
 }
 
-// Findings below the verdict, those of one kind folded unless all are asked for.
-inline std::string findings_text(const std::vector<CodedLine>& lines, const GlobalFlags& global) {
+// Violations and hazards below the verdict, those of one kind folded unless all are asked for. What
+// the certificate says of warnings, its line says.
+inline std::string findings_text(const check::CheckReport& report, const GlobalFlags& global) {
+  std::vector<CodedLine> lines;
+  for (const auto severity : {check::Severity::kViolation, check::Severity::kHazard}) {
+    for (const check::Finding& finding : report.of(severity)) {
+      lines.push_back(
+          {fmt::format("{} {}", to_string(severity), to_string(finding.code)), to_text(finding)});
+    }
+  }
   std::string text;
   for (const std::string& line : fold_lines(lines, global.verbosity > 0)) text += line + "\n";
   return text;

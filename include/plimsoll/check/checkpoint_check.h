@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "plimsoll/check/certificate_judgement.h"
+#include "plimsoll/check/finding.h"
 #include "plimsoll/checkpoint/checkpoint_policy.h"
 #include "plimsoll/checkpoint/module_stats.h"
 #include "plimsoll/core/result.h"
@@ -30,67 +31,6 @@
 
 #pragma GCC visibility push(default)
 namespace plimsoll::check {
-
-enum class CheckpointViolationCode {
-  kEmptyUnit,            // a unit that names no module
-  kUnknownModule,        // in the plan, not in the statistics
-  kUnitTwice,            // one module in two units, or twice in one
-  kUnitInsideUnit,       // a unit below another and not among its `nested`
-  kNestedOutside,        // a nested unit that is not strictly inside its own
-  kOrder,                // units or nested units that are not in forward order
-  kLeafUnit,             // a module by itself that has neither a trade-off record nor operators
-  kRepeatedUnit,         // a module that is called more than once
-  kNoGradient,           // a module without a backward
-  kUnitNotAllowed,       // not among `ac_units`
-  kContainsFsdpUnit,     // an FSDP unit strictly inside the unit
-  kNotSiblings,          // a run that is not an unbroken run of children of one module
-  kOperatorsMismatch,    // operators that are not those of the tables: length, index, name, nth
-  kMissingOperators,     // a unit that keeps something and does not say which operators
-  kGroupSplit,           // an in-place group, or the random operators, saved in part
-  kSavesView,            // a view-like operator saved: its storage stays, and nobody has counted it
-  kWrongKind,            // `full` with a saved operator
-  kWrongRng,             // `rng` that does not say what becomes of the random operators
-  kDiscarded,            // discarded bytes that are not those of the operators or of the ratio
-  kRatio,                // a discard ratio outside [0, 1], or not that of the discarded bytes
-  kRecompute,            // recompute time that is not that of the operators or of the fit
-  kOverBudget,           // the peak computed here is above the budget
-  kPeakTooLow,           // the stated peak is below the one computed here
-  kTotalRecompute,       // the stated recompute time is not the sum over the units
-  kPeakTooHigh,          // the stated peak is above the one computed here
-  kBaseline,             // the stated peak without checkpointing is not the one computed here
-  kBinding,              // the stated binding module does not need the peak
-  kProfile,              // the stated bytes of a module's backward are not those computed here
-  kObjective,            // the certificate's objective is not the recompute time
-  kWrongInput,           // the plan says that it was made from another model, or by other rules
-  kBoundNotProved,       // the certificate is refuted; under `strict` also where it is not repeated
-  kExplanationMismatch,  // why there is no plan is not what is found again
-  kHazard,               // a hazard under `strict`
-};
-std::string_view to_string(CheckpointViolationCode code);
-
-enum class CheckpointHazardCode {
-  kDiscardsNothing,    // a unit that frees nothing costs time and memory
-  kSavesInPlaceGroup,  // needs allow_cache_entry_mutation, else torch refuses the backward
-  kSavesLastOperator,  // cached and never asked for: recomputation stops before it
-  kChangesInputTwice,  // runs an operator again that changes a tensor from outside the unit
-};
-std::string_view to_string(CheckpointHazardCode code);
-
-struct CheckpointViolation {
-  CheckpointViolationCode code = CheckpointViolationCode::kUnknownModule;
-  std::string fqn;  // of the unit's first module; of the binding position; may be empty
-  std::string expected;
-  std::string found;
-  std::string message;  // one sentence
-  bool operator==(const CheckpointViolation&) const = default;
-};
-
-struct CheckpointHazard {
-  CheckpointHazardCode code = CheckpointHazardCode::kDiscardsNothing;
-  std::string fqn;
-  std::string message;
-  bool operator==(const CheckpointHazard&) const = default;
-};
 
 // A plan's peak and its recompute time.
 struct PeakAndTime {
@@ -160,9 +100,8 @@ struct CheckpointCheckOptions {
   StatedCheckpointing stated;
 };
 
-struct CheckpointReport {
-  std::vector<CheckpointViolation> violations;
-  std::vector<CheckpointHazard> hazards;
+// Under `strict` hazards are there twice, as hazard and as violation (kHazard).
+struct CheckpointReport : CheckReport {
   Bytes peak = 0;       // the largest of `profile` and the end of the step
   std::string binding;  // the first module in forward post-order that needs it; empty: the step
   std::vector<Bytes> profile;  // [modules] bytes needed, by position in forward post-order
@@ -170,9 +109,6 @@ struct CheckpointReport {
   std::vector<Bytes> profile_at_ends;
   Bytes discarded = 0;      // of all outer units
   double recompute_ms = 0;  // of all units, by the rule
-  CertificateJudgement certificate;
-  CertificateJudgement explanation;  // of why there is no plan
-  bool is_right() const { return violations.empty(); }
 };
 
 // Errors are bad arguments only: statistics that are not valid or not a tree, kStep without the

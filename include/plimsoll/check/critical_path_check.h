@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "plimsoll/check/certificate_status.h"
+#include "plimsoll/check/finding.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/core/units.h"
 #include "plimsoll/partition/graph.h"
@@ -27,35 +27,11 @@
 #pragma GCC visibility push(default)
 namespace plimsoll::check {
 
-enum class PartitionViolationCode {
-  kNotPlaced,        // an operator in no partition, or in several
-  kMissingSource,    // a source that an operator reads and its partition lacks
-  kMappingMismatch,  // node_to_partition names another partition
-  kUnknownDevice,    // a partition on no device, or on one that does not exist
-  kOverMemory,       // bytes above a device's
-  kPartitionsWait,   // partitions that wait for each other in a circle
-  kPathMismatch,     // the stated critical path is not the one computed here
-  kWrongInput,       // it says that it was made from another graph, or by other rules
-  kStatedMismatch,   // a partition's stated time, bytes or cap is not the one computed here
-  kBoundNotProved,   // the certificate is refuted; under --strict also where it is not repeated
-};
-std::string_view to_string(PartitionViolationCode code);
-
-struct PartitionViolation {
-  PartitionViolationCode code = PartitionViolationCode::kNotPlaced;
-  std::string place;    // an operator's or device's name; may be empty
-  std::string message;  // one sentence
-  bool operator==(const PartitionViolation&) const = default;
-};
-
-struct CriticalPathReport {
-  std::vector<PartitionViolation> violations;
+struct CriticalPathReport : CheckReport {
   std::vector<Bytes> memory;     // [num_devices] as the configuration lists them
   double critical_path_sec = 0;  // infinite where partitions wait for each other
   std::vector<double> own_sec;   // [num_partitions] of each alone; 0 without latencies
   std::vector<Bytes> own_bytes;  // [num_partitions] of its nodes, and of what it reads
-  CertificateJudgement certificate;
-  bool is_right() const { return violations.empty(); }
 };
 
 // `stated_sec` is compared at 1e-9 relative. Errors are bad arguments: a configuration that is not

@@ -13,30 +13,13 @@
 #include <string_view>
 #include <vector>
 
+#include "plimsoll/check/finding.h"
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/experts/expert_model.h"
 
 #pragma GCC visibility push(default)
 namespace plimsoll::check {
-
-enum class ExpertViolationCode {
-  kShape,         // another number of layers, slots or ranks, or a slot that names no expert
-  kMissing,       // an expert stands nowhere
-  kGroupSplit,    // a group stands on several hosts, or hosts take different numbers of groups
-  kLoadMismatch,  // loads are stated otherwise
-  kBoundNotProved,
-  kStatusMismatch,  // status or gap contradict loads and bound
-  kMoveMismatch,    // copies are stated otherwise, or are more than the limit
-  kInputsMismatch,  // the plan was made from other experts
-};
-std::string_view to_string(ExpertViolationCode code);  // "shape", "missing", ...
-
-struct ExpertViolation {
-  ExpertViolationCode code = ExpertViolationCode::kShape;
-  std::optional<int> layer;
-  std::string message;
-};
 
 // What a plan states; what is absent is not judged.
 struct StatedExperts {
@@ -50,17 +33,17 @@ struct StatedExperts {
   std::optional<std::int64_t> moved, max_moved;
 };
 
-struct ExpertReport {
-  std::vector<ExpertViolation> violations;
+struct ExpertReport : CheckReport {
   double objective = 0;  // where the plan is right
-  bool is_bound_proved = false;
-  bool is_right() const { return violations.empty(); }
 };
 
 // `tolerance`: a plan that is said to be optimal may have a gap up to this. Precondition:
 // experts::validate(model).
 ExpertReport check_experts(const experts::ExpertModel& model, const StatedExperts& stated,
                            double tolerance = SearchOptions{}.tolerance);
+
+// The certificate is refuted where there are violations.
+void refute(ExpertReport& report);
 
 }  // namespace plimsoll::check
 #pragma GCC visibility pop

@@ -44,7 +44,7 @@ struct JudgedFrontierPlan {
   std::size_t num_hazards = 0;
 };
 
-std::vector<Violation> check_frontier(const StatedFrontier& stated, const JudgedFrontierPlan& plan);
+std::vector<Finding> check_frontier(const StatedFrontier& stated, const JudgedFrontierPlan& plan);
 
 }  // namespace plimsoll::check
 #pragma GCC visibility pop

@@ -27,15 +27,13 @@ struct LatencyTask {
   double start_ms = 0, bring_in_ms = 0, compute_ms = 0, take_out_ms = 0, finish_ms = 0;
 };
 
-struct LatencyReport {
-  std::vector<PlacementViolation> violations;
+struct LatencyReport : CheckReport {
   std::vector<LatencyTask> tasks;  // by device, then in the order of the device's pieces, or of
                                    // nodes on a host; empty where a violation is kUnknownDevice or
                                    // kTasksWait
   std::vector<Bytes> memory;       // [num_devices]
   double latency_ms = 0;           // the last finish; infinite without tasks, or where a device
                                    // cannot run a node
-  bool is_right() const { return violations.empty(); }
 };
 
 // `stated_latency` is compared at 1e-9 relative. Errors are bad arguments only: a graph that is not

@@ -38,9 +38,9 @@ struct GivenSpace {
 
 // `plan` may be null; under `strict` hazards are violations, except for states of the optimizer per
 // block, which are under `strict_numerics`. O(shards).
-CheckReport check_options(const GivenSpace& space, const std::vector<StatedOption>& options,
-                          const embedding::ShardingPlan* plan, bool pools_ddr, bool strict,
-                          bool strict_numerics, std::optional<double> stated_rating);
+ShardingReport check_options(const GivenSpace& space, const std::vector<StatedOption>& options,
+                             const embedding::ShardingPlan* plan, bool pools_ddr, bool strict,
+                             bool strict_numerics, std::optional<double> stated_rating);
 
 }  // namespace plimsoll::check
 #pragma GCC visibility pop

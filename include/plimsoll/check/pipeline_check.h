@@ -14,40 +14,13 @@
 #include <vector>
 
 #include "plimsoll/check/certificate_judgement.h"
+#include "plimsoll/check/finding.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/partition/pipeline_model.h"
 #include "plimsoll/partition/pipeline_plan.h"
 
 #pragma GCC visibility push(default)
 namespace plimsoll::check {
-
-enum class PipelineViolationCode {
-  kUnknownOperator,      // a stage names an operator that does not exist
-  kOperatorTwice,        // in two stages, or twice in one
-  kOperatorMissing,      // in no stage
-  kEmptyStage,           // a stage without operators
-  kBadDegree,            // a degree below 1
-  kUnknownChoice,        // the operator has no such choice at the stage's tensor-parallel degree
-  kBackwardEdge,         // an edge to an earlier stage
-  kTooManyDevices,       // in all stages together
-  kUnevenMicrobatches,   // replicas do not divide the microbatches of a batch
-  kTooManyMicrobatches,  // more replicas in all than microbatches in a batch
-  kOverMemory,           // bytes above the cap; one for each stage
-  kValueMismatch,        // the stated slowest stage is not the one computed here
-  kStageMismatch,        // a stage's stated time, bytes or microbatches are not those computed here
-  kObjectiveMismatch,    // the certificate's objective is not the one computed here
-  kWrongInput,           // it says that it was made from another profile, or by other rules
-  kBoundNotProved,       // the certificate is refuted; under `strict` also where not repeated
-};
-std::string_view to_string(PipelineViolationCode code);
-
-struct PipelineViolation {
-  PipelineViolationCode code = PipelineViolationCode::kUnknownOperator;
-  std::optional<int> stage;
-  std::optional<int> op;
-  std::string message;  // one sentence
-  bool operator==(const PipelineViolation&) const = default;
-};
 
 struct StatedPipelineStage {
   std::optional<double> time_ms;
@@ -66,8 +39,7 @@ struct PipelineCheckOptions {
   bool strict = false;
 };
 
-struct PipelineReport {
-  std::vector<PipelineViolation> violations;
+struct PipelineReport : CheckReport {
   std::vector<double> compute_ms;   // [num_stages] of a microbatch
   std::vector<double> transfer_ms;  // [num_stages] over cut edges
   std::vector<double> sync_ms;      // [num_stages] between replicas
@@ -76,8 +48,6 @@ struct PipelineReport {
   double slowest_ms = 0;            // the largest sum of the three
   double sum_ms = 0;                // of all stages
   int num_devices = 0;
-  CertificateJudgement certificate;
-  bool is_right() const { return violations.empty(); }
 };
 
 // The objective of a plan that was judged.

@@ -28,8 +28,8 @@ struct TransferCase {
 
 // Violations of code kTransferMismatch, the first of each step. Of a schedule that states none
 // (kNone) nothing is judged. Errors: those of estimating and reserving.
-Result<std::vector<Violation>> check_transfers(const TransferCase& given,
-                                               const embedding::TransferSchedule& schedule);
+Result<std::vector<Finding>> check_transfers(const TransferCase& given,
+                                             const embedding::TransferSchedule& schedule);
 
 // Of the new plan's shards, the weights and optimizer state that some rank holds by the old plan
 // and the shard's own does not. Errors as above.

@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "plimsoll/balance/placement_bound.h"
+#include "plimsoll/embedding/bounded_problem.h"
 #include "plimsoll/embedding/plan_times.h"
 #include "plimsoll/embedding/planner.h"
 
@@ -40,7 +41,7 @@
 namespace plimsoll::embedding {
 
 // By default the time is minimized among the plans that rate no worse than the reference's.
-struct BalancedOptions {
+struct BalancedOptions : BoundedOptions {
   // Minimizes that alone.
   static BalancedOptions minimizing(BalanceObjective objective) {
     BalancedOptions options;
@@ -49,10 +50,6 @@ struct BalancedOptions {
     return options;
   }
 
-  BridgeOptions bridge{.objective = BalanceObjective::kTime};
-  bool keeps_reference_rating = true;  // with kTime
-  int max_column_blocks = 0;           // >= 0; the wide space: EnumerationOptions
-  bool uses_reference = true;          // as a start
   ReferenceOptions reference;
   bool certifies = true;  // keeps the prices that prove the bound
   // Begins again with all options where no plan of the fewest hazards is found.
@@ -136,19 +133,6 @@ Result<BalancedResult> repeat_reference(const PlanningProblem& problem,
                                         const BalancedOptions& options);
 Result<BalancedResult> repeat_reference(const PlanningProblem& problem, const GivenOptions& given,
                                         const BalancedOptions& options);
-
-// The problem that a plan's bound is of, made from the same inputs as plan_balanced makes it, for
-// those who check the bound: reserved, enumerated (with every width where `max_column_blocks` is
-// above 0) and bridged.
-struct BoundedProblem {
-  Enumeration enumeration;
-  Reservation reservation;
-  PlacementBridge bridge;
-};
-Result<BoundedProblem> prepare_bounded_problem(const PlanningProblem& problem,
-                                               const BalancedOptions& options);
-Result<PlacementBridge> make_bounded_problem(const PlanningProblem& problem,
-                                             const BalancedOptions& options);
 
 }  // namespace plimsoll::embedding
 #pragma GCC visibility pop

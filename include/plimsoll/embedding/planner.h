@@ -15,27 +15,15 @@
 #include "plimsoll/core/proof.h"
 #include "plimsoll/core/run_context.h"
 #include "plimsoll/embedding/enumerator.h"
-#include "plimsoll/embedding/machine_model.h"
 #include "plimsoll/embedding/partitioner.h"
 #include "plimsoll/embedding/perf_model.h"
+#include "plimsoll/embedding/planning_problem.h"
 #include "plimsoll/embedding/proposer.h"
 #include "plimsoll/embedding/reservation.h"
 #include "plimsoll/embedding/sharding_plan.h"
 
 #pragma GCC visibility push(default)
 namespace plimsoll::embedding {
-
-// The inputs of every embedding search.
-struct PlanningProblem {
-  Model model;
-  topology::Topology topology;  // before reservation
-  CostModel cost_model = default_cost_model();
-  RunMode mode;
-  std::int64_t batch_size = 512;  // per rank; 0 means 512
-  ReservationOptions reservation;
-  EnumerationOptions enumeration;               // its batch_size is overwritten
-  std::shared_ptr<const MachineModel> machine;  // null: times are the release's estimates
-};
 
 // Plans stored elsewhere (docs/mathematics/torchrec-planner.md#stored-plans).
 struct LoadedOption {
@@ -124,11 +112,6 @@ Result<PlanningResult> search_like_torchrec(const PlanningProblem& problem,
                                             PlanningResult prepared,
                                             const ReferenceOptions& options,
                                             const SearchOptions& search, const RunContext& context);
-
-// Converts placed options to the plan that is written and checked.
-ShardingPlan make_sharding_plan(const OptionSet& options, const PlacedProposal& placed,
-                                const Model& model, const topology::Topology& topology,
-                                const EnumerationOptions& enumeration = {});
 
 // A plan as loaders give it: every table takes the option of the search space that the plan names,
 // on the plan's ranks. Errors: those of enumerating; kPlanner "plan_loading_failed" for a table or

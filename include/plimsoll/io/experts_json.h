@@ -38,7 +38,6 @@ struct ExpertAnswer {
 // `physical_to_logical_map` alone, as EPLB returns it, with `num_ranks`, is a plan, too.
 Result<ExpertAnswer> read_expert_plan(std::string_view text, std::string_view file);
 std::string write_expert_plan(const ExpertAnswer& answer);
-std::string write_expert_report(const check::ExpertReport& report);
 
 }  // namespace plimsoll::io
 #pragma GCC visibility pop

@@ -92,7 +92,7 @@ def check(
         for violation in report.get("violations", [])
         if not (
             violation["code"] == "type_not_allowed"
-            and violation.get("found") in allowed.get(violation.get("table", ""), ())
+            and violation.get("found") in allowed.get(violation.get("place", ""), ())
         )
     ]
     return CheckReport(report)

@@ -25,7 +25,7 @@ namespace plimsoll::check {
 namespace {
 
 using checkpoint::ModuleInfo;
-using Code = CheckpointViolationCode;
+using Code = FindingCode;
 
 Result<void> check_options(const checkpoint::ModuleStats& stats,
                            const CheckpointCheckOptions& options) {
@@ -153,7 +153,7 @@ void add_copies_at_ends(const JudgedCheckpoint& given, const std::vector<PlacedU
 }
 
 double check_units(const JudgedCheckpoint& given, const std::vector<PlacedUnit>& units,
-                   CheckpointFindings& findings) {
+                   Findings& findings) {
   double ms = 0;
   for (const PlacedUnit& unit : units) {
     ms += check_unit(given, unit, findings);
@@ -192,7 +192,7 @@ void measure_peak(const JudgedCheckpoint& given, const std::vector<PlacedUnit>& 
 }
 
 void check_promises(const CheckpointCheckOptions& options, const CheckpointReport& report,
-                    CheckpointFindings& findings) {
+                    Findings& findings) {
   const auto bytes = [](Bytes count) { return fmt::format("{} bytes", count); };
   if (options.budget && report.peak > *options.budget) {
     findings.add(Code::kOverBudget, report.binding, "at most " + bytes(*options.budget),
@@ -212,11 +212,10 @@ void check_promises(const CheckpointCheckOptions& options, const CheckpointRepor
   }
 }
 
-void add_refutation(bool is_strict, const CertificateJudgement& certificate,
-                    CheckpointFindings& findings) {
+void add_refutation(bool is_strict, const CertificateJudgement& certificate, Findings& findings) {
   const bool is_wrong = certificate.status == CertificateStatus::kRefuted ||
                         (is_strict && certificate.status == CertificateStatus::kNotRepeated);
-  if (!is_wrong || !findings.violations.empty()) return;  // which refute it as well
+  if (!is_wrong || findings.has_violations()) return;  // which refute it as well
   findings.add(Code::kBoundNotProved, "", "claims that hold",
                std::string(to_string(certificate.status)), certificate.reason);
 }
@@ -306,23 +305,17 @@ Result<CheckpointReport> check_checkpointing(const checkpoint::ModuleStats& stat
   checkpoint::ModuleTree tree;
   PLIMSOLL_ASSIGN(const JudgedCheckpoint given, make_case(stats, options, tree));
 
-  CheckpointFindings findings;
+  Findings findings;
   CheckpointReport report;
   const std::vector<PlacedUnit> units = place_units(given, policy, findings);
   report.recompute_ms = check_units(given, units, findings);
   measure_peak(given, units, report);
   check_promises(options, report, findings);
   check_stated(given, report, findings);
-  report.certificate = judge_plan_claims(given, report, findings.violations.empty());
+  report.certificate = judge_plan_claims(given, report, !findings.has_violations());
   add_refutation(options.strict, report.certificate, findings);
-  if (options.strict) {
-    for (const CheckpointHazard& hazard : findings.hazards) {
-      findings.add(Code::kHazard, hazard.fqn, "no hazard", std::string(to_string(hazard.code)),
-                   hazard.message);
-    }
-  }
-  report.violations = std::move(findings.violations);
-  report.hazards = std::move(findings.hazards);
+  if (options.strict) findings.count_hazards([](FindingCode) { return true; });
+  report.findings = std::move(findings.all);
   return report;
 }
 
@@ -330,7 +323,7 @@ Result<CheckpointReport> check_checkpoint_claims(const checkpoint::ModuleStats& 
                                                  const CheckpointCheckOptions& options) {
   checkpoint::ModuleTree tree;
   PLIMSOLL_ASSIGN(const JudgedCheckpoint given, make_case(stats, options, tree));
-  CheckpointFindings findings;
+  Findings findings;
   CheckpointReport report;
   measure_peak(given, {}, report);
   check_making(options.stated, findings);
@@ -339,7 +332,7 @@ Result<CheckpointReport> check_checkpoint_claims(const checkpoint::ModuleStats& 
                            ? judge_frontier(given)
                            : judge_no_plan(given);
   add_refutation(options.strict, report.certificate, findings);
-  report.violations = std::move(findings.violations);
+  report.findings = std::move(findings.all);
   return report;
 }
 

@@ -11,7 +11,7 @@
 namespace plimsoll::check {
 namespace {
 
-using Code = CheckpointViolationCode;
+using Code = FindingCode;
 
 std::string bytes_text(Bytes bytes) { return fmt::format("{} bytes", bytes); }
 
@@ -25,7 +25,7 @@ Bytes upstream_baseline(const JudgedCheckpoint& given) {
 }
 
 void check_profile(const JudgedCheckpoint& given, const CheckpointReport& report,
-                   CheckpointFindings& findings) {
+                   Findings& findings) {
   const auto& profile = given.options->stated.profile;
   if (profile.empty()) return;
   const std::vector<Bytes>& right = report.profile_at_ends;
@@ -179,14 +179,14 @@ std::string fault_by_prices(const JudgedCheckpoint& given) {
 
 }  // namespace
 
-void check_making(const StatedCheckpointing& stated, CheckpointFindings& findings) {
+void check_making(const StatedCheckpointing& stated, Findings& findings) {
   for (const std::string& contradiction : stated.contradictions) {
-    findings.add(Code::kWrongInput, "", "", "", contradiction);
+    findings.add(Code::kInputsMismatch, "", "", "", contradiction);
   }
 }
 
 void check_stated(const JudgedCheckpoint& given, const CheckpointReport& report,
-                  CheckpointFindings& findings) {
+                  Findings& findings) {
   const CheckpointCheckOptions& options = *given.options;
   const StatedCheckpointing& stated = options.stated;
   check_making(stated, findings);

@@ -6,11 +6,11 @@
 namespace plimsoll::check {
 
 // What it says of its making and is not so.
-void check_making(const StatedCheckpointing& stated, CheckpointFindings& findings);
+void check_making(const StatedCheckpointing& stated, Findings& findings);
 
 // Peak, baseline, binding, profile and objective, and the above.
 void check_stated(const JudgedCheckpoint& given, const CheckpointReport& report,
-                  CheckpointFindings& findings);
+                  Findings& findings);
 
 // The certificate of a plan, which `is_right` except for it.
 CertificateJudgement judge_plan_claims(const JudgedCheckpoint& given,

@@ -9,7 +9,7 @@ namespace plimsoll::check {
 namespace {
 
 using checkpoint::CheckpointUnit;
-using Code = CheckpointViolationCode;
+using Code = FindingCode;
 
 bool lists(const std::vector<std::string>& fqns, const std::string& fqn) {
   return std::find(fqns.begin(), fqns.end(), fqn) != fqns.end();
@@ -17,8 +17,7 @@ bool lists(const std::vector<std::string>& fqns, const std::string& fqn) {
 
 class Placer {
  public:
-  Placer(const JudgedCheckpoint& given, CheckpointFindings& findings)
-      : given_(given), findings_(findings) {}
+  Placer(const JudgedCheckpoint& given, Findings& findings) : given_(given), findings_(findings) {}
 
   std::vector<PlacedUnit> place(const std::vector<CheckpointUnit>& units, const PlacedUnit* outer) {
     std::vector<PlacedUnit> placed;
@@ -44,14 +43,14 @@ class Placer {
 
  private:
   const JudgedCheckpoint& given_;
-  CheckpointFindings& findings_;
+  Findings& findings_;
 
   bool find_nodes(PlacedUnit& placed, std::set<int>& seen) {
     if (placed.unit->fqns.empty()) {
       findings_.add(Code::kEmptyUnit, "", "at least one module", "none", "a unit names no module");
       return false;
     }
-    const std::size_t before = findings_.violations.size();
+    const std::size_t before = findings_.all.size();
     for (const std::string& fqn : placed.unit->fqns) {
       const auto node = given_.node_of.find(fqn);
       if (node == given_.node_of.end()) {
@@ -64,7 +63,7 @@ class Placer {
         placed.nodes.push_back(node->second);
       }
     }
-    if (findings_.violations.size() != before) return false;
+    if (findings_.all.size() != before) return false;
     const checkpoint::ModuleTree& tree = *given_.tree;
     placed.first = tree.position[placed.nodes[0]];
     for (int below : tree.descendants[placed.nodes[0]]) {
@@ -177,7 +176,7 @@ bool JudgedCheckpoint::is_below(int node, int above) const {
 
 std::vector<PlacedUnit> place_units(const JudgedCheckpoint& given,
                                     const checkpoint::CheckpointPolicy& policy,
-                                    CheckpointFindings& findings) {
+                                    Findings& findings) {
   return Placer(given, findings).place(policy.units, nullptr);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "check/findings.h"
 #include "plimsoll/check/checkpoint_check.h"
 #include "plimsoll/checkpoint/module_tree.h"
 
@@ -15,20 +16,6 @@ namespace plimsoll::check {
 // Relative, of times: a fitted price ends its pieces at whole bytes, which moves it by as much as a
 // byte or two cost.
 inline constexpr double kTimeTolerance = 1e-7;
-
-struct CheckpointFindings {
-  std::vector<CheckpointViolation> violations;
-  std::vector<CheckpointHazard> hazards;
-
-  void add(CheckpointViolationCode code, std::string fqn, std::string expected, std::string found,
-           std::string message) {
-    violations.push_back(
-        {code, std::move(fqn), std::move(expected), std::move(found), std::move(message)});
-  }
-  void warn(CheckpointHazardCode code, std::string fqn, std::string message) {
-    hazards.push_back({code, std::move(fqn), std::move(message)});
-  }
-};
 
 // What every rule sees.
 struct JudgedCheckpoint {
@@ -60,12 +47,10 @@ struct PlacedUnit {
 
 // placement of units: names, order, nesting, runs, permission.
 std::vector<PlacedUnit> place_units(const JudgedCheckpoint& given,
-                                    const checkpoint::CheckpointPolicy& policy,
-                                    CheckpointFindings& findings);
+                                    const checkpoint::CheckpointPolicy& policy, Findings& findings);
 
 // One unit's operators, bytes and time; the time that its rule asks for.
-double check_unit(const JudgedCheckpoint& given, const PlacedUnit& unit,
-                  CheckpointFindings& findings);
+double check_unit(const JudgedCheckpoint& given, const PlacedUnit& unit, Findings& findings);
 
 // What a position needs before anything is discarded.
 Bytes need_of(const JudgedCheckpoint& given, int node);

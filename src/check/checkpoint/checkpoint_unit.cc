@@ -14,7 +14,7 @@ namespace {
 using checkpoint::CheckpointUnit;
 using checkpoint::OperatorChoice;
 using checkpoint::SACStats;
-using Code = CheckpointViolationCode;
+using Code = FindingCode;
 
 constexpr double kRatioTolerance = 5e-5;  // ratios are written with four decimals
 
@@ -33,7 +33,7 @@ std::vector<bool> no_choice(const SACStats& table) {
 
 class UnitCheck {
  public:
-  UnitCheck(const JudgedCheckpoint& given, const PlacedUnit& placed, CheckpointFindings& findings)
+  UnitCheck(const JudgedCheckpoint& given, const PlacedUnit& placed, Findings& findings)
       : given_(given), placed_(placed), unit_(*placed.unit), findings_(findings) {}
 
   double run() {
@@ -49,7 +49,7 @@ class UnitCheck {
   const JudgedCheckpoint& given_;
   const PlacedUnit& placed_;
   const CheckpointUnit& unit_;
-  CheckpointFindings& findings_;
+  Findings& findings_;
   std::vector<const SACStats*> tables_;  // [nodes] null without
   std::vector<std::vector<bool>> save_;  // [nodes][operators]
 
@@ -124,13 +124,13 @@ class UnitCheck {
           add(Code::kGroupSplit, fmt::format("operators {} and {} alike", op, parent),
               "one of them saved", "an in-place operator and what it changes are treated apart");
         } else if (save[op] && op != parent) {
-          findings_.warn(CheckpointHazardCode::kSavesInPlaceGroup, placed_.fqn,
+          findings_.warn(FindingCode::kSavesInPlaceGroup, placed_.fqn,
                          fmt::format("operator {} is saved and changed by operator {} afterwards",
                                      parent, op));
         }
         // Upstream makes the parent of a group its own where it changes what it did not make.
         if (op == parent && !save[op]) {
-          findings_.warn(CheckpointHazardCode::kChangesInputTwice, placed_.fqn,
+          findings_.warn(FindingCode::kChangesInputTwice, placed_.fqn,
                          fmt::format("operator {} changes a tensor from outside the unit and runs "
                                      "again",
                                      op));
@@ -147,7 +147,7 @@ class UnitCheck {
       const bool is_last = n + 1 == tables_.size();
       check_random(table, save, table.force_store_random && is_last ? maker : -1);
       if (maker >= 0 && save[maker]) {
-        findings_.warn(CheckpointHazardCode::kSavesLastOperator, placed_.fqn,
+        findings_.warn(FindingCode::kSavesLastOperator, placed_.fqn,
                        fmt::format("operator {} makes the output and is never asked for", maker));
       }
     }
@@ -209,7 +209,7 @@ class UnitCheck {
           "the discarded bytes are not those of the operators");
     }
     if (unit_.discarded <= 0) {
-      findings_.warn(CheckpointHazardCode::kDiscardsNothing, placed_.fqn,
+      findings_.warn(FindingCode::kDiscardsNothing, placed_.fqn,
                      fmt::format("the unit frees {} bytes", unit_.discarded));
     }
   }
@@ -340,8 +340,7 @@ KeptBytes kept_bytes(const JudgedCheckpoint& given, const PlacedUnit& unit) {
   return choice == end ? bytes : KeptBytes();
 }
 
-double check_unit(const JudgedCheckpoint& given, const PlacedUnit& unit,
-                  CheckpointFindings& findings) {
+double check_unit(const JudgedCheckpoint& given, const PlacedUnit& unit, Findings& findings) {
   return UnitCheck(given, unit, findings).run();
 }
 

@@ -26,18 +26,18 @@ bool is_close(double a, double b) {
 
 class Judge {
  public:
-  Judge(const PlanSpace& space, const embedding::ShardingPlan* plan, const CheckReport* sharding,
+  Judge(const PlanSpace& space, const embedding::ShardingPlan* plan, const ShardingReport* sharding,
         const StatedBalance& stated, BalanceReport& report)
       : space_(space), plan_(plan), sharding_(sharding), stated_(stated), report_(report) {}
 
   Result<void> judge() {
     report_.is_anything_claimed = is_anything_claimed();
     if (plan_ != nullptr) {
-      report_.violations =
+      report_.findings =
           find_broken_rules(*plan_, bridge_options(), space_.bridge->problem.ranks_per_host);
     }
     judge_status();
-    if (plan_ != nullptr && sharding_ != nullptr && sharding_->violations.empty()) {
+    if (plan_ != nullptr && sharding_ != nullptr && sharding_->is_right()) {
       PLIMSOLL_ASSIGN(report_.times,
                       times_of(space_, *plan_, *sharding_, bridge_options().step_model));
       judge_times();
@@ -74,12 +74,12 @@ class Judge {
     const bool says_plan =
         stated_.status == SolveStatus::kOptimal || stated_.status == SolveStatus::kFeasible;
     if (stated_.status && says_plan != (plan_ != nullptr)) {
-      add(ViolationCode::kStatusMismatch, "", "",
+      add(FindingCode::kStatusMismatch, "", "",
           fmt::format("the answer is said to be {} and {}", to_string(*stated_.status),
                       plan_ != nullptr ? "holds a plan" : "holds none"));
     }
     if (stated_.recorded_objective && stated_.recorded_objective != bridge_options().objective) {
-      add(ViolationCode::kStatusMismatch, "", "",
+      add(FindingCode::kStatusMismatch, "", "",
           fmt::format("the answer's objective is {}, and it was made for {}",
                       to_string(bridge_options().objective),
                       to_string(*stated_.recorded_objective)));
@@ -90,13 +90,13 @@ class Judge {
     const bool may_be_optimal = !bridge_options().keeps_hazards;
     if (stated_.status == SolveStatus::kFeasible && may_be_optimal && gap >= 0 &&
         gap <= stated_.tolerance) {
-      add(ViolationCode::kStatusMismatch, "optimal", "feasible",
+      add(FindingCode::kStatusMismatch, "optimal", "feasible",
           fmt::format("the plan is said to be feasible, and its gap of {} counts as optimal", gap));
     }
     if (stated_.status != SolveStatus::kOptimal || gap <= stated_.accepted_tolerance + kTolerance) {
       return;
     }
-    add(ViolationCode::kBoundNotProved,
+    add(FindingCode::kBoundNotProved,
         fmt::format("a gap of at most {}", stated_.accepted_tolerance), fmt::format("{}", gap),
         gap <= stated_.tolerance
             ? fmt::format("the plan counts a gap of up to {} as optimal, and its own is {}",
@@ -114,7 +114,7 @@ class Judge {
         !(stated_.times && !std::isnan(stated_.times->rating)) && stated_.frontier.is_empty()) {
       return;
     }
-    add(ViolationCode::kStatusMismatch, "", "",
+    add(FindingCode::kStatusMismatch, "", "",
         "the answer holds no plan and states a plan's rating, times, objective, bound or curve");
   }
 
@@ -141,8 +141,7 @@ class Judge {
     for (const topology::Storage& used : sharding_->used) largest = std::max(largest, used.hbm);
     const auto compare_bytes = [&](std::string_view what, double stated) {
       if (is_close(stated, static_cast<double>(largest))) return;
-      add(ViolationCode::kTimesMismatch, fmt::format("{} bytes", largest),
-          fmt::format("{}", stated),
+      add(FindingCode::kTimesMismatch, fmt::format("{} bytes", largest), fmt::format("{}", stated),
           fmt::format("the plan's {} is not the largest sum of HBM bytes, {}", what, largest));
     };
     if (stated_.rating) compare_bytes("rating", *stated_.rating);
@@ -150,11 +149,11 @@ class Judge {
   }
 
   void judge_cap() {
-    const embedding::BalancedOptions& options = stated_.options;
+    const embedding::BoundedOptions& options = stated_.options;
     const bool is_of_time = bridge_options().objective == embedding::BalanceObjective::kTime;
     const std::optional<double>& cap = bridge_options().rating_cap;
     const auto contradict = [this](std::string message) {
-      add(ViolationCode::kStatusMismatch, "", "", std::move(message));
+      add(FindingCode::kStatusMismatch, "", "", std::move(message));
     };
     if (cap && !options.keeps_reference_rating) {
       contradict("the plan names a cap of its rating, and is said to be made without one");
@@ -162,14 +161,14 @@ class Judge {
     if (stated_.reference && !options.uses_reference) {
       contradict("the plan states TorchRec's times, but records that it was made without them");
     }
-    if (space_.given != nullptr && space_.given->estimator == nullptr &&
+    if (space_.is_given && space_.input.estimator == nullptr &&
         bridge_options().step_model.ms_per_output_byte > 0) {
       contradict("the step model counts output bytes, which a dump of options does not state");
     }
     if (!report_.times) return;
     const double rating = report_.times->rating;
     if (cap && !(rating <= *cap * (1 + kTolerance))) {
-      add(ViolationCode::kRatingAboveCap, fmt::format("at most {} ms", *cap),
+      add(FindingCode::kRatingAboveCap, fmt::format("at most {} ms", *cap),
           fmt::format("{} ms", rating),
           fmt::format("the plan is stated to rate at most {} ms, but rates {} ms", *cap, rating));
     }
@@ -189,33 +188,32 @@ class Judge {
     const std::optional<double>& cap = bridge_options().rating_cap;
     if (!stated_.reference && !cap) return {};
     if (!stated_.are_inputs_given) {
-      report_.not_repeated.emplace_back("TorchRec's plan is one of other inputs or options");
+      report_.leave_open("TorchRec's plan is one of other inputs or options");
       return {};
     }
-    const auto repeated =
-        space_.given == nullptr
-            ? embedding::repeat_reference(*space_.problem, stated_.options)
-            : embedding::repeat_reference(*space_.problem, *space_.given, stated_.options);
+    if (!space_.aid->repeat_reference) {
+      report_.leave_open("TorchRec's search is not there to be repeated");
+      return {};
+    }
+    const Result<RepeatedReference> repeated = space_.aid->repeat_reference();
     if (!repeated) {
-      report_.not_repeated.push_back("TorchRec's search cannot be repeated: " +
-                                     repeated.error().message);
+      report_.leave_open("TorchRec's search cannot be repeated: " + repeated.error().message);
       return {};
     }
-    if (!repeated->reference) {
-      add(ViolationCode::kReferenceMismatch, "no plan", "a plan",
+    if (!repeated->times) {
+      add(FindingCode::kReferenceMismatch, "no plan", "a plan",
           "TorchRec's search is stated to find a plan, but finds none");
       return {};
     }
-    const PlanTimes& found = *repeated->reference;
+    const PlanTimes& found = *repeated->times;
     if (stated_.reference) {
       compare_reference("rating", stated_.reference->rating, found.rating);
       compare_reference("step", stated_.reference->step, found.step);
       compare_reference("time", stated_.reference->time, found.time);
     }
     if (cap) compare_reference("rating, the plan's cap,", *cap, found.rating);
-    const embedding::PlanningResult& planning = repeated->planning;
-    PLIMSOLL_ASSIGN(const OtherPlan plan, judge_other(space_, bridge_options(),
-                                                      planning.enumeration.options, planning.best));
+    PLIMSOLL_ASSIGN(const OtherPlan plan,
+                    judge_other(space_, bridge_options(), repeated->options, repeated->plan));
     const bool is_of_bound = plan.fault.empty() &&
                              (is_infeasible() || plan.num_hazards <= num_hazards()) &&
                              !(cap && plan.times.rating > *cap);
@@ -225,8 +223,7 @@ class Judge {
 
   void compare_reference(std::string_view what, double stated, double found) {
     if (is_close(stated, found)) return;
-    add(ViolationCode::kReferenceMismatch, fmt::format("{} ms", found),
-        fmt::format("{} ms", stated),
+    add(FindingCode::kReferenceMismatch, fmt::format("{} ms", found), fmt::format("{} ms", stated),
         fmt::format("TorchRec's {} is stated as {} ms, but is {} ms", what, stated, found));
   }
 
@@ -247,12 +244,11 @@ class Judge {
     }
     if (is_bound_refuted_) return {};
     if (stated_.rates_storage) {
-      report_.not_repeated.emplace_back("a bound of a rating by storage has no proof");
+      report_.leave_open("a bound of a rating by storage has no proof");
       return {};
     }
     if (space_.bridge->is_tighter) {
-      report_.not_repeated.emplace_back(
-          "no bound holds for all plans where rules hold these tables together");
+      report_.leave_open("no bound holds for all plans where rules hold these tables together");
       return {};
     }
     const double proved = report_.proved_bound.value_or(problem().floor_ms);
@@ -325,7 +321,7 @@ class Judge {
   }
 
   void leave_bound() {
-    report_.not_repeated.push_back(
+    report_.leave_open(
         is_infeasible()
             ? std::string(
                   "the plan states that nothing fits, without a proof that can be repeated here")
@@ -344,12 +340,9 @@ class Judge {
     if (stated_.frontier.is_empty() || !report_.times) return {};
     JudgedFrontierPlan own{0, *objective(), lower_bound(), num_hazards()};
     for (const topology::Storage& used : sharding_->used) own.hbm = std::max(own.hbm, used.hbm);
-    PLIMSOLL_ASSIGN(FrontierFindings found,
+    PLIMSOLL_ASSIGN(CheckReport found,
                     judge_frontier_claims(space_, bridge_options(), stated_.frontier, own));
-    for (Violation& violation : found.violations) {
-      report_.violations.push_back(std::move(violation));
-    }
-    if (!found.not_repeated.empty()) report_.not_repeated.push_back(std::move(found.not_repeated));
+    report_.add(std::move(found.findings));
     return {};
   }
 
@@ -359,23 +352,23 @@ class Judge {
 
   void refute_bound(std::string expected, std::string message) {
     is_bound_refuted_ = true;
-    add(ViolationCode::kBoundNotProved, std::move(expected), bound_text(), std::move(message));
+    add(FindingCode::kBoundNotProved, std::move(expected), bound_text(), std::move(message));
   }
 
   void compare(std::string_view what, double stated, double found) {
     if (is_close(stated, found)) return;
-    add(ViolationCode::kTimesMismatch, fmt::format("{} ms", found), fmt::format("{} ms", stated),
+    add(FindingCode::kTimesMismatch, fmt::format("{} ms", found), fmt::format("{} ms", stated),
         fmt::format("the plan's {} is stated as {} ms, but is {} ms", what, stated, found));
   }
 
-  void add(ViolationCode code, std::string expected, std::string found, std::string message) {
-    report_.violations.push_back(
+  void add(FindingCode code, std::string expected, std::string found, std::string message) {
+    report_.findings.push_back(
         {code, "", std::nullopt, std::move(expected), std::move(found), std::move(message)});
   }
 
   const PlanSpace& space_;
   const embedding::ShardingPlan* plan_;
-  const CheckReport* sharding_;
+  const ShardingReport* sharding_;
   const StatedBalance& stated_;
   BalanceReport& report_;
   bool is_bound_refuted_ = false;
@@ -389,7 +382,7 @@ Result<BalanceReport> judge_without_space(const Error& error, const StatedBalanc
   if (stated.status == SolveStatus::kInfeasible && error.code == ErrorCode::kPlanner) {
     report.proof = error.message;
   } else {
-    report.not_repeated.push_back("no plan can be made from these inputs: " + error.message);
+    report.leave_open("no plan can be made from these inputs: " + error.message);
   }
   return report;
 }
@@ -398,7 +391,8 @@ Result<BalanceReport> judge_without_space(const Error& error, const StatedBalanc
 
 Result<BalanceReport> check_balance(const embedding::PlanningProblem& problem,
                                     const embedding::ShardingPlan* plan,
-                                    const CheckReport* sharding, const StatedBalance& stated) {
+                                    const ShardingReport* sharding, const StatedBalance& stated,
+                                    const SearchAid& aid) {
   const auto bounded = prepare_bounded_problem(problem, stated.options);
   if (!bounded) {
     const bool is_judged =
@@ -409,56 +403,51 @@ Result<BalanceReport> check_balance(const embedding::PlanningProblem& problem,
   const embedding::Estimator estimator(problem.cost_model, problem.topology, problem.mode);
   const PlanSpace space{
       &problem,
-      nullptr,
+      false,
       {&bounded->enumeration.options, &bounded->reservation.topology, &problem.model, &estimator,
        bounded->enumeration.profiles, problem.machine.get()},
-      &bounded->bridge};
+      &bounded->bridge,
+      &aid};
   BalanceReport report;
   PLIMSOLL_RETURN_IF_ERROR(Judge(space, plan, sharding, stated, report).judge());
   return report;
 }
 
 Result<BalanceReport> check_balance(const embedding::PlanningProblem& problem,
-                                    const embedding::GivenOptions& given,
+                                    const embedding::BridgeInput& given,
                                     const embedding::ShardingPlan* plan,
-                                    const CheckReport* sharding, const StatedBalance& stated) {
-  const embedding::PlanningResult& prepared = given.prepared;
-  const embedding::BridgeInput input{&prepared.enumeration.options,
-                                     &prepared.reservation->topology,
-                                     &problem.model,
-                                     given.estimator,
-                                     prepared.enumeration.profiles,
-                                     problem.machine.get()};
+                                    const ShardingReport* sharding, const StatedBalance& stated,
+                                    const SearchAid& aid) {
   PLIMSOLL_ASSIGN(const embedding::PlacementBridge bridge,
-                  make_bounded_bridge(input, stated.options.bridge));
-  const PlanSpace space{&problem, &given, input, &bridge};
+                  make_bounded_bridge(given, stated.options.bridge));
+  const PlanSpace space{&problem, true, given, &bridge, &aid};
   BalanceReport report;
   PLIMSOLL_RETURN_IF_ERROR(Judge(space, plan, sharding, stated, report).judge());
   return report;
 }
 
-void conclude(BalanceReport balance, bool is_strict, CheckReport& report) {
-  for (Violation& violation : balance.violations) {
-    report.violations.push_back(std::move(violation));
-  }
+void conclude(BalanceReport balance, bool is_strict, ShardingReport& report) {
+  const std::vector<Finding> left_open = balance.warnings();
+  report.add(std::move(balance.findings));
   CertificateJudgement& judgement = report.certificate;
+  const std::vector<Finding> violations = report.violations();
   const auto refuting =
-      std::find_if(report.violations.begin(), report.violations.end(),
-                   [](const Violation& v) { return v.code != ViolationCode::kHazard; });
+      std::find_if(violations.begin(), violations.end(),
+                   [](const Finding& finding) { return finding.code != FindingCode::kHazard; });
   if (!balance.is_anything_claimed) {
     judgement = {CertificateStatus::kAbsent, "neither times nor a bound are stated"};
-  } else if (refuting != report.violations.end()) {
+  } else if (refuting != violations.end()) {
     judgement = {CertificateStatus::kRefuted, refuting->message};
-  } else if (!balance.not_repeated.empty()) {
-    judgement = {CertificateStatus::kNotRepeated, balance.not_repeated.front()};
+  } else if (!left_open.empty()) {
+    judgement = {CertificateStatus::kNotRepeated, left_open.front().message};
   } else {
     judgement = {CertificateStatus::kProved, balance.proof.empty()
                                                  ? "what is stated is right; no bound is stated"
                                                  : balance.proof};
   }
   if (!is_strict || judgement.status != CertificateStatus::kNotRepeated) return;
-  for (const std::string& claim : balance.not_repeated) {
-    report.violations.push_back({ViolationCode::kNotRepeated, "", std::nullopt, "", "", claim});
+  for (Finding& finding : report.findings) {
+    if (finding.severity == Severity::kWarning) finding.severity = Severity::kViolation;
   }
 }
 

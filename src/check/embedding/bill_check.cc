@@ -32,7 +32,7 @@ constexpr std::array<std::pair<std::string_view, double Perf::*>, 5> kComponents
      {"bwd_comms", &Perf::bwd_comms},
      {"prefetch_compute", &Perf::prefetch_compute}}};
 
-void add_shards(const CheckReport& report, Bill& bill) {
+void add_shards(const ShardingReport& report, Bill& bill) {
   for (const auto& [tier, bytes_of] : kTiers) {
     std::vector<Bytes>& total = bill.bytes[std::string(tier)];
     for (const Storage& used : report.used) total.push_back(used.*bytes_of);
@@ -52,7 +52,7 @@ void add_capacity(const topology::Topology& topology, Bill& bill) {
   }
 }
 
-void add_times(const CheckReport& report, Bill& bill) {
+void add_times(const ShardingReport& report, Bill& bill) {
   for (const auto& [name, ms_of] : kComponents) {
     std::vector<double>& ms = bill.ms[std::string(name)];
     for (const Perf& perf : report.perf) ms.push_back(perf.*ms_of);
@@ -70,9 +70,10 @@ bool is_close(double a, double b) {
 
 template <class Entries>
 void compare(const Entries& stated, const Entries& found, std::string_view unit,
-             std::vector<Violation>& violations) {
+             std::vector<Finding>& violations) {
   const auto add = [&](std::optional<int> rank, std::string message) {
-    violations.push_back({ViolationCode::kBillMismatch, "", rank, "", "", std::move(message)});
+    violations.push_back({FindingCode::kBillMismatch, "", find_unit(FindingUnit::kRank, rank), "",
+                          "", std::move(message)});
   };
   for (const auto& [name, values] : found) {
     if (!stated.contains(name)) add(std::nullopt, fmt::format("the bill leaves out {}", name));
@@ -101,7 +102,7 @@ void compare(const Entries& stated, const Entries& found, std::string_view unit,
 }  // namespace
 
 Result<Bill> make_judges_bill(const embedding::PlanningProblem& problem,
-                              const CheckReport& report) {
+                              const ShardingReport& report) {
   PLIMSOLL_ASSIGN(const embedding::Reservation reservation,
                   embedding::reserve(problem.cost_model, problem.reservation, problem.topology,
                                      problem.model, problem.batch_size));
@@ -131,7 +132,7 @@ Result<Bill> make_judges_bill(const embedding::PlanningProblem& problem,
 }
 
 Bill make_judges_bill(const topology::Topology& topology, bool has_components,
-                      const CheckReport& report) {
+                      const ShardingReport& report) {
   Bill bill;
   add_shards(report, bill);
   add_capacity(topology, bill);
@@ -140,8 +141,8 @@ Bill make_judges_bill(const topology::Topology& topology, bool has_components,
   return bill;
 }
 
-std::vector<Violation> check_extrapolated(const std::vector<embedding::Extrapolation>& stated,
-                                          const std::vector<embedding::Extrapolation>& found) {
+std::vector<Finding> check_extrapolated(const std::vector<embedding::Extrapolation>& stated,
+                                        const std::vector<embedding::Extrapolation>& found) {
   const auto is_in = [](const std::vector<embedding::Extrapolation>& list,
                         const embedding::Extrapolation& wanted) {
     return std::any_of(list.begin(), list.end(), [&](const embedding::Extrapolation& e) {
@@ -150,10 +151,10 @@ std::vector<Violation> check_extrapolated(const std::vector<embedding::Extrapola
              is_close(e.most, wanted.most);
     });
   };
-  std::vector<Violation> violations;
+  std::vector<Finding> violations;
   const auto add = [&](const embedding::Extrapolation& e, std::string_view what) {
     violations.push_back(
-        {ViolationCode::kTimesMismatch, "", std::nullopt, "", "",
+        {FindingCode::kTimesMismatch, "", std::nullopt, "", "",
          fmt::format("that {} of {} is extrapolated is {}", e.variable, e.of, what)});
   };
   for (const embedding::Extrapolation& e : stated) {
@@ -168,8 +169,8 @@ std::vector<Violation> check_extrapolated(const std::vector<embedding::Extrapola
   return violations;
 }
 
-std::vector<Violation> check_bill(const Bill& stated, const Bill& found) {
-  std::vector<Violation> violations;
+std::vector<Finding> check_bill(const Bill& stated, const Bill& found) {
+  std::vector<Finding> violations;
   compare(stated.bytes, found.bytes, "bytes", violations);
   compare(stated.ms, found.ms, "ms", violations);
   return violations;

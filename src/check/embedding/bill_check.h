@@ -7,23 +7,24 @@
 
 #include "plimsoll/check/sharding_check.h"
 #include "plimsoll/core/outcome.h"
-#include "plimsoll/embedding/planner.h"
+#include "plimsoll/embedding/planning_problem.h"
 
 namespace plimsoll::check {
 
 // The bill of a plan without violations. Errors: those of reserving.
-Result<Bill> make_judges_bill(const embedding::PlanningProblem& problem, const CheckReport& report);
+Result<Bill> make_judges_bill(const embedding::PlanningProblem& problem,
+                              const ShardingReport& report);
 
 // Of a dump: `topology` before reservation; times by component where the dump has them.
 Bill make_judges_bill(const topology::Topology& topology, bool has_components,
-                      const CheckReport& report);
+                      const ShardingReport& report);
 
 // One violation for each entry that differs, is missing or is not known.
-std::vector<Violation> check_bill(const Bill& stated, const Bill& found);
+std::vector<Finding> check_bill(const Bill& stated, const Bill& found);
 
 // Is what a plan says of times that were not measured right? One violation for each entry that is
 // missing, not known or another one.
-std::vector<Violation> check_extrapolated(const std::vector<embedding::Extrapolation>& stated,
-                                          const std::vector<embedding::Extrapolation>& found);
+std::vector<Finding> check_extrapolated(const std::vector<embedding::Extrapolation>& stated,
+                                        const std::vector<embedding::Extrapolation>& found);
 
 }  // namespace plimsoll::check

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "balance/bounds/bound_placement.h"
 #include "core/check.h"
 
 namespace plimsoll::check {
@@ -49,10 +48,12 @@ JudgedCases judge_cases(const balance::PlacementProblem& problem, balance::Place
   return {std::move(bound), std::move(verdict)};
 }
 
-// By the cheapest of our own bounds.
-JudgedCases cheap_cases(const balance::PlacementProblem& problem) {
-  return judge_cases(problem,
-                     balance::bound_placement(problem, balance::cheap_bounds(), RunContext{}));
+// By prices that a search suggests; without any one case that is all placements.
+JudgedCases suggested_cases(const balance::PlacementProblem& problem, const SearchAid& aid) {
+  if (aid.find_prices) return judge_cases(problem, aid.find_prices(problem));
+  JudgedCases cases;
+  cases.bound.cases.emplace_back();
+  return cases;
 }
 
 ExhaustiveScope scope_of(const balance::PlacementProblem& problem, const balance::BoundCase& part) {
@@ -90,12 +91,13 @@ Result<BoundAttempt> attempt_bound(const PlanSpace& space, const BoundScope& sco
   const balance::PlacementProblem& problem = space.bridge->problem;
   BoundAttempt attempt;
   JudgedCases cases;
-  if (!problem.units.empty()) cases = cheap_cases(problem);
+  if (!problem.units.empty()) cases = suggested_cases(problem, *space.aid);
   const double priced = problem.units.empty() ? problem.floor_ms : cases.verdict.value;
   if (claimed <= priced * (1 + kBoundTolerance)) {
     attempt.proof = "prices that the checker found prove " + plan_text(claimed);
     return attempt;
   }
+  if (problem.units.empty()) return attempt;  // there is the plan of no tables
   if (stated != nullptr && !stated->cases.empty()) {
     JudgedCases theirs = judge_cases(problem, *stated);
     if (theirs.verdict.holds) cases = std::move(theirs);

@@ -1,6 +1,6 @@
 // What the checker makes of a bound that comes without prices that prove it.
 //
-// Prices of its own that take little time, which balance::verify_bound accepts; else a search of
+// Prices that take little time (SearchAid), which balance::verify_bound accepts; else a search of
 // its own to the end (exhaustive_search.h), case by case, of the cases that are not proved by
 // prices (those stated, where they hold). A plan below the bound, if it finds one, is judged as
 // every plan is.

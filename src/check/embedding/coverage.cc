@@ -55,7 +55,7 @@ bool check_replicas(const TableCase& table, const PlacedTable& placed, Findings&
                           block.row == 0 && block.column == 0;
     if (is_whole) continue;  // and so are all of its run: no other offset fits the table
     findings.add(
-        ViolationCode::kNotCovered, table.fqn, block.first_rank,
+        FindingCode::kNotCovered, table.fqn, block.first_rank,
         fmt::format("{} x {} at (0, 0)", table.rows(), table.columns()),
         fmt::format("{} x {} at ({}, {})", block.rows, block.columns, block.row, block.column),
         fmt::format("the replica on rank {} is not the whole table", block.first_rank));
@@ -109,7 +109,7 @@ bool check_coverage(const TableCase& table, const PlacedTable& placed, Findings&
       if (r->row_begin < next_row && first_overlap.empty()) {
         first_overlap = describe_cells(r->row_begin, std::min(next_row, r->row_end), borders[s],
                                        borders[s + 1]);
-        findings.add(ViolationCode::kCoveredTwice, table.fqn, r->first_rank, "one shard a cell",
+        findings.add(FindingCode::kCoveredTwice, table.fqn, r->first_rank, "one shard a cell",
                      first_overlap,
                      fmt::format("{} are on rank {} and also on rank {}", first_overlap,
                                  last->rank_of(r->row_begin), r->first_rank));
@@ -122,7 +122,7 @@ bool check_coverage(const TableCase& table, const PlacedTable& placed, Findings&
     note_gap(table.rows());
   }
   if (!first_gap.empty()) {
-    findings.add(ViolationCode::kNotCovered, table.fqn, std::nullopt, "one shard a cell", first_gap,
+    findings.add(FindingCode::kNotCovered, table.fqn, std::nullopt, "one shard a cell", first_gap,
                  fmt::format("{} are held by no shard", first_gap));
   }
   return first_gap.empty() && first_overlap.empty();

@@ -29,7 +29,7 @@ class FrontierJudge {
   FrontierJudge(const StatedFrontier& stated, const JudgedFrontierPlan& plan)
       : stated_(stated), plan_(plan) {}
 
-  std::vector<Violation> judge() {
+  std::vector<Finding> judge() {
     if (stated_.upper.empty() || stated_.lower.empty()) {
       find("the curve lacks its plans or its bounds");
       return std::move(violations_);
@@ -45,7 +45,7 @@ class FrontierJudge {
  private:
   void find(std::string message) {
     violations_.push_back(
-        {ViolationCode::kFrontierMismatch, "", std::nullopt, "", "", std::move(message)});
+        {FindingCode::kFrontierMismatch, "", std::nullopt, "", "", std::move(message)});
   }
 
   void judge_steps(std::string_view whose, const Points& points) {
@@ -105,13 +105,12 @@ class FrontierJudge {
 
   const StatedFrontier& stated_;
   const JudgedFrontierPlan& plan_;
-  std::vector<Violation> violations_;
+  std::vector<Finding> violations_;
 };
 
 }  // namespace
 
-std::vector<Violation> check_frontier(const StatedFrontier& stated,
-                                      const JudgedFrontierPlan& plan) {
+std::vector<Finding> check_frontier(const StatedFrontier& stated, const JudgedFrontierPlan& plan) {
   return FrontierJudge(stated, plan).judge();
 }
 

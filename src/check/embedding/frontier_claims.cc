@@ -21,14 +21,14 @@ class Judge {
         const JudgedFrontierPlan& own)
       : space_(space), rules_(rules), stated_(stated), own_(own) {}
 
-  Result<FrontierFindings> judge() {
-    found_.violations = check_frontier(stated_, own_);
-    if (!found_.violations.empty()) return std::move(found_);
+  Result<CheckReport> judge() {
+    found_.findings = check_frontier(stated_, own_);
+    if (!found_.is_right()) return std::move(found_);
     judge_counts();
-    for (std::size_t i = 0; i < stated_.plans.size() && found_.violations.empty(); ++i) {
+    for (std::size_t i = 0; i < stated_.plans.size() && found_.is_right(); ++i) {
       PLIMSOLL_RETURN_IF_ERROR(judge_plan(stated_.upper[i], stated_.plans[i]));
     }
-    for (std::size_t i = 0; i < stated_.lower.size() && found_.violations.empty(); ++i) {
+    for (std::size_t i = 0; i < stated_.lower.size() && found_.is_right(); ++i) {
       PLIMSOLL_RETURN_IF_ERROR(judge_bound(i));
     }
     return std::move(found_);
@@ -36,12 +36,11 @@ class Judge {
 
  private:
   void find(std::string message) {
-    found_.violations.push_back(
-        {ViolationCode::kFrontierMismatch, "", std::nullopt, "", "", std::move(message)});
+    found_.violate(FindingCode::kFrontierMismatch, std::move(message));
   }
 
   void leave(std::string message) {
-    if (found_.not_repeated.empty()) found_.not_repeated = std::move(message);
+    if (found_.warnings().empty()) found_.leave_open(std::move(message));
   }
 
   void judge_counts() {
@@ -132,15 +131,15 @@ class Judge {
   const embedding::BridgeOptions& rules_;
   const StatedFrontier& stated_;
   const JudgedFrontierPlan& own_;
-  FrontierFindings found_;
+  CheckReport found_;
 };
 
 }  // namespace
 
-Result<FrontierFindings> judge_frontier_claims(const PlanSpace& space,
-                                               const embedding::BridgeOptions& rules,
-                                               const StatedFrontier& stated,
-                                               const JudgedFrontierPlan& own) {
+Result<CheckReport> judge_frontier_claims(const PlanSpace& space,
+                                          const embedding::BridgeOptions& rules,
+                                          const StatedFrontier& stated,
+                                          const JudgedFrontierPlan& own) {
   return Judge(space, rules, stated, own).judge();
 }
 

@@ -15,15 +15,10 @@
 
 namespace plimsoll::check {
 
-struct FrontierFindings {
-  std::vector<Violation> violations;
-  std::string not_repeated;  // one sentence, of the first claim that is left open; may be empty
-};
-
-// `rules` are those of plan and bound.
-Result<FrontierFindings> judge_frontier_claims(const PlanSpace& space,
-                                               const embedding::BridgeOptions& rules,
-                                               const StatedFrontier& stated,
-                                               const JudgedFrontierPlan& own);
+// `rules` are those of plan and bound. Warnings name the first claim that is left open.
+Result<CheckReport> judge_frontier_claims(const PlanSpace& space,
+                                          const embedding::BridgeOptions& rules,
+                                          const StatedFrontier& stated,
+                                          const JudgedFrontierPlan& own);
 
 }  // namespace plimsoll::check

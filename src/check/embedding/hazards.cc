@@ -88,7 +88,7 @@ void find_uneven_rows(const TableCase& table, const PlacedTable& placed, const R
       is_even = block.rows == right_rows && (block.rows == 0 || row == right_row);
       if (is_even) continue;
       const int rank = block.first_rank + static_cast<int>(i);
-      findings.warn(HazardCode::kUnevenRows, table.fqn, rank,
+      findings.warn(FindingCode::kUnevenRows, table.fqn, rank,
                     fmt::format("shard {} holds {} rows from row {}, and the runtime sends it the "
                                 "ids of {} rows from row {}",
                                 position, block.rows, row, right_rows, right_row));
@@ -96,7 +96,7 @@ void find_uneven_rows(const TableCase& table, const PlacedTable& placed, const R
   }
   if (first_empty && table.rows() > 0) {
     findings.warn(
-        HazardCode::kEmptyRowShards, table.fqn, first_empty,
+        FindingCode::kEmptyRowShards, table.fqn, first_empty,
         fmt::format("the shard on rank {} has no rows: outputs may be silently wrong, and the "
                     "backward pass may fail",
                     *first_empty));
@@ -119,7 +119,7 @@ void find_row_hazards(const TableCase& table, const PlacedTable& placed, Finding
     const std::int64_t buckets = *table.table->total_num_buckets;
     if (table.rows() % buckets != 0 ||
         (buckets < parts && table.cost_model->fewer_buckets_than_ranks_is_error)) {
-      findings.warn(HazardCode::kRuntimeCannotHold, table.fqn, std::nullopt,
+      findings.warn(FindingCode::kRuntimeCannotHold, table.fqn, std::nullopt,
                     fmt::format("{} rows in {} buckets cannot be cut over {} ranks", table.rows(),
                                 buckets, parts));
       return;
@@ -142,10 +142,10 @@ void find_width_faults(const TableCase& table, const PlacedTable& placed, Findin
     const std::string text = fmt::format(
         "a shard of {} columns: the look-up kernels want a multiple of 4", block.columns);
     if (block.columns == table.columns()) {
-      findings.warn(HazardCode::kRuntimeCannotHold, table.fqn, block.first_rank, text);
+      findings.warn(FindingCode::kRuntimeCannotHold, table.fqn, block.first_rank, text);
     } else {
-      findings.add(ViolationCode::kWidthNotDivisible, table.fqn, block.first_rank,
-                   "a multiple of 4", fmt::format("{}", block.columns), text);
+      findings.add(FindingCode::kWidthNotDivisible, table.fqn, block.first_rank, "a multiple of 4",
+                   fmt::format("{}", block.columns), text);
     }
     return;
   }
@@ -173,7 +173,7 @@ void find_state_per_block(const TableCase& table, const PlacedTable& placed, Fin
   std::set<std::int64_t> blocks;
   for (const ShardBlock& block : placed.blocks) blocks.insert(block.column);
   if (blocks.size() < 2) return;
-  findings.warn(HazardCode::kOptimizerStatePerBlock, table.fqn, std::nullopt,
+  findings.warn(FindingCode::kOptimizerStatePerBlock, table.fqn, std::nullopt,
                 fmt::format("row-wise Adagrad keeps a state for each of {} blocks of columns: "
                             "training differs from that of the unsharded table",
                             blocks.size()));
@@ -184,7 +184,7 @@ void find_cpu_refusals(const TableCase& table, const PlacedTable& placed, Findin
   if (table.topology->compute_device != topology::ComputeDevice::kCpu) return;
   const ComputeKernel kernel = table.sharding->compute_kernel;
   const auto refuse = [&](std::string message) {
-    findings.warn(HazardCode::kRuntimeCannotHold, table.fqn, std::nullopt, std::move(message));
+    findings.warn(FindingCode::kRuntimeCannotHold, table.fqn, std::nullopt, std::move(message));
   };
   const bool is_fused = is_fused_kernel(kernel);
   const embedding::DataType data_type = table.table->data_type;
@@ -209,7 +209,7 @@ void find_refusals(const TableCase& table, Findings& findings) {
   const bool on_cpu = table.topology->compute_device == topology::ComputeDevice::kCpu;
   const ComputeKernel kernel = table.sharding->compute_kernel;
   const auto refuse = [&](std::string message) {
-    findings.warn(HazardCode::kRuntimeCannotHold, table.fqn, std::nullopt, std::move(message));
+    findings.warn(FindingCode::kRuntimeCannotHold, table.fqn, std::nullopt, std::move(message));
   };
   if (on_cpu && kernel == ComputeKernel::kDense && is_sequence(*table.module)) {
     refuse("the dense kernel of the cpu pools its outputs, a sequence module must not");
@@ -248,7 +248,7 @@ void find_hazards(const TableCase& table, const PlacedTable& placed, bool is_cov
   find_cpu_refusals(table, placed, findings);
   find_state_per_block(table, placed, findings);
   if (is_mean_pooled(table) && table.sharding->sharding_type == ShardingType::kGridShard) {
-    findings.warn(HazardCode::kMeanPoolingGrid, table.fqn, std::nullopt,
+    findings.warn(FindingCode::kMeanPoolingGrid, table.fqn, std::nullopt,
                   "a mean-pooled table under grid_shard comes out as sums");
   }
   if (is_covered && placed.is_sound()) find_row_hazards(table, placed, findings);
@@ -271,7 +271,7 @@ void find_mean_pooling_hazards(const std::vector<TableCase>& cases, Findings& fi
     const auto victim = not_row_wise.find(collection_of(table));
     if (victim == not_row_wise.end()) continue;
     findings.warn(
-        HazardCode::kMeanPoolingMixedRows, table.fqn, std::nullopt,
+        FindingCode::kMeanPoolingMixedRows, table.fqn, std::nullopt,
         fmt::format("mean-pooled and cut by rows beside {}, which is {} and will be divided by "
                     "its bag lengths",
                     victim->second->fqn, to_string(victim->second->sharding->sharding_type)));
@@ -311,7 +311,7 @@ void find_mixed_widths(const std::vector<TableCase>& cases, Findings& findings) 
         return shard.columns != width_of(*usual);
       });
       if (other == shards.end()) continue;
-      findings.warn(HazardCode::kMixedColumnWidths, table->fqn, std::nullopt,
+      findings.warn(FindingCode::kMixedColumnWidths, table->fqn, std::nullopt,
                     fmt::format("column_wise shards of {} columns beside those of {}, of {}: the "
                                 "runtime reads one width for all of a collection of sequences, and "
                                 "fails or crashes",
@@ -327,14 +327,10 @@ void find_collection_hazards(const std::vector<TableCase>& cases, Findings& find
   find_mixed_widths(cases, findings);
 }
 
-void count_hazards_as_violations(const std::vector<Hazard>& hazards, bool strict,
-                                 bool strict_numerics, std::vector<Violation>& violations) {
-  for (const Hazard& hazard : hazards) {
-    const bool is_numeric = hazard.code == HazardCode::kOptimizerStatePerBlock;
-    if (!(is_numeric ? strict_numerics : strict)) continue;
-    violations.push_back({ViolationCode::kHazard, hazard.table, hazard.rank, "no hazard",
-                          std::string(to_string(hazard.code)), hazard.message});
-  }
+void count_hazards_as_violations(bool strict, bool strict_numerics, Findings& findings) {
+  findings.count_hazards([&](FindingCode code) {
+    return code == FindingCode::kOptimizerStatePerBlock ? strict_numerics : strict;
+  });
 }
 
 }  // namespace plimsoll::check

@@ -154,17 +154,17 @@ class MoveCounter {
 }  // namespace
 
 Result<MoveBoundReport> check_move_bound(const embedding::PlanningProblem& problem,
-                                         const embedding::BalancedOptions& options,
+                                         const embedding::BoundedOptions& options,
                                          const StatedMoveBound& stated) {
   MoveBoundReport report;
   const auto refute = [&report](std::string expected, std::string found, std::string message) {
-    report.violations.push_back({ViolationCode::kBoundNotProved, "", std::nullopt,
-                                 std::move(expected), std::move(found), std::move(message)});
+    report.findings.push_back({FindingCode::kBoundNotProved, "", std::nullopt, std::move(expected),
+                               std::move(found), std::move(message)});
   };
   PLIMSOLL_ASSIGN(const embedding::BoundedProblem bounded,
                   embedding::prepare_bounded_problem(problem, options));
   if (bounded.bridge.is_tighter) {
-    report.not_repeated = "no bound holds for all plans where rules hold these tables together";
+    report.leave_open("no bound holds for all plans where rules hold these tables together");
     return report;
   }
   const embedding::Estimator estimator(problem.cost_model, problem.topology, problem.mode);

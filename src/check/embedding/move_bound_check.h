@@ -12,7 +12,7 @@
 
 #include "plimsoll/balance/relocation_prices.h"
 #include "plimsoll/check/sharding_check.h"
-#include "plimsoll/embedding/balanced_search.h"
+#include "plimsoll/embedding/bounded_problem.h"
 
 namespace plimsoll::check {
 
@@ -27,16 +27,15 @@ struct StatedMoveBound {
   const balance::RelocationPrices* prices = nullptr;  // null: none are stated
 };
 
-struct MoveBoundReport {
-  std::vector<Violation> violations;        // of code kBoundNotProved
-  std::optional<double> proved_bound;       // ms, by the prices
-  std::optional<Bytes> least_moved;         // that every plan moves
-  std::optional<std::string> not_repeated;  // one sentence
+// Violations are of code kBoundNotProved, what is not repeated is a warning (kNotRepeated).
+struct MoveBoundReport : CheckReport {
+  std::optional<double> proved_bound;  // ms, by the prices
+  std::optional<Bytes> least_moved;    // that every plan moves
 };
 
 // Errors: those of prepare_bounded_problem and of estimating.
 Result<MoveBoundReport> check_move_bound(const embedding::PlanningProblem& problem,
-                                         const embedding::BalancedOptions& options,
+                                         const embedding::BoundedOptions& options,
                                          const StatedMoveBound& stated);
 
 }  // namespace plimsoll::check

@@ -30,13 +30,13 @@ class Judge {
     report_.capacity = room_.devices;
   }
 
-  CheckReport judge(const std::vector<StatedOption>& options, const embedding::ShardingPlan* plan,
-                    bool pools_ddr, bool strict, bool strict_numerics,
-                    std::optional<double> stated_rating) {
+  ShardingReport judge(const std::vector<StatedOption>& options,
+                       const embedding::ShardingPlan* plan, bool pools_ddr, bool strict,
+                       bool strict_numerics, std::optional<double> stated_rating) {
     for (const StatedOption& stated : options) add(stated);
     for (const embedding::TableOptions& table : options_.tables) {
       if (!seen_.contains(table.fqn)) {
-        find(ViolationCode::kMissingTable, table.fqn, "the plan leaves the table out");
+        find(FindingCode::kMissingTable, table.fqn, "the plan leaves the table out");
       }
     }
     if (plan != nullptr) check_plan(*plan);
@@ -45,52 +45,50 @@ class Judge {
     check_room(pools_ddr);
     report_.rating = *std::max_element(report_.rank_ms.begin(), report_.rank_ms.end());
     if (stated_rating && std::abs(*stated_rating - report_.rating) > 1e-9 * report_.rating) {
-      find(ViolationCode::kRatingMismatch, "",
+      find(FindingCode::kRatingMismatch, "",
            fmt::format("the plan states {} ms, but takes {} ms", *stated_rating, report_.rating));
     }
     return std::move(report_);
   }
 
  private:
-  void find(ViolationCode code, std::string table, std::string message,
+  void find(FindingCode code, std::string table, std::string message,
             std::optional<int> rank = std::nullopt) {
-    report_.violations.push_back({code, std::move(table), rank, "", "", std::move(message)});
+    report_.findings.push_back(
+        {code, std::move(table), find_unit(FindingUnit::kRank, rank), "", "", std::move(message)});
   }
 
   void take_findings(bool strict, bool strict_numerics) {
-    for (Violation& violation : findings_.violations) {
-      report_.violations.push_back(std::move(violation));
-    }
-    report_.hazards = std::move(findings_.hazards);
-    count_hazards_as_violations(report_.hazards, strict, strict_numerics, report_.violations);
+    count_hazards_as_violations(strict, strict_numerics, findings_);
+    report_.add(std::move(findings_.all));
   }
 
   void add(const StatedOption& stated) {
     if (!seen_.insert(stated.fqn).second) {
-      return find(ViolationCode::kDuplicateTable, stated.fqn, "the plan lists the table twice");
+      return find(FindingCode::kDuplicateTable, stated.fqn, "the plan lists the table twice");
     }
     const auto table = std::find_if(options_.tables.begin(), options_.tables.end(),
                                     [&](const auto& t) { return t.fqn == stated.fqn; });
     if (table == options_.tables.end()) {
-      return find(ViolationCode::kUnknownTable, stated.fqn, "the dump has no such table");
+      return find(FindingCode::kUnknownTable, stated.fqn, "the dump has no such table");
     }
     if (stated.option < table->first_option ||
         stated.option >= table->first_option + table->num_options) {
-      return find(ViolationCode::kTypeNotAllowed, stated.fqn, "the option is not one of the table");
+      return find(FindingCode::kTypeNotAllowed, stated.fqn, "the option is not one of the table");
     }
     const Option& option = options_.options[static_cast<std::size_t>(stated.option)];
     const embedding::ShardRuns shards = options_.shards(option);
     if (static_cast<std::int64_t>(stated.ranks.size()) != shards.num_shards()) {
       return find(
-          ViolationCode::kWrongShardCount, stated.fqn,
+          FindingCode::kWrongShardCount, stated.fqn,
           fmt::format("{} rank(s) for {} shard(s)", stated.ranks.size(), shards.num_shards()));
     }
     for (const std::int32_t rank : stated.ranks) {
       if (rank >= 0 && rank < options_.world_size) continue;
-      return find(ViolationCode::kRankOutOfRange, stated.fqn,
+      return find(FindingCode::kRankOutOfRange, stated.fqn,
                   fmt::format("rank {} does not exist", rank));
     }
-    if (stated.fault) find(ViolationCode::kOptionsMismatch, stated.fqn, *stated.fault);
+    if (stated.fault) find(FindingCode::kOptionsMismatch, stated.fqn, *stated.fault);
     judge_shards(*table, stated);
     std::size_t shard = 0;
     for (std::int64_t block = 0; block < shards.column_blocks; ++block) {
@@ -162,7 +160,7 @@ class Judge {
     if (plan.world_size != options_.world_size ||
         plan.local_world_size != options_.local_world_size ||
         plan.compute_device != room_.compute_device) {
-      find(ViolationCode::kWrongMachine, "", "the plan was made for another machine");
+      find(FindingCode::kWrongMachine, "", "the plan was made for another machine");
     }
     std::set<std::string> planned;
     for (const embedding::TableSharding& sharding : plan.tables) {
@@ -170,15 +168,15 @@ class Judge {
       const auto made = std::find_if(shardings_.begin(), shardings_.end(),
                                      [&fqn](const auto& own) { return own.fqn() == fqn; });
       if (!planned.insert(fqn).second) {
-        find(ViolationCode::kDuplicateTable, fqn, "the plan lists the table twice");
+        find(FindingCode::kDuplicateTable, fqn, "the plan lists the table twice");
       } else if (made == shardings_.end() || !is_same(sharding, *made)) {
-        find(ViolationCode::kOptionsMismatch, fqn,
+        find(FindingCode::kOptionsMismatch, fqn,
              "the plan does not shard the table as the option that it names does");
       }
     }
     for (const embedding::TableSharding& sharding : shardings_) {
       if (planned.contains(sharding.fqn())) continue;
-      find(ViolationCode::kMissingTable, sharding.fqn(), "the plan leaves the table out");
+      find(FindingCode::kMissingTable, sharding.fqn(), "the plan leaves the table out");
     }
   }
 
@@ -219,7 +217,7 @@ class Judge {
 
   void check_tier(std::string_view tier, std::size_t rank, Bytes used, Bytes cap) {
     if (used <= cap && used < kSaturated) return;
-    find(ViolationCode::kOverCapacity, "",
+    find(FindingCode::kOverCapacity, "",
          fmt::format("{} left for {}, {} needed", format_bytes(cap), tier, format_bytes(used)),
          static_cast<int>(rank));
   }
@@ -232,14 +230,14 @@ class Judge {
   std::deque<embedding::TableSharding> shardings_;  // what the options say; cases point at them
   std::vector<TableCase> cases_;
   Findings findings_;
-  CheckReport report_;
+  ShardingReport report_;
 };
 
 }  // namespace
 
-CheckReport check_options(const GivenSpace& space, const std::vector<StatedOption>& options,
-                          const embedding::ShardingPlan* plan, bool pools_ddr, bool strict,
-                          bool strict_numerics, std::optional<double> stated_rating) {
+ShardingReport check_options(const GivenSpace& space, const std::vector<StatedOption>& options,
+                             const embedding::ShardingPlan* plan, bool pools_ddr, bool strict,
+                             bool strict_numerics, std::optional<double> stated_rating) {
   return Judge(space).judge(options, plan, pools_ddr, strict, strict_numerics, stated_rating);
 }
 

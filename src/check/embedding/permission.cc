@@ -38,14 +38,14 @@ void check_type(const TableCase& table, Findings& findings) {
       *table.cost_model, *table.module, *table.table, table.topology->compute_device);
   if (!contains(offered, type)) {
     findings.add(
-        ViolationCode::kTypeNotAllowed, table.fqn, std::nullopt, one_of(offered), found,
+        FindingCode::kTypeNotAllowed, table.fqn, std::nullopt, one_of(offered), found,
         fmt::format("{} has no {} on {}", embedding::sharder_class_name(table.module->kind), found,
                     to_string(table.topology->compute_device)));
     return;
   }
   const auto& wanted = table.constraints.sharding_types;
   if (!wanted.empty() && !contains(wanted, type)) {
-    findings.add(ViolationCode::kTypeNotAllowed, table.fqn, std::nullopt, one_of(wanted), found,
+    findings.add(FindingCode::kTypeNotAllowed, table.fqn, std::nullopt, one_of(wanted), found,
                  fmt::format("the table's constraint forbids {}", found));
   }
 }
@@ -56,7 +56,7 @@ void check_kernel(const TableCase& table, Findings& findings) {
   const std::string found(to_string(kernel));
   if (kernel == ComputeKernel::kDense && type != ShardingType::kDataParallel) {
     findings.add(
-        ViolationCode::kDenseOffDataParallel, table.fqn, std::nullopt, "data_parallel",
+        FindingCode::kDenseOffDataParallel, table.fqn, std::nullopt, "data_parallel",
         std::string(to_string(type)),
         fmt::format("kernel dense is only for data_parallel, not for {}", to_string(type)));
     return;
@@ -65,18 +65,18 @@ void check_kernel(const TableCase& table, Findings& findings) {
       *table.cost_model, *table.module, *table.table, type, table.topology->compute_device);
   const auto& wanted = table.constraints.compute_kernels;
   if (!contains(offered, kernel)) {
-    findings.add(ViolationCode::kKernelNotAllowed, table.fqn, std::nullopt, one_of(offered), found,
+    findings.add(FindingCode::kKernelNotAllowed, table.fqn, std::nullopt, one_of(offered), found,
                  fmt::format("{} has no kernel {} for {} on {}",
                              embedding::sharder_class_name(table.module->kind), found,
                              to_string(type), to_string(table.topology->compute_device)));
   } else if (!wanted.empty() && !contains(wanted, kernel)) {
-    findings.add(ViolationCode::kKernelNotAllowed, table.fqn, std::nullopt, one_of(wanted), found,
+    findings.add(FindingCode::kKernelNotAllowed, table.fqn, std::nullopt, one_of(wanted), found,
                  fmt::format("the table's constraint forbids kernel {}", found));
   } else if (kernel == ComputeKernel::kKeyValue && table.cost_model->key_value_needs_ssd &&
              std::none_of(table.topology->devices.begin(), table.topology->devices.end(),
                           [](const topology::Storage& cap) { return cap.ssd > 0; })) {
-    findings.add(ViolationCode::kKernelNotAllowed, table.fqn, std::nullopt, "a rank with ssd",
-                 found, "kernel key_value needs ssd, and no rank has any");
+    findings.add(FindingCode::kKernelNotAllowed, table.fqn, std::nullopt, "a rank with ssd", found,
+                 "kernel key_value needs ssd, and no rank has any");
   }
 }
 
@@ -87,7 +87,7 @@ void check_load_factor(const TableCase& table, Findings& findings) {
   const bool is_strict = table.cost_model->checks_modules_and_kernels &&
                          embedding::is_uvm_caching(table.sharding->compute_kernel);
   if (is_strict ? factor > 0 && factor < 1 : factor >= 0 && factor <= 1) return;
-  findings.add(ViolationCode::kLoadFactor, table.fqn, std::nullopt,
+  findings.add(FindingCode::kLoadFactor, table.fqn, std::nullopt,
                is_strict ? "strictly between 0 and 1" : "from 0 to 1", fmt::format("{}", factor),
                fmt::format("cache load factor {} with kernel {}", factor,
                            to_string(table.sharding->compute_kernel)));
@@ -98,7 +98,7 @@ void check_dynamic_embedding(const TableCase& table, Findings& findings) {
   const auto& own = table.table->dynamic_embedding;
   const auto& planned = table.sharding->dynamic_embedding;
   const auto refuse = [&](std::string expected, std::string found, std::string message) {
-    findings.add(ViolationCode::kKernelNotAllowed, table.fqn, std::nullopt, std::move(expected),
+    findings.add(FindingCode::kKernelNotAllowed, table.fqn, std::nullopt, std::move(expected),
                  std::move(found), std::move(message));
   };
   if (!own) {
@@ -126,7 +126,7 @@ void check_dynamic_embedding(const TableCase& table, Findings& findings) {
   const auto& factor = planned->load_factor;
   const bool is_share = !factor || (*factor >= 0 && *factor <= 1);
   if (is_share && (!wanted || wanted == factor)) return;
-  findings.add(ViolationCode::kLoadFactor, table.fqn, std::nullopt,
+  findings.add(FindingCode::kLoadFactor, table.fqn, std::nullopt,
                wanted ? fmt::format("{}", *wanted) : "from 0 to 1",
                factor ? fmt::format("{}", *factor) : "none",
                "the load factor is not one that the dynamic table can take");
@@ -148,7 +148,7 @@ void check_passed_on(const TableCase& table, Findings& findings) {
   const embedding::TableSharding& stated = *table.sharding;
   const auto hold = [&](std::string_view what, bool is_same, bool is_stated) {
     if (is_same || (!is_stated && !table.is_whole)) return;
-    findings.add(ViolationCode::kNotPassedOn, table.fqn, std::nullopt, "as in the constraint",
+    findings.add(FindingCode::kNotPassedOn, table.fqn, std::nullopt, "as in the constraint",
                  is_stated ? "another" : "none",
                  fmt::format("the plan's {} is not the constraint's", what));
   };
@@ -170,7 +170,7 @@ void check_passed_on(const TableCase& table, Findings& findings) {
 void check_permission(const TableCase& table, Findings& findings) {
   const std::string device(to_string(table.topology->compute_device));
   if (const auto& group = table.constraints.device_group; group && *group != device) {
-    findings.add(ViolationCode::kWrongDeviceGroup, table.fqn, std::nullopt, *group, device,
+    findings.add(FindingCode::kWrongDeviceGroup, table.fqn, std::nullopt, *group, device,
                  fmt::format("the table's constraint sends it to {}, the plan holds it on {}",
                              *group, device));
   }

@@ -56,14 +56,14 @@ bool check_counts(const TableCase& table, Findings& findings) {
   const auto num_ranks = sum_counts(table.sharding->ranks);
   const auto num_shards = sum_counts(table.sharding->shards);
   if (!num_ranks || !num_shards) {
-    findings.add(ViolationCode::kWrongShardCount, table.fqn, std::nullopt,
+    findings.add(FindingCode::kWrongShardCount, table.fqn, std::nullopt,
                  "runs of at least one shard", "a run of none or far too many",
                  "a run of shards or ranks has an impossible length");
     return false;
   }
   if (*num_ranks != *num_shards) {
     findings.add(
-        ViolationCode::kWrongShardCount, table.fqn, std::nullopt,
+        FindingCode::kWrongShardCount, table.fqn, std::nullopt,
         fmt::format("{} ranks", *num_shards), fmt::format("{} ranks", *num_ranks),
         fmt::format("{} shards on {} ranks: one rank a shard is needed", *num_shards, *num_ranks));
     return false;
@@ -132,13 +132,13 @@ PlacedTable place_shards(const TableCase& table, Findings& findings) {
 
   if (bad_rank) {
     placed.ranks_are_sound = false;
-    findings.add(ViolationCode::kRankOutOfRange, table.fqn, static_cast<int>(*bad_rank),
+    findings.add(FindingCode::kRankOutOfRange, table.fqn, static_cast<int>(*bad_rank),
                  fmt::format("0 to {}", table.topology->world_size - 1),
                  fmt::format("{}", *bad_rank), fmt::format("rank {} does not exist", *bad_rank));
   }
   if (bad_shard) {
     placed.shapes_are_sound = false;
-    findings.add(ViolationCode::kShardOutOfTable, table.fqn, bad_shard->first_rank,
+    findings.add(FindingCode::kShardOutOfTable, table.fqn, bad_shard->first_rank,
                  fmt::format("within {} x {}", table.rows(), table.columns()),
                  fmt::format("{} x {} at ({}, {})", bad_shard->rows, bad_shard->columns,
                              bad_shard->row, bad_shard->column),

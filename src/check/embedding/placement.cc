@@ -38,7 +38,7 @@ int group_of(const topology::Topology& topology, std::int32_t rank) {
 void check_count(const TableCase& table, std::int64_t expected, std::int64_t found,
                  std::string_view where, Findings& findings) {
   if (expected == found) return;
-  findings.add(ViolationCode::kWrongShardCount, table.fqn, std::nullopt,
+  findings.add(FindingCode::kWrongShardCount, table.fqn, std::nullopt,
                fmt::format("{} shards", expected), fmt::format("{} shards", found),
                fmt::format("{} needs {} shard(s){}, not {}",
                            to_string(table.sharding->sharding_type), expected, where, found));
@@ -55,7 +55,7 @@ void check_one_each(const TableCase& table, const std::vector<std::int32_t>& mem
   bool is_right = true;
   for (const std::int32_t rank : members) {
     if (rank < first || rank >= first + count) {
-      findings.add(ViolationCode::kWrongGroup, table.fqn, rank, expected,
+      findings.add(FindingCode::kWrongGroup, table.fqn, rank, expected,
                    fmt::format("rank {}", rank),
                    fmt::format("{} lies on ranks {} to {} here, not on rank {}", type, first,
                                first + count - 1, rank));
@@ -63,14 +63,14 @@ void check_one_each(const TableCase& table, const std::vector<std::int32_t>& mem
     }
     if (++times[static_cast<std::size_t>(rank - first)] == 2 && is_right) {
       is_right = false;
-      findings.add(ViolationCode::kWrongGroup, table.fqn, rank, expected,
+      findings.add(FindingCode::kWrongGroup, table.fqn, rank, expected,
                    fmt::format("rank {} more than once", rank),
                    fmt::format("{} puts one shard on a rank, and rank {} has several", type, rank));
     }
   }
   if (const auto missing = std::find(times.begin(), times.end(), 0); missing != times.end()) {
     const int rank = first + static_cast<int>(missing - times.begin());
-    findings.add(ViolationCode::kWrongGroup, table.fqn, rank, expected,
+    findings.add(FindingCode::kWrongGroup, table.fqn, rank, expected,
                  fmt::format("{} rank(s) without a shard", std::count(missing, times.end(), 0)),
                  fmt::format("{} needs a shard on every rank, and rank {} has none", type, rank));
     return;
@@ -79,7 +79,7 @@ void check_one_each(const TableCase& table, const std::vector<std::int32_t>& mem
   for (std::size_t i = 0; i < members.size(); ++i) {
     const int natural = first + static_cast<int>(i);
     if (members[i] == natural) continue;
-    findings.warn(HazardCode::kPermutedRanks, table.fqn, members[i],
+    findings.warn(FindingCode::kPermutedRanks, table.fqn, members[i],
                   fmt::format("the plan puts a {} shard on rank {}, the runtime on rank {}", type,
                               members[i], natural));
     return;
@@ -94,7 +94,7 @@ void check_one_group(const TableCase& table, const std::vector<std::int32_t>& me
   const int group = group_of(*table.topology, members.front());
   if (group < 0) {
     findings.add(
-        ViolationCode::kWrongGroup, table.fqn, members.front(),
+        FindingCode::kWrongGroup, table.fqn, members.front(),
         fmt::format("one of {} host groups of {}", table.topology->num_groups(), group_size),
         fmt::format("rank {}", members.front()),
         fmt::format("rank {} belongs to no host group, and {} needs a whole one", members.front(),
@@ -120,8 +120,8 @@ void check_cut(const TableCase& table, const PlacedTable& placed, Findings& find
     }
     if (rows == block.rows && columns == block.columns) continue;
     findings.add(
-        ViolationCode::kWrongCut, table.fqn, block.first_rank,
-        fmt::format("{} x {}", rows, columns), fmt::format("{} x {}", block.rows, block.columns),
+        FindingCode::kWrongCut, table.fqn, block.first_rank, fmt::format("{} x {}", rows, columns),
+        fmt::format("{} x {}", block.rows, block.columns),
         fmt::format("{} cuts differently: the shard on rank {} is {} x {} instead of {} x {}",
                     to_string(type), block.first_rank, block.rows, block.columns, rows, columns));
     return;
@@ -150,7 +150,7 @@ void check_columns(const TableCase& table, std::vector<std::int32_t> ranks, Find
     std::sort(ranks.begin(), ranks.end());
     const auto twin = std::adjacent_find(ranks.begin(), ranks.end());
     if (twin != ranks.end()) {
-      findings.add(ViolationCode::kColumnsShareRank, table.fqn, *twin, "a rank for each shard",
+      findings.add(FindingCode::kColumnsShareRank, table.fqn, *twin, "a rank for each shard",
                    fmt::format("rank {} more than once", *twin),
                    fmt::format("column shards of kernel key_value need a rank each, and rank {} "
                                "has several",
@@ -161,7 +161,7 @@ void check_columns(const TableCase& table, std::vector<std::int32_t> ranks, Find
     const int group = group_of(*table.topology, ranks.front());
     for (const std::int32_t rank : ranks) {
       if (group >= 0 && group_of(*table.topology, rank) == group) continue;
-      findings.warn(HazardCode::kColumnsAcrossHosts, table.fqn, rank,
+      findings.warn(FindingCode::kColumnsAcrossHosts, table.fqn, rank,
                     fmt::format("table_column_wise on ranks {} and {}, which share no host group: "
                                 "the runtime treats it as column_wise",
                                 ranks.front(), rank));
@@ -178,7 +178,7 @@ void check_placement(const TableCase& table, const PlacedTable& placed, Findings
   const auto num_shards = static_cast<std::int64_t>(ranks.size());
   const topology::Topology& topology = *table.topology;
   if (ranks.empty()) {
-    findings.add(ViolationCode::kWrongShardCount, table.fqn, std::nullopt, "at least one shard",
+    findings.add(FindingCode::kWrongShardCount, table.fqn, std::nullopt, "at least one shard",
                  "0 shards", "the table has no shard");
     return;
   }
@@ -227,7 +227,7 @@ void check_colocation(const std::vector<TableCase>& cases, const std::vector<Pla
           homes.try_emplace({table.module, tower}, Home{rank, &table.fqn}).first->second;
       const int group = group_of(*table.topology, home.rank);
       if (group >= 0 && group_of(*table.topology, rank) == group) continue;
-      findings.add(ViolationCode::kColocationBroken, table.fqn, rank,
+      findings.add(FindingCode::kColocationBroken, table.fqn, rank,
                    fmt::format("the host group of rank {}", home.rank),
                    fmt::format("rank {}", rank),
                    fmt::format("a tower lives on one host group, and this one holds {} on rank {} "

@@ -86,7 +86,7 @@ class RuleCheck {
     }
   }
 
-  std::vector<Violation> take() { return std::move(violations_); }
+  std::vector<Finding> take() { return std::move(violations_); }
 
  private:
   const Ranks& ranks_of(const std::string& fqn) const {
@@ -110,14 +110,15 @@ class RuleCheck {
   }
 
   void add(const std::string& fqn, std::optional<int> rank, std::string message) {
-    violations_.push_back({ViolationCode::kRuleBroken, fqn, rank, "", "", std::move(message)});
+    violations_.push_back({FindingCode::kRuleBroken, fqn, find_unit(FindingUnit::kRank, rank), "",
+                           "", std::move(message)});
   }
 
   int ranks_per_host_;
   std::set<std::string> of_hosts_, everywhere_;     // fqns
   std::map<std::string, std::int64_t> num_shards_;  // by fqn
   std::map<std::string, Ranks> ranks_of_;           // by fqn
-  std::vector<Violation> violations_;
+  std::vector<Finding> violations_;
 };
 
 bool is_ascending(const std::map<std::string, std::vector<int>>& rules) {
@@ -128,9 +129,8 @@ bool is_ascending(const std::map<std::string, std::vector<int>>& rules) {
 
 }  // namespace
 
-std::vector<Violation> find_broken_rules(const embedding::ShardingPlan& plan,
-                                         const embedding::BridgeOptions& rules,
-                                         int ranks_per_host) {
+std::vector<Finding> find_broken_rules(const embedding::ShardingPlan& plan,
+                                       const embedding::BridgeOptions& rules, int ranks_per_host) {
   PLIMSOLL_DCHECK(is_ascending(rules.allowed_ranks) && is_ascending(rules.forbidden_ranks),
                   "ranks ascend in every rule");
   RuleCheck check(plan, ranks_per_host);

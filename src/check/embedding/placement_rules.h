@@ -13,7 +13,7 @@ namespace plimsoll::check {
 // (fast domains of `ranks_per_host`), on different hosts; tables that must stand apart, sharing a
 // rank. Tables that the plan lacks are not a finding. Precondition: ranks ascend in every rule.
 // O(shards).
-std::vector<Violation> find_broken_rules(const embedding::ShardingPlan& plan,
-                                         const embedding::BridgeOptions& rules, int ranks_per_host);
+std::vector<Finding> find_broken_rules(const embedding::ShardingPlan& plan,
+                                       const embedding::BridgeOptions& rules, int ranks_per_host);
 
 }  // namespace plimsoll::check

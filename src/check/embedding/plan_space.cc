@@ -8,7 +8,7 @@
 
 #include "check/embedding/placement_rules.h"
 #include "core/check.h"
-#include "embedding/cost/calibrated_times.h"
+#include "plimsoll/embedding/perf_model.h"
 #include "plimsoll/embedding/resident_memory.h"
 
 namespace plimsoll::check {
@@ -173,11 +173,11 @@ embedding::ShardingPlan plan_of(const PlanSpace& space, const embedding::OptionS
 }
 
 Result<OtherPlan> sum_up(const PlanSpace& space, const embedding::BridgeOptions& rules,
-                         const embedding::ShardingPlan& plan, const CheckReport& report) {
+                         const embedding::ShardingPlan& plan, const ShardingReport& report) {
   OtherPlan other;
   other.num_hazards = count_avoided_hazards(report);
   for (const topology::Storage& used : report.used) other.hbm = std::max(other.hbm, used.hbm);
-  std::vector<Violation> violations = report.violations;
+  std::vector<Finding> violations = report.violations();
   if (violations.empty()) {
     violations = find_broken_rules(plan, rules, space.bridge->problem.ranks_per_host);
   }
@@ -191,14 +191,16 @@ Result<OtherPlan> sum_up(const PlanSpace& space, const embedding::BridgeOptions&
 
 }  // namespace
 
-std::size_t count_avoided_hazards(const CheckReport& report) {
-  return static_cast<std::size_t>(std::count_if(
-      report.hazards.begin(), report.hazards.end(),
-      [](const Hazard& hazard) { return hazard.code != HazardCode::kOptimizerStatePerBlock; }));
+std::size_t count_avoided_hazards(const ShardingReport& report) {
+  return static_cast<std::size_t>(
+      std::count_if(report.findings.begin(), report.findings.end(), [](const Finding& finding) {
+        return finding.severity == Severity::kHazard &&
+               finding.code != FindingCode::kOptimizerStatePerBlock;
+      }));
 }
 
 Result<PlanTimes> times_of(const PlanSpace& space, const embedding::ShardingPlan& plan,
-                           const CheckReport& sharding, const embedding::StepModel& model) {
+                           const ShardingReport& sharding, const embedding::StepModel& model) {
   PLIMSOLL_CHECK(sharding.is_right(), "the plan has no violations");
   const std::vector<Perf>& perf = sharding.perf;
   PlanTimes times;
@@ -217,8 +219,8 @@ Result<PlanTimes> times_of(const PlanSpace& space, const embedding::ShardingPlan
       perf, [](const Perf& p) { return p.fwd_compute + p.bwd_compute + p.prefetch_compute; });
   parts.collectives = largest(perf, [](const Perf& p) { return p.fwd_comms + p.bwd_comms; });
   parts.charges = model.ms_per_sharding_type * static_cast<double>(types.size());
-  const bool has_machine = space.problem->machine != nullptr && space.given == nullptr;
-  const bool has_outputs = model.ms_per_output_byte > 0 && space.given == nullptr;
+  const bool has_machine = space.problem->machine != nullptr && !space.is_given;
+  const bool has_outputs = model.ms_per_output_byte > 0 && !space.is_given;
   if (has_machine || has_outputs) {
     PLIMSOLL_ASSIGN(const Tables tables, enumerate_tables(*space.problem));
     if (has_machine) {
@@ -299,17 +301,17 @@ Result<void> add_resident_bytes(const embedding::PlanningProblem& problem,
 Result<OtherPlan> judge_other(const PlanSpace& space, const embedding::BridgeOptions& rules,
                               const embedding::ShardingPlan& plan,
                               const std::vector<StatedOption>& options) {
-  if (space.given == nullptr) {
-    PLIMSOLL_ASSIGN(const CheckReport report,
+  if (!space.is_given) {
+    PLIMSOLL_ASSIGN(const ShardingReport report,
                     check_sharding(space.problem->model, plan, space.problem->topology,
                                    space.problem->cost_model, space.problem->mode,
                                    check_options_of(*space.problem, rules)));
     return sum_up(space, rules, plan, report);
   }
-  const CheckReport report = check_options(
+  const ShardingReport report = check_options(
       {*space.input.options, space.problem->model, *space.input.room, space.problem->cost_model},
       options, nullptr, rules.pools_ddr, false, rules.strict_numerics, std::nullopt);
-  if (!report.violations.empty()) return sum_up(space, rules, {}, report);
+  if (!report.is_right()) return sum_up(space, rules, {}, report);
   const auto placed = place(*space.input.options, options);
   return sum_up(space, rules, plan_of(space, *space.input.options, *placed), report);
 }
@@ -318,7 +320,7 @@ Result<OtherPlan> judge_other(const PlanSpace& space, const embedding::BridgeOpt
                               const embedding::OptionSet& options,
                               const embedding::PlacedProposal& placed) {
   std::vector<StatedOption> stated;
-  for (std::size_t p = 0; space.given != nullptr && p < placed.options.size(); ++p) {
+  for (std::size_t p = 0; space.is_given && p < placed.options.size(); ++p) {
     const auto index = static_cast<std::size_t>(placed.options[p]);
     const auto table = static_cast<std::size_t>(options.options[index].table);
     StatedOption& entry = stated.emplace_back();

@@ -6,26 +6,28 @@
 #include <string>
 #include <vector>
 
+#include "embedding/cost/calibrated_times.h"
+#include "plimsoll/check/balance_check.h"
 #include "plimsoll/check/options_check.h"
 #include "plimsoll/check/sharding_check.h"
-#include "plimsoll/embedding/balanced_search.h"
 
 namespace plimsoll::check {
 
 // What plans and bounds are of. Pointers are not owned.
 struct PlanSpace {
   const embedding::PlanningProblem* problem = nullptr;  // never null
-  const embedding::GivenOptions* given = nullptr;       // null: options of the model
+  bool is_given = false;                                // else the options are the model's
   embedding::BridgeInput input;                         // room after reservation
   const embedding::PlacementBridge* bridge = nullptr;   // never null
+  const SearchAid* aid = nullptr;                       // never null
 };
 
 // Hazards that searches avoid unless told to keep them: all but optimizer_state_per_block.
-std::size_t count_avoided_hazards(const CheckReport& report);
+std::size_t count_avoided_hazards(const ShardingReport& report);
 
 // Added up from what `sharding` found on every rank. Precondition: it has no violations.
 Result<embedding::PlanTimes> times_of(const PlanSpace& space, const embedding::ShardingPlan& plan,
-                                      const CheckReport& sharding,
+                                      const ShardingReport& sharding,
                                       const embedding::StepModel& model);
 
 // Adds what the problem's machine model says of the plan to the bill; what of that was not

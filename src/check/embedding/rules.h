@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "check/findings.h"
 #include "plimsoll/check/sharding_check.h"
 
 namespace plimsoll::check {
@@ -47,20 +48,6 @@ struct PlacedTable {
   bool is_sound() const { return ranks_are_sound && shapes_are_sound; }
 };
 
-struct Findings {
-  std::vector<Violation> violations;
-  std::vector<Hazard> hazards;
-
-  void add(ViolationCode code, std::string table, std::optional<int> rank, std::string expected,
-           std::string found, std::string message) {
-    violations.push_back(
-        {code, std::move(table), rank, std::move(expected), std::move(found), std::move(message)});
-  }
-  void warn(HazardCode code, std::string table, std::optional<int> rank, std::string message) {
-    hazards.push_back({code, std::move(table), rank, std::move(message)});
-  }
-};
-
 // permission.cc: may this module hold this type, kernel and cache on this device?
 void check_permission(const TableCase& table, Findings& findings);
 
@@ -84,8 +71,7 @@ void find_hazards(const TableCase& table, const PlacedTable& placed, bool is_cov
 // hazards.cc: tables that spoil their collection: mean-pooled ones cut by rows, columns of another
 // width.
 void find_collection_hazards(const std::vector<TableCase>& cases, Findings& findings);
-// hazards.cc: those that `strict` or `strict_numerics` makes violations.
-void count_hazards_as_violations(const std::vector<Hazard>& hazards, bool strict,
-                                 bool strict_numerics, std::vector<Violation>& violations);
+// hazards.cc: those that `strict` or `strict_numerics` makes violations, too.
+void count_hazards_as_violations(bool strict, bool strict_numerics, Findings& findings);
 
 }  // namespace plimsoll::check

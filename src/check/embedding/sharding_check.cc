@@ -41,7 +41,7 @@ void check_machine(const embedding::ShardingPlan& plan, const topology::Topology
                    Findings& findings) {
   const auto compare = [&](std::string_view what, const auto& expected, const auto& found) {
     if (expected == found) return;
-    findings.add(ViolationCode::kWrongMachine, "", std::nullopt, fmt::format("{}", expected),
+    findings.add(FindingCode::kWrongMachine, "", std::nullopt, fmt::format("{}", expected),
                  fmt::format("{}", found),
                  fmt::format("the plan is for {} {}, the machine has {}", what, found, expected));
   };
@@ -72,11 +72,11 @@ void check_completeness(const embedding::Model& model, const std::set<TableKey>&
       }
       const auto group = constraints_of(model, options, module, table).device_group;
       if (group && *group != to_string(topology.compute_device)) continue;
-      findings.add(ViolationCode::kMissingTable, embedding::table_fqn(module.path, table.name),
+      findings.add(FindingCode::kMissingTable, embedding::table_fqn(module.path, table.name),
                    std::nullopt, "a sharding", "none", "the plan leaves the table out");
     }
     if (!is_planned && !module.tables.empty() && cost_model.checks_modules_and_kernels) {
-      findings.add(ViolationCode::kMissingModule, module.path, std::nullopt, "at least one table",
+      findings.add(FindingCode::kMissingModule, module.path, std::nullopt, "at least one table",
                    "none", fmt::format("the plan leaves module '{}' out", module.path));
     }
   }
@@ -100,12 +100,12 @@ Result<std::vector<TableCase>> match_tables(const embedding::Model& model,
     const TableKey key{sharding.module_path, sharding.table};
     const auto entry = entries.find(key);
     if (entry == entries.end()) {
-      findings.add(ViolationCode::kUnknownTable, sharding.fqn(), std::nullopt,
-                   "a table of the model", sharding.fqn(), "the model has no such table");
+      findings.add(FindingCode::kUnknownTable, sharding.fqn(), std::nullopt, "a table of the model",
+                   sharding.fqn(), "the model has no such table");
       continue;
     }
     if (!planned.insert(key).second) {
-      findings.add(ViolationCode::kDuplicateTable, sharding.fqn(), std::nullopt, "one sharding",
+      findings.add(FindingCode::kDuplicateTable, sharding.fqn(), std::nullopt, "one sharding",
                    "several", "the plan lists the table more than once");
     }
     const auto& [module, table] = entry->second;
@@ -166,7 +166,7 @@ Result<ShardCost> estimate(const embedding::Estimator& estimator,
 
 // Adds every shard of the table to its rank. False if a shard could not be estimated.
 Result<bool> add_costs(const embedding::Estimator& estimator, const TableCase& table,
-                       const PlacedTable& placed, std::int64_t batch_size, CheckReport& report,
+                       const PlacedTable& placed, std::int64_t batch_size, ShardingReport& report,
                        Findings& findings) {
   PLIMSOLL_ASSIGN(const auto profile, profile_of(table, batch_size));
   const auto& cache = table.sharding->cache_params;
@@ -186,7 +186,7 @@ Result<bool> add_costs(const embedding::Estimator& estimator, const TableCase& t
     if (known == cost_by_size.end()) {
       auto cost = estimate(estimator, profile, *table.sharding, block);
       if (!cost) {
-        findings.add(ViolationCode::kCannotEstimate, table.fqn, block.first_rank,
+        findings.add(FindingCode::kCannotEstimate, table.fqn, block.first_rank,
                      "shards that the estimator knows",
                      fmt::format("{} with kernel {}", to_string(table.sharding->sharding_type),
                                  to_string(table.sharding->compute_kernel)),
@@ -216,7 +216,7 @@ Result<bool> add_costs(const embedding::Estimator& estimator, const TableCase& t
 void check_tier(std::string_view tier, std::size_t rank, Bytes cap, Bytes used,
                 Findings& findings) {
   if (used <= cap && used < kSaturated) return;
-  findings.add(ViolationCode::kOverCapacity, "", static_cast<int>(rank),
+  findings.add(FindingCode::kOverCapacity, "", static_cast<int>(rank),
                fmt::format("at most {} bytes of {}", cap, tier),
                fmt::format("{} bytes of {}", used, tier),
                fmt::format("rank {} has {} left for {} and needs {}", rank, format_bytes(cap), tier,
@@ -224,7 +224,7 @@ void check_tier(std::string_view tier, std::size_t rank, Bytes cap, Bytes used,
 }
 
 // DDR host by host, named by the host's first rank; a rank without a whole host has its own.
-void check_pools(int local_world_size, const CheckReport& report, Findings& findings) {
+void check_pools(int local_world_size, const ShardingReport& report, Findings& findings) {
   const std::size_t num_ranks = report.used.size();
   const auto width = static_cast<std::size_t>(local_world_size);
   for (std::size_t first = 0; first < num_ranks;) {
@@ -241,14 +241,14 @@ void check_pools(int local_world_size, const CheckReport& report, Findings& find
 
 Result<void> check_capacity(const embedding::Model& model, const topology::Topology& topology,
                             const embedding::CostModel& cost_model, const CheckOptions& options,
-                            std::int64_t batch_size, CheckReport& report, Findings& findings) {
+                            std::int64_t batch_size, ShardingReport& report, Findings& findings) {
   report.capacity = topology.devices;
   auto reservation =
       embedding::reserve(cost_model, options.reservation, topology, model, batch_size);
   if (reservation) {
     report.capacity = std::move(reservation->topology.devices);
   } else if (reservation.error().code == ErrorCode::kPlanner) {
-    findings.add(ViolationCode::kOverCapacity, "", 0, "room left after the reservation", "none",
+    findings.add(FindingCode::kOverCapacity, "", 0, "room left after the reservation", "none",
                  "the reservation alone takes more than rank 0 has");
   } else {
     return tl::unexpected<Error>(std::move(reservation).error());
@@ -264,11 +264,11 @@ Result<void> check_capacity(const embedding::Model& model, const topology::Topol
   return {};
 }
 
-void check_rating(double stated, const CheckReport& report, Findings& findings) {
+void check_rating(double stated, const ShardingReport& report, Findings& findings) {
   const double scale = std::max(std::abs(stated), std::abs(report.rating));
   if (std::abs(stated - report.rating) <= kRatingTolerance * scale) return;
-  findings.add(ViolationCode::kRatingMismatch, "", std::nullopt,
-               fmt::format("{} ms", report.rating), fmt::format("{} ms", stated),
+  findings.add(FindingCode::kRatingMismatch, "", std::nullopt, fmt::format("{} ms", report.rating),
+               fmt::format("{} ms", stated),
                fmt::format("the plan states {} ms, but takes {} ms", stated, report.rating));
 }
 
@@ -293,15 +293,15 @@ Result<void> check_arguments(const embedding::Model& model, const topology::Topo
 
 }  // namespace
 
-Result<CheckReport> check_sharding(const embedding::Model& model,
-                                   const embedding::ShardingPlan& plan,
-                                   const topology::Topology& topology,
-                                   const embedding::CostModel& cost_model,
-                                   const embedding::RunMode& mode, const CheckOptions& options) {
+Result<ShardingReport> check_sharding(const embedding::Model& model,
+                                      const embedding::ShardingPlan& plan,
+                                      const topology::Topology& topology,
+                                      const embedding::CostModel& cost_model,
+                                      const embedding::RunMode& mode, const CheckOptions& options) {
   PLIMSOLL_RETURN_IF_ERROR(check_arguments(model, topology, options));
   const std::int64_t batch_size = options.batch_size > 0 ? options.batch_size : 512;
   const auto world_size = static_cast<std::size_t>(topology.world_size);
-  CheckReport report;
+  ShardingReport report;
   report.used.resize(world_size);
   report.parts.resize(world_size);
   report.perf.resize(world_size);
@@ -332,11 +332,9 @@ Result<CheckReport> check_sharding(const embedding::Model& model,
       check_capacity(model, topology, cost_model, options, batch_size, report, findings));
   report.rating = *std::max_element(report.rank_ms.begin(), report.rank_ms.end());
   if (is_rated && options.stated_rating) check_rating(*options.stated_rating, report, findings);
-  count_hazards_as_violations(findings.hazards, options.strict, options.strict_numerics,
-                              findings.violations);
+  count_hazards_as_violations(options.strict, options.strict_numerics, findings);
 
-  report.violations = std::move(findings.violations);
-  report.hazards = std::move(findings.hazards);
+  report.findings = std::move(findings.all);
   return report;
 }
 

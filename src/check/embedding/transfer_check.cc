@@ -47,7 +47,7 @@ class Simulation {
         schedule_(schedule),
         estimator_(given.cost_model, *given.topology, given.mode) {}
 
-  Result<std::vector<Violation>> run() {
+  Result<std::vector<Finding>> run() {
     PLIMSOLL_ASSIGN(const embedding::Reservation reservation,
                     embedding::reserve(given_.cost_model, given_.options.reservation,
                                        *given_.topology, *given_.model, given_.options.batch_size));
@@ -86,7 +86,8 @@ class Simulation {
 
  private:
   bool refuse(const std::string& table, int rank, const std::string& message) {
-    violations_.push_back({ViolationCode::kTransferMismatch, table, rank, "", "",
+    violations_.push_back({FindingCode::kTransferMismatch, table,
+                           FindingUnit{FindingUnit::kRank, rank}, "", "",
                            fmt::format("step {} of the schedule: {}", step_, message)});
     return false;
   }
@@ -334,15 +335,15 @@ class Simulation {
   embedding::Estimator estimator_;
   std::map<std::string, Table> tables_;
   std::vector<Storage> caps_, used_;
-  std::vector<Violation> violations_;
+  std::vector<Finding> violations_;
   std::size_t step_ = 0;
 };
 
 }  // namespace
 
-Result<std::vector<Violation>> check_transfers(const TransferCase& given,
-                                               const embedding::TransferSchedule& schedule) {
-  if (schedule.status == embedding::ScheduleStatus::kNone) return std::vector<Violation>();
+Result<std::vector<Finding>> check_transfers(const TransferCase& given,
+                                             const embedding::TransferSchedule& schedule) {
+  if (schedule.status == embedding::ScheduleStatus::kNone) return std::vector<Finding>();
   return Simulation(given, schedule).run();
 }
 

@@ -12,7 +12,7 @@
 namespace plimsoll::check {
 namespace {
 
-using Code = ExpertViolationCode;
+using Code = FindingCode;
 using experts::ExpertModel;
 using experts::ExpertPlan;
 
@@ -28,18 +28,26 @@ class Judge {
       : model_(model), stated_(stated), tolerance_(tolerance) {}
 
   ExpertReport judge() {
-    if (!has_shape()) return std::move(report_);
+    if (!has_shape()) {
+      refute(report_);
+      return std::move(report_);
+    }
     for (int layer = 0; layer < model_.num_layers(); ++layer) judge_layer(layer);
     judge_sums();
     judge_status();
     judge_moves();
     judge_before();
+    if (has_bound_) {
+      report_.certificate = {CertificateStatus::kProved, "layer by layer, from the loads alone"};
+    }
+    refute(report_);
     return std::move(report_);
   }
 
  private:
   void add(Code code, std::optional<int> layer, std::string message) {
-    report_.violations.push_back({code, layer, std::move(message)});
+    report_.findings.push_back(
+        {code, "", find_unit(FindingUnit::kLayer, layer), "", "", std::move(message)});
   }
 
   bool has_shape() {
@@ -62,7 +70,7 @@ class Judge {
           is_known ? fmt::format("it has {} slots, not {}", slots.size(), model_.num_slots)
                    : std::string("a slot names no expert"));
     }
-    return report_.violations.empty();
+    return report_.is_right();
   }
 
   std::map<int, std::vector<int>> ranks_by_expert(const std::vector<int>& slots) const {
@@ -179,11 +187,7 @@ class Judge {
         !(*stated_.lower_bound <= sum * (1 + kTolerance))) {
       add(Code::kBoundNotProved, {}, "the stated bound is above that of its layers");
     }
-    const auto is_of_bound = [](const ExpertViolation& violation) {
-      return violation.code == Code::kBoundNotProved;
-    };
-    report_.is_bound_proved =
-        std::none_of(report_.violations.begin(), report_.violations.end(), is_of_bound);
+    has_bound_ = true;
   }
 
   void judge_status() {
@@ -257,30 +261,14 @@ class Judge {
   const StatedExperts& stated_;
   double tolerance_;
   ExpertReport report_;
+  bool has_bound_ = false;
 };
 
 }  // namespace
 
-std::string_view to_string(ExpertViolationCode code) {
-  switch (code) {
-    case Code::kShape:
-      return "shape";
-    case Code::kMissing:
-      return "missing";
-    case Code::kGroupSplit:
-      return "group_split";
-    case Code::kLoadMismatch:
-      return "load_mismatch";
-    case Code::kBoundNotProved:
-      return "bound_not_proved";
-    case Code::kStatusMismatch:
-      return "status_mismatch";
-    case Code::kMoveMismatch:
-      return "move_mismatch";
-    case Code::kInputsMismatch:
-      return "inputs_mismatch";
-  }
-  return "";
+void refute(ExpertReport& report) {
+  if (report.is_right()) return;
+  report.certificate = {CertificateStatus::kRefuted, report.violations().front().message};
 }
 
 ExpertReport check_experts(const ExpertModel& model, const StatedExperts& stated,

@@ -12,7 +12,7 @@ using partition::Graph;
 using partition::Partition;
 using partition::PartitionerConfig;
 using partition::Placement;
-using Code = PartitionViolationCode;
+using Code = FindingCode;
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -52,7 +52,7 @@ class PartitionJudge {
   };
 
   void find(Code code, const std::string& place, const std::string& message) {
-    report_.violations.push_back({code, place, message});
+    report_.findings.push_back({code, place, std::nullopt, "", "", message});
   }
   std::size_t num_parts() const { return sets_.size(); }
 
@@ -224,32 +224,6 @@ Result<void> check_arguments(const Graph& graph, const PartitionerConfig& config
 }
 
 }  // namespace
-
-std::string_view to_string(PartitionViolationCode code) {
-  switch (code) {
-    case Code::kNotPlaced:
-      return "not_placed";
-    case Code::kMissingSource:
-      return "missing_source";
-    case Code::kMappingMismatch:
-      return "mapping_mismatch";
-    case Code::kUnknownDevice:
-      return "unknown_device";
-    case Code::kOverMemory:
-      return "over_memory";
-    case Code::kPartitionsWait:
-      return "partitions_wait";
-    case Code::kPathMismatch:
-      return "path_mismatch";
-    case Code::kWrongInput:
-      return "inputs_mismatch";
-    case Code::kStatedMismatch:
-      return "stated_mismatch";
-    case Code::kBoundNotProved:
-      return "bound_not_proved";
-  }
-  return "";
-}
 
 Result<CriticalPathReport> check_critical_path(const Graph& graph, const PartitionerConfig& config,
                                                const Placement& placement,

@@ -14,7 +14,7 @@ namespace {
 using partition::CostGraph;
 using partition::DeviceAssignment;
 using partition::Net;
-using Code = PlacementViolationCode;
+using Code = FindingCode;
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -146,12 +146,12 @@ Result<LatencyReport> check_latency(const CostGraph& graph, const DeviceAssignme
                                     std::optional<double> stated_latency) {
   PLIMSOLL_ASSIGN(PlacementReport placement, check_placement(graph, assignment, {false, {}}));
   LatencyReport report;
-  report.violations = std::move(placement.violations);
+  report.findings = std::move(placement.findings);
   report.memory = std::move(placement.memory);
   report.latency_ms = kNever;
-  const bool has_devices = std::none_of(
-      report.violations.begin(), report.violations.end(),
-      [](const PlacementViolation& violation) { return violation.code == Code::kUnknownDevice; });
+  const bool has_devices =
+      std::none_of(report.findings.begin(), report.findings.end(),
+                   [](const Finding& violation) { return violation.code == Code::kUnknownDevice; });
   if (has_devices) {
     LatencyJudge judge(graph, assignment);
     if (judge.run()) {
@@ -161,17 +161,13 @@ Result<LatencyReport> check_latency(const CostGraph& graph, const DeviceAssignme
         report.latency_ms = std::max(report.latency_ms, task.finish_ms);
       }
     } else {
-      report.violations.push_back(
-          {Code::kTasksWait, {}, {}, "pieces of several devices wait for each other in a cycle"});
+      report.violate(Code::kTasksWait, "pieces of several devices wait for each other in a cycle");
     }
   }
   if (stated_latency &&
       !(std::abs(*stated_latency - report.latency_ms) <= 1e-9 * std::abs(report.latency_ms))) {
-    report.violations.push_back({Code::kLatencyMismatch,
-                                 {},
-                                 {},
-                                 "stated " + std::to_string(*stated_latency) + ", found " +
-                                     std::to_string(report.latency_ms)});
+    report.violate(Code::kLatencyMismatch, "stated " + std::to_string(*stated_latency) +
+                                               ", found " + std::to_string(report.latency_ms));
   }
   return report;
 }

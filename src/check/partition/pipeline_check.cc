@@ -11,7 +11,7 @@ using partition::PipelineEdge;
 using partition::PipelineModel;
 using partition::PipelinePlan;
 using partition::PipelineStage;
-using Code = PipelineViolationCode;
+using Code = FindingCode;
 
 class Judge {
  public:
@@ -35,7 +35,8 @@ class Judge {
 
  private:
   void find(Code code, std::optional<int> stage, std::optional<int> op, std::string message) {
-    report_.violations.push_back({code, stage, op, std::move(message)});
+    report_.findings.push_back({code, op ? place_of(model_, *op) : std::string(),
+                                find_unit(FindingUnit::kStage, stage), "", "", std::move(message)});
   }
 
   void judge_members(int s) {
@@ -47,7 +48,7 @@ class Judge {
     for (std::size_t i = 0; i < stage.operators.size(); ++i) {
       const int op = stage.operators[i];
       if (op < 0 || op >= model_.num_operators()) {
-        find(Code::kUnknownOperator, s, op, "there is no operator " + std::to_string(op));
+        find(Code::kUnknownOperator, s, {}, "there is no operator " + std::to_string(op));
         continue;
       }
       if (stage_of_[op] >= 0) {
@@ -170,7 +171,7 @@ class Judge {
 
   void judge_stated() {
     for (const std::string& contradiction : options_.contradictions) {
-      find(Code::kWrongInput, {}, {}, contradiction);
+      find(Code::kInputsMismatch, {}, {}, contradiction);
     }
     for (std::size_t s = 0; s < options_.stated.size() && s < plan_.stages.size(); ++s) {
       const StatedPipelineStage& stated = options_.stated[s];
@@ -211,44 +212,6 @@ class Judge {
 };
 
 }  // namespace
-
-std::string_view to_string(PipelineViolationCode code) {
-  switch (code) {
-    case Code::kUnknownOperator:
-      return "unknown_operator";
-    case Code::kOperatorTwice:
-      return "operator_twice";
-    case Code::kOperatorMissing:
-      return "operator_missing";
-    case Code::kEmptyStage:
-      return "empty_stage";
-    case Code::kBadDegree:
-      return "bad_degree";
-    case Code::kUnknownChoice:
-      return "unknown_choice";
-    case Code::kBackwardEdge:
-      return "backward_edge";
-    case Code::kTooManyDevices:
-      return "too_many_devices";
-    case Code::kUnevenMicrobatches:
-      return "uneven_microbatches";
-    case Code::kTooManyMicrobatches:
-      return "too_many_microbatches";
-    case Code::kOverMemory:
-      return "over_memory";
-    case Code::kValueMismatch:
-      return "value_mismatch";
-    case Code::kStageMismatch:
-      return "stage_mismatch";
-    case Code::kObjectiveMismatch:
-      return "objective_mismatch";
-    case Code::kWrongInput:
-      return "inputs_mismatch";
-    case Code::kBoundNotProved:
-      return "bound_not_proved";
-  }
-  return "";
-}
 
 double pipeline_value(const PipelineModel& model, const PipelineReport& report, bool is_batch) {
   if (!is_batch) return report.slowest_ms;

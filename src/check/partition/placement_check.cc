@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "check/partition/node_finding.h"
 #include "check/partition/placement_order.h"
 
 namespace plimsoll::check {
@@ -15,7 +16,7 @@ using partition::CostNode;
 using partition::DeviceAssignment;
 using partition::Net;
 using partition::Weight;
-using Code = PlacementViolationCode;
+using Code = FindingCode;
 
 class Judge {
  public:
@@ -43,7 +44,7 @@ class Judge {
 
  private:
   void find(Code code, std::optional<int> node, std::optional<int> device, std::string message) {
-    report_.violations.push_back({code, node, device, std::move(message)});
+    report_.findings.push_back(find_at(graph_, code, node, device, std::move(message)));
   }
   bool is_known(int device) const {
     return device >= 0 && device < static_cast<int>(class_of_.size());
@@ -243,64 +244,6 @@ class Judge {
 };
 
 }  // namespace
-
-std::string_view to_string(PlacementViolationCode code) {
-  switch (code) {
-    case Code::kUnknownDevice:
-      return "unknown_device";
-    case Code::kNotSupported:
-      return "not_supported";
-    case Code::kPinBroken:
-      return "pin_broken";
-    case Code::kForbiddenDevice:
-      return "forbidden_device";
-    case Code::kColourSplit:
-      return "colour_split";
-    case Code::kOverMemory:
-      return "over_memory";
-    case Code::kNotContiguous:
-      return "not_contiguous";
-    case Code::kNoLineOfDevices:
-      return "no_line_of_devices";
-    case Code::kLoadMismatch:
-      return "load_mismatch";
-    case Code::kTasksWait:
-      return "tasks_wait";
-    case Code::kLatencyMismatch:
-      return "latency_mismatch";
-    case Code::kWrongDevices:
-      return "wrong_devices";
-    case Code::kTimeMismatch:
-      return "time_mismatch";
-    case Code::kMemoryMismatch:
-      return "memory_mismatch";
-    case Code::kNotPlaced:
-      return "not_placed";
-    case Code::kEmptyStage:
-      return "empty_stage";
-    case Code::kDeviceTwice:
-      return "device_twice";
-    case Code::kMixedClasses:
-      return "mixed_classes";
-    case Code::kUnevenMicrobatches:
-      return "uneven_microbatches";
-    case Code::kUnpricedReplicas:
-      return "unpriced_replicas";
-    case Code::kInFlightMismatch:
-      return "in_flight_mismatch";
-    case Code::kBatchMismatch:
-      return "batch_mismatch";
-    case Code::kWrongInput:
-      return "inputs_mismatch";
-    case Code::kStatedMismatch:
-      return "stated_mismatch";
-    case Code::kExplanationMismatch:
-      return "explanation_mismatch";
-    case Code::kBoundNotProved:
-      return "bound_not_proved";
-  }
-  return "";
-}
 
 Result<PlacementReport> check_placement(const CostGraph& graph, const DeviceAssignment& assignment,
                                         const PlacementCheckOptions& options) {

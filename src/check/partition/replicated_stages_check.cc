@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "check/partition/node_finding.h"
 #include "check/partition/placement_order.h"
 
 namespace plimsoll::check {
@@ -17,7 +18,7 @@ using partition::PipelineTerms;
 using partition::ReplicatedStage;
 using partition::ReplicatedStages;
 using partition::Weight;
-using Code = PlacementViolationCode;
+using Code = FindingCode;
 
 class Judge {
  public:
@@ -58,7 +59,7 @@ class Judge {
   };
 
   void find(Code code, std::optional<int> node, std::optional<int> device, std::string message) {
-    report_.violations.push_back({code, node, device, std::move(message)});
+    report_.findings.push_back(find_at(graph_, code, node, device, std::move(message)));
   }
   static std::string name_of(std::size_t stage) { return "stage " + std::to_string(stage); }
 

@@ -5,12 +5,14 @@
 #include <map>
 #include <set>
 
+#include "check/partition/node_finding.h"
+
 namespace plimsoll::check {
 namespace {
 
 using partition::CostGraph;
 using partition::Net;
-using Code = PlacementViolationCode;
+using Code = FindingCode;
 
 class StatedJudge {
  public:
@@ -18,9 +20,9 @@ class StatedJudge {
               const PlacementReport& judged, const StatedPlacement& stated)
       : graph_(graph), stage_of_(stage_of), judged_(judged), stated_(stated) {}
 
-  std::vector<PlacementViolation> judge() {
+  std::vector<Finding> judge() {
     for (const std::string& contradiction : stated_.contradictions) {
-      find(Code::kWrongInput, {}, {}, contradiction);
+      find(Code::kInputsMismatch, {}, {}, contradiction);
     }
     judge_places();
     judge_line();
@@ -30,7 +32,7 @@ class StatedJudge {
 
  private:
   void find(Code code, std::optional<int> node, std::optional<int> device, std::string message) {
-    found_.push_back({code, node, device, std::move(message)});
+    found_.push_back(find_at(graph_, code, node, device, std::move(message)));
   }
   bool is_known(int device) const { return device >= 0 && device < graph_.num_devices(); }
 
@@ -127,15 +129,15 @@ class StatedJudge {
   const std::vector<int>& stage_of_;
   const PlacementReport& judged_;
   const StatedPlacement& stated_;
-  std::vector<PlacementViolation> found_;
+  std::vector<Finding> found_;
 };
 
 }  // namespace
 
-std::vector<PlacementViolation> check_stated_placement(const CostGraph& graph,
-                                                       const std::vector<int>& stage_of,
-                                                       const PlacementReport& judged,
-                                                       const StatedPlacement& stated) {
+std::vector<Finding> check_stated_placement(const CostGraph& graph,
+                                            const std::vector<int>& stage_of,
+                                            const PlacementReport& judged,
+                                            const StatedPlacement& stated) {
   return StatedJudge(graph, stage_of, judged, stated).judge();
 }
 

@@ -39,9 +39,9 @@ struct StatedPlacement {
 // `judged` is what check_placement(), or of a pipeline check_replicated_stages(), found;
 // `stage_of` has the place of every node. Of pipelines the time of a cut is not looked at with pair
 // rates.
-std::vector<PlacementViolation> check_stated_placement(const partition::CostGraph& graph,
-                                                       const std::vector<int>& stage_of,
-                                                       const PlacementReport& judged,
-                                                       const StatedPlacement& stated);
+std::vector<Finding> check_stated_placement(const partition::CostGraph& graph,
+                                            const std::vector<int>& stage_of,
+                                            const PlacementReport& judged,
+                                            const StatedPlacement& stated);
 
 }  // namespace plimsoll::check

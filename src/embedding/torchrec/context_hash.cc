@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/python_text.h"
+#include "embedding/torchrec/planning_record.h"
 #include "plimsoll/core/digest.h"
 #include "plimsoll/core/version.h"
 #include "plimsoll/embedding/planner.h"
@@ -165,56 +166,6 @@ std::string topology_text(const topology::Topology& topology) {
   return text.take();
 }
 
-std::string proposers_text(const ReferenceOptions& options) {
-  if (options.own_proposers.empty()) return options.proposers;
-  std::string text;
-  for (const auto& proposer : options.own_proposers) {
-    if (!text.empty()) text += '+';
-    text += proposer->name();
-  }
-  return text;
-}
-
-std::map<std::string, std::string> options_map(const PlanningProblem& problem,
-                                               const ReferenceOptions& options,
-                                               const SearchOptions* search) {
-  std::map<std::string, std::string> map;
-  map["cost_model"] = problem.cost_model.name;
-  map["batch_size"] = fmt::format("{}", problem.batch_size > 0 ? problem.batch_size : 512);
-  map["inference"] = problem.mode.inference ? "true" : "false";
-  map["pipeline_type"] = to_string(problem.mode.pipeline_type);
-  map["run_embedding_at_peak_memory"] =
-      problem.mode.run_embedding_at_peak_memory ? "true" : "false";
-  const ReservationOptions& r = problem.reservation;
-  map["reservation"] =
-      fmt::format("{},{},{},{},{},{},{},{}", to_string(r.kind), python_repr(r.percentage),
-                  python_repr(r.parameter_multiplier), r.dense_tensor_estimate.value_or(0),
-                  r.absolute_bytes, r.margin_bytes, r.overhead_bytes, r.base_bytes.value_or(-1));
-  map["search"] = "torchrec";
-  map["proposers"] = proposers_text(options);
-  if (options.own_proposers.empty() && options.proposers.find("easyrec") != std::string::npos) {
-    const EasyRecDynamicProgrammingOptions& easyrec = options.easyrec_dynamic_programming;
-    map["easyrec_bins_per_device"] =
-        fmt::format("{},{}", easyrec.hbm_bins_per_device, easyrec.ddr_bins_per_device);
-    if (!easyrec.has_cuda) map["easyrec_has_cuda"] = "false";
-  }
-  map["partitioner"] =
-      options.own_partitioner ? options.own_partitioner->name() : options.partitioner;
-  map["balance_modules"] = options.balance_modules ? "true" : "false";
-  map["perf_model"] = options.perf_model == PerfModelKind::kPerf ? "perf" : "storage";
-  map["breadth_first"] = problem.enumeration.breadth_first ? "true" : "false";
-  if (problem.enumeration.max_column_blocks > 0) {
-    map["max_column_blocks"] = fmt::format("{}", problem.enumeration.max_column_blocks);
-  }
-  if (problem.enumeration.estimator) map["estimator"] = problem.enumeration.estimator->name();
-  if (problem.machine) map["machine"] = problem.machine->name;
-  if (search != nullptr) {
-    map["effort"] = fmt::format("{}", search->effort);
-    map["tolerance"] = python_repr(search->tolerance);
-  }
-  return map;
-}
-
 }  // namespace
 
 std::string context_hash(const PlanningProblem& problem, const ReferenceOptions& options) {
@@ -226,17 +177,19 @@ std::string context_hash(const PlanningProblem& problem, const ReferenceOptions&
     text.add("global_constraints", "");
     add_constraints({{"", *problem.enumeration.global_constraints}}, text);
   }
-  for (const auto& [name, value] : options_map(problem, options, nullptr)) text.add(name, value);
-  return blake2b_hex(text.take());
+  for (const auto& [name, value] : write_record(make_planning_record(problem, options, nullptr))) {
+    text.add(name, value);
+  }
+  return input_hash(text.take());
 }
 
 Provenance make_provenance(const PlanningProblem& problem, const ReferenceOptions& options,
                            const SearchOptions& search) {
   Provenance provenance;
   provenance.version = kVersion;
-  provenance.options = options_map(problem, options, &search);
-  provenance.inputs["model"] = blake2b_hex(model_text(problem.model));
-  provenance.inputs["topology"] = blake2b_hex(topology_text(problem.topology));
+  provenance.options = write_record(make_planning_record(problem, options, &search));
+  provenance.inputs["model"] = input_hash(model_text(problem.model));
+  provenance.inputs["topology"] = input_hash(topology_text(problem.topology));
   if (problem.machine) provenance.inputs["machine"] = problem.machine->hash;
   provenance.seed = search.seed;
   return provenance;

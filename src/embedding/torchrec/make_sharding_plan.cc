@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "plimsoll/embedding/planner.h"
+#include "plimsoll/embedding/planning_problem.h"
 
 namespace plimsoll::embedding {
 namespace {

@@ -135,7 +135,7 @@ Result<MachineModel> read_machine(std::string_view text, std::string_view file) 
   const auto source = machine.sources.find("step");
   machine.step.is_assumed =
       source != machine.sources.end() && source->second.kind == embedding::FigureKind::kAssumed;
-  machine.hash = blake2b_hex(print_compact(root));
+  machine.hash = input_hash(print_compact(root));
   return machine;
 }
 

@@ -94,47 +94,44 @@ Json to_json(const topology::PlannerPreset& p) {
   return object;
 }
 
-void put_certificate(Json& document, const check::CertificateJudgement& certificate) {
-  document["certificate_status"] = std::string(check::to_string(certificate.status));
-  document["certificate_reason"] = certificate.reason;
+Json to_json(const std::vector<check::Finding>& findings) {
+  Json list = Json::array();
+  for (const check::Finding& finding : findings) {
+    Json entry{{"code", std::string(to_string(finding.code))}};
+    put(entry, "place", finding.place);
+    if (finding.unit) entry[std::string(to_string(finding.unit->kind))] = finding.unit->number;
+    put(entry, "expected", finding.expected);
+    put(entry, "found", finding.found);
+    entry["message"] = finding.message;
+    list.push_back(std::move(entry));
+  }
+  return list;
 }
 
-// Nothing where there is no explanation to judge.
-void put_explanation(Json& document, const check::CertificateJudgement& explanation) {
-  if (explanation.status == check::CertificateStatus::kAbsent) return;
-  document["explanation_status"] = std::string(check::to_string(explanation.status));
-  document["explanation_reason"] = explanation.reason;
+// What every report begins with; without an explanation to judge nothing is said of one.
+Json begin_report(std::string_view schema, const check::CheckReport& report) {
+  Json document{{"schema", std::string(schema)},
+                {"is_right", report.is_right()},
+                {"certificate_status", std::string(to_string(report.certificate.status))},
+                {"certificate_reason", report.certificate.reason}};
+  if (report.explanation.status != check::CertificateStatus::kAbsent) {
+    document["explanation_status"] = std::string(to_string(report.explanation.status));
+    document["explanation_reason"] = report.explanation.reason;
+  }
+  document["violations"] = to_json(report.violations());
+  document["hazards"] = to_json(report.hazards());
+  const std::vector<check::Finding> warnings = report.warnings();
+  if (!warnings.empty()) document["warnings"] = to_json(warnings);
+  return document;
 }
 
 }  // namespace
 
-std::string write_check_report(const check::CheckReport& report,
-                               const check::BalanceReport* balance) {
-  Json document{{"schema", "plimsoll.check_report/1"},
-                {"is_right", report.is_right()},
-                {"rating", number(report.rating)},
-                {"certificate_status", std::string(to_string(report.certificate.status))},
-                {"certificate_reason", report.certificate.reason},
-                {"violations", Json::array()},
-                {"hazards", Json::array()},
-                {"ranks", Json::array()}};
-  put_explanation(document, report.explanation);
-  for (const check::Violation& violation : report.violations) {
-    Json entry{{"code", std::string(check::to_string(violation.code))}};
-    put(entry, "table", violation.table);
-    put(entry, "rank", violation.rank);
-    put(entry, "expected", violation.expected);
-    put(entry, "found", violation.found);
-    entry["message"] = violation.message;
-    document["violations"].push_back(std::move(entry));
-  }
-  for (const check::Hazard& hazard : report.hazards) {
-    Json entry{{"code", std::string(check::to_string(hazard.code))}};
-    put(entry, "table", hazard.table);
-    put(entry, "rank", hazard.rank);
-    entry["message"] = hazard.message;
-    document["hazards"].push_back(std::move(entry));
-  }
+std::string write_sharding_report(const check::ShardingReport& report,
+                                  const check::BalanceReport* balance) {
+  Json document = begin_report("plimsoll.check_report/1", report);
+  document["rating"] = number(report.rating);
+  document["ranks"] = Json::array();
   for (std::size_t rank = 0; rank < report.used.size(); ++rank) {
     document["ranks"].push_back({{"rank", rank},
                                  {"used", to_json(report.used[rank])},
@@ -159,52 +156,21 @@ std::string write_check_report(const check::CheckReport& report,
 }
 
 std::string write_checkpoint_report(const check::CheckpointReport& report) {
-  Json document{{"schema", "plimsoll.checkpoint_check_report/1"},
-                {"is_right", report.is_right()},
-                {"peak_bytes", report.peak}};
+  Json document = begin_report("plimsoll.checkpoint_check_report/1", report);
+  document["peak_bytes"] = report.peak;
   put(document, "binding", report.binding);
   document["discarded_bytes"] = report.discarded;
   document["recompute_ms"] = number(report.recompute_ms);
-  put_certificate(document, report.certificate);
-  put_explanation(document, report.explanation);
-  document["violations"] = Json::array();
-  document["hazards"] = Json::array();
-  for (const check::CheckpointViolation& violation : report.violations) {
-    Json entry{{"code", std::string(check::to_string(violation.code))}};
-    put(entry, "fqn", violation.fqn);
-    put(entry, "expected", violation.expected);
-    put(entry, "found", violation.found);
-    entry["message"] = violation.message;
-    document["violations"].push_back(std::move(entry));
-  }
-  for (const check::CheckpointHazard& hazard : report.hazards) {
-    Json entry{{"code", std::string(check::to_string(hazard.code))}};
-    put(entry, "fqn", hazard.fqn);
-    entry["message"] = hazard.message;
-    document["hazards"].push_back(std::move(entry));
-  }
   document["profile"] = report.profile;
   return dump(document);
 }
 
-std::string write_placement_report(const check::PlacementReport& report,
-                                   std::span<const std::string> names) {
-  Json document{{"schema", "plimsoll.placement_check_report/1"},
-                {"is_right", report.is_right()},
-                {"max_load_ms", number(report.max_load)},
-                {"is_line", report.is_line},
-                {"violations", Json::array()},
-                {"devices", Json::array()}};
-  put_certificate(document, report.certificate);
-  put_explanation(document, report.explanation);
-  for (const check::PlacementViolation& violation : report.violations) {
-    Json entry{{"code", std::string(check::to_string(violation.code))}};
-    if (violation.node) entry["node"] = names[*violation.node];
-    put(entry, "device", violation.device);
-    entry["message"] = violation.message;
-    document["violations"].push_back(std::move(entry));
-  }
+std::string write_placement_report(const check::PlacementReport& report) {
+  Json document = begin_report("plimsoll.placement_check_report/1", report);
+  document["max_load_ms"] = number(report.max_load);
+  document["is_line"] = report.is_line;
   if (report.batch_ms) document["batch_ms"] = number(*report.batch_ms);
+  document["devices"] = Json::array();
   for (std::size_t d = 0; d < report.load_ms.size(); ++d) {
     Json device{{"device", d},
                 {"compute_ms", number(report.compute_ms[d])},
@@ -222,18 +188,10 @@ std::string write_placement_report(const check::PlacementReport& report,
 std::string write_partition_report(const check::CriticalPathReport& report,
                                    const partition::PartitionerConfig& config, bool has_path) {
   constexpr double kMsPerSecond = 1000;
-  Json document{{"schema", "plimsoll.partition_check_report/1"},
-                {"is_right", report.is_right()},
-                {"critical_path_ms", nullptr},
-                {"violations", Json::array()},
-                {"devices", Json::array()}};
-  put_certificate(document, report.certificate);
-  if (has_path) document["critical_path_ms"] = number(report.critical_path_sec * kMsPerSecond);
-  for (const check::PartitionViolation& violation : report.violations) {
-    document["violations"].push_back({{"code", std::string(check::to_string(violation.code))},
-                                      {"place", violation.place},
-                                      {"message", violation.message}});
-  }
+  Json document = begin_report("plimsoll.partition_check_report/1", report);
+  document["critical_path_ms"] =
+      has_path ? number(report.critical_path_sec * kMsPerSecond) : Json(nullptr);
+  document["devices"] = Json::array();
   for (std::size_t d = 0; d < report.memory.size(); ++d) {
     document["devices"].push_back(
         {{"device", config.devices[d].name}, {"memory_bytes", report.memory[d]}});
@@ -242,21 +200,11 @@ std::string write_partition_report(const check::CriticalPathReport& report,
 }
 
 std::string write_pipeline_report(const check::PipelineReport& report) {
-  Json document{{"schema", "plimsoll.pipeline_check_report/1"},
-                {"is_right", report.is_right()},
-                {"slowest_ms", number(report.slowest_ms)},
-                {"sum_ms", number(report.sum_ms)},
-                {"num_devices", report.num_devices},
-                {"violations", Json::array()},
-                {"stages", Json::array()}};
-  put_certificate(document, report.certificate);
-  for (const check::PipelineViolation& violation : report.violations) {
-    Json entry{{"code", std::string(check::to_string(violation.code))}};
-    put(entry, "stage", violation.stage);
-    put(entry, "operator", violation.op);
-    entry["message"] = violation.message;
-    document["violations"].push_back(std::move(entry));
-  }
+  Json document = begin_report("plimsoll.pipeline_check_report/1", report);
+  document["slowest_ms"] = number(report.slowest_ms);
+  document["sum_ms"] = number(report.sum_ms);
+  document["num_devices"] = report.num_devices;
+  document["stages"] = Json::array();
   for (std::size_t s = 0; s < report.memory.size(); ++s) {
     document["stages"].push_back({{"stage", s},
                                   {"compute_ms", number(report.compute_ms[s])},
@@ -265,6 +213,12 @@ std::string write_pipeline_report(const check::PipelineReport& report) {
                                   {"in_flight", report.in_flight[s]},
                                   {"memory_bytes", report.memory[s]}});
   }
+  return dump(document);
+}
+
+std::string write_expert_report(const check::ExpertReport& report) {
+  Json document = begin_report("plimsoll.expert_check_report/1", report);
+  document["objective"] = number(report.objective);
   return dump(document);
 }
 

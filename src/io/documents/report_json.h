@@ -7,6 +7,7 @@
 #include "plimsoll/check/balance_check.h"
 #include "plimsoll/check/checkpoint_check.h"
 #include "plimsoll/check/critical_path_check.h"
+#include "plimsoll/check/expert_check.h"
 #include "plimsoll/check/pipeline_check.h"
 #include "plimsoll/check/placement_check.h"
 #include "plimsoll/check/sharding_check.h"
@@ -16,20 +17,25 @@
 
 namespace plimsoll::io {
 
-// "plimsoll.partition_check_report/1"; without `has_path` the critical path is null.
-std::string write_partition_report(const check::CriticalPathReport& report,
-                                   const partition::PartitionerConfig& config, bool has_path);
+// Reports of `check`. All begin alike: schema, is_right, what became of certificate and
+// explanation, violations and hazards, and warnings where there are any; a finding is {code, place,
+// rank (or device, stage, layer), expected, found, message}, without what is empty.
 
 // plimsoll.check_report/1. `balance` may be null; an infinite bound (no plan exists) is null.
-std::string write_check_report(const check::CheckReport& report,
-                               const check::BalanceReport* balance = nullptr);
+std::string write_sharding_report(const check::ShardingReport& report,
+                                  const check::BalanceReport* balance = nullptr);
 // plimsoll.checkpoint_check_report/1
 std::string write_checkpoint_report(const check::CheckpointReport& report);
-// plimsoll.placement_check_report/1. `names` are the nodes' own.
-std::string write_placement_report(const check::PlacementReport& report,
-                                   std::span<const std::string> names);
-std::string write_pipeline_report(
-    const check::PipelineReport& report);     // plimsoll.pipeline_check_report/1
+// plimsoll.placement_check_report/1
+std::string write_placement_report(const check::PlacementReport& report);
+// plimsoll.partition_check_report/1; without `has_path` the critical path is null.
+std::string write_partition_report(const check::CriticalPathReport& report,
+                                   const partition::PartitionerConfig& config, bool has_path);
+// plimsoll.pipeline_check_report/1
+std::string write_pipeline_report(const check::PipelineReport& report);
+// plimsoll.expert_check_report/1
+std::string write_expert_report(const check::ExpertReport& report);
+
 std::string write_error(const Error& error);  // plimsoll.error/1
 std::string write_version();                  // plimsoll.version/1
 // plimsoll.model_list/1

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "io/documents/fx_placement.h"
 #include "io/documents/plan_tree.h"
 #include "io/import/dnn_partitioning_json.h"
+#include "io/import/fx_placement.h"
 #include "io/import/piper_json.h"
 #include "plimsoll/io/graph_formats.h"
 

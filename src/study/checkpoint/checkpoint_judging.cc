@@ -6,7 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "study/checkpoint/memory_record.h"
+#include "study/checkpoint/checkpoint_planning.h"
+#include "study/checkpoint/checkpoint_record.h"
 
 namespace plimsoll::study {
 namespace {
@@ -15,24 +16,23 @@ using checkpoint::CheckpointProblem;
 using checkpoint::DiscardModel;
 using checkpoint::MemoryModel;
 using checkpoint::PeakModel;
-using Options = std::map<std::string, std::string>;
 
 // The options as the planner would record them.
-Options canonical_options(const CheckpointProblem& problem, int in_flight,
-                          const Options& recorded) {
-  Options options = record_of(problem.model, in_flight);
-  for (const char* name : {"search", "variant", "effort", "machine", "operator_times"}) {
-    if (const auto found = recorded.find(name); found != recorded.end()) {
-      options.insert(*found);
-    }
-  }
-  return options;
+OptionTexts canonical_options(const CheckpointProblem& problem, int in_flight,
+                              const CheckpointRecord& recorded) {
+  CheckpointRecord record = make_record(problem.model, in_flight);
+  record.search = recorded.search;
+  record.variant = recorded.variant;
+  record.effort = recorded.effort;
+  record.machine = recorded.machine;
+  record.operator_times = recorded.operator_times;
+  return write_record(record);
 }
 
 // What the plan says of its making and is not so.
 std::vector<std::string> contradictions(const CheckpointAnswer& answer,
-                                        const JudgedCheckpointing& judged, const Options& recorded,
-                                        const Options& canonical) {
+                                        const JudgedCheckpointing& judged,
+                                        const OptionTexts& recorded, const OptionTexts& canonical) {
   std::vector<std::string> found;
   const std::string& hash = judged.input_hash;
   if (!answer.input_hash.empty() && answer.input_hash != hash) {
@@ -134,19 +134,21 @@ Result<check::CheckpointReport> judge_checkpointing(const JudgedCheckpointing& j
   if (!answer.plan && !is_judged_without_plan) {
     return fail(ErrorCode::kValue, "plan", "the answer holds no plan", "plan again");
   }
-  Options recorded;
-  if (answer.provenance) recorded = answer.provenance->options;
-  const bool is_of_upstream = recorded.contains("search") && recorded.at("search") == "torch";
+  OptionTexts texts;
+  if (answer.provenance) texts = answer.provenance->options;
+  PLIMSOLL_ASSIGN(const CheckpointRecord recorded, read_checkpoint_record(texts));
+  const bool is_of_upstream = recorded.search == to_string(CheckpointSearch::kTorch);
   check::CheckpointCheckOptions options =
       make_check_options(judged.problem, is_of_upstream, judged.in_flight);
   options.strict = judged.is_strict;
   options.stated = stated_by(answer, is_of_upstream);
-  const Options canonical = canonical_options(judged.recorded, judged.recorded_in_flight, recorded);
+  const OptionTexts canonical =
+      canonical_options(judged.recorded, judged.recorded_in_flight, recorded);
   options.stated.is_for_other_rules =
       answer.provenance &&
       canonical_options(judged.problem, judged.in_flight, recorded) != canonical;
   options.stated.contradictions =
-      contradictions(answer, judged, answer.provenance ? recorded : canonical, canonical);
+      contradictions(answer, judged, answer.provenance ? texts : canonical, canonical);
   if (answer.provenance && answer.world_size != judged.recorded.model.world_size) {
     options.stated.contradictions.push_back(
         fmt::format("world_size: recorded options say {}", judged.recorded.model.world_size));

@@ -17,7 +17,7 @@
 #include "plimsoll/checkpoint/sac_milp.h"
 #include "plimsoll/core/version.h"
 #include "study/checkpoint/checkpoint_judging.h"
-#include "study/checkpoint/memory_record.h"
+#include "study/checkpoint/checkpoint_record.h"
 
 namespace plimsoll::study {
 namespace {
@@ -36,10 +36,11 @@ CheckpointAnswer start_answer(const CheckpointCase& made, const CheckpointQuesti
   answer.world_size = made.problem.model.world_size;
   Provenance& provenance = answer.provenance.emplace();
   provenance.version = kVersion;
-  provenance.options = record_of(made.problem.model, question.in_flight);
-  provenance.options["search"] = to_string(question.search);
-  if (question.search == CheckpointSearch::kTorch) provenance.options["variant"] = question.variant;
-  if (question.effort >= 0) provenance.options["effort"] = fmt::format("{}", question.effort);
+  CheckpointRecord record = make_record(made.problem.model, question.in_flight);
+  record.search = to_string(question.search);
+  if (question.search == CheckpointSearch::kTorch) record.variant = question.variant;
+  if (question.effort >= 0) record.effort = question.effort;
+  provenance.options = write_record(record);
   provenance.inputs["module_stats"] = answer.input_hash;
   provenance.seed = question.seed;
   return answer;

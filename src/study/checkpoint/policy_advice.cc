@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "math/least_conflict.h"
-#include "study/checkpoint/memory_record.h"
+#include "study/checkpoint/checkpoint_record.h"
 
 namespace plimsoll::study {
 namespace {

@@ -16,7 +16,7 @@
 namespace plimsoll::study {
 
 // How the fields of MemoryModel and CheckpointQuestion are written ("ac_units", "in_flight"); a
-// repair by its name (memory_record.h).
+// repair by its name (checkpoint_record.h).
 struct PolicyWords {
   std::function<std::string(const std::string& field)> without;  // it left out
   std::function<std::string(const std::string& field, const std::string& value)> with;

@@ -15,13 +15,13 @@ Result<void> put_judged_figures(const embedding::PlanningProblem& problem, Shard
   rules.reservation = problem.reservation;
   rules.fqn_constraints = problem.enumeration.fqn_constraints;
   rules.global_constraints = problem.enumeration.global_constraints;
-  PLIMSOLL_ASSIGN(const check::CheckReport report,
+  PLIMSOLL_ASSIGN(const check::ShardingReport report,
                   check::check_sharding(problem.model, *answer.plan, problem.topology,
                                         problem.cost_model, problem.mode, rules));
-  if (!report.violations.empty()) {
-    const check::Violation& first = report.violations.front();
+  if (!report.is_right()) {
+    const check::Finding first = report.violations().front();
     warnings.push_back(
-        {"no_figures", first.table,
+        {"no_figures", first.place,
          "the plan has violations, so that it has no times and bytes: " + first.message});
     return {};
   }

@@ -21,8 +21,8 @@ constexpr double kMsPerSecond = 1000;
 void judge_fx_stages(const FxInput& input, const PlacementAnswer& answer, bool has_own_figures,
                      check::CriticalPathReport& judged) {
   const auto find = [&](std::size_t s, const std::string& message) {
-    judged.violations.push_back(
-        {check::PartitionViolationCode::kStatedMismatch, fmt::format("partition {}", s), message});
+    judged.findings.push_back({check::FindingCode::kStatedMismatch, fmt::format("partition {}", s),
+                               std::nullopt, "", "", message});
   };
   for (std::size_t s = 0; s < answer.plan->size(); ++s) {
     const PlacedStage& stage = (*answer.plan)[s];
@@ -59,7 +59,8 @@ void judge_fx_calls(const partition::Graph& graph, const partition::Placement& p
                     const PlacementAnswer& answer, check::CriticalPathReport& judged) {
   if (answer.calls.empty()) return;
   const auto find = [&](const std::string& place, const std::string& message) {
-    judged.violations.push_back({check::PartitionViolationCode::kStatedMismatch, place, message});
+    judged.findings.push_back(
+        {check::FindingCode::kStatedMismatch, place, std::nullopt, "", "", message});
   };
   std::map<std::string, const PlacedStage*> stage_of;  // by name of its call
   for (std::size_t s = 0; s < answer.plan->size(); ++s) {
@@ -97,7 +98,8 @@ void judge_fx_calls(const partition::Graph& graph, const partition::Placement& p
 // stated is whole.
 void judge_fx_mapping(const PlacementAnswer& answer, check::CriticalPathReport& judged) {
   const auto find = [&](const std::string& place, const std::string& message) {
-    judged.violations.push_back({check::PartitionViolationCode::kMappingMismatch, place, message});
+    judged.findings.push_back(
+        {check::FindingCode::kMappingMismatch, place, std::nullopt, "", "", message});
   };
   for (std::size_t s = 0; s < answer.plan->size(); ++s) {
     std::set<std::string_view> seen;
@@ -140,11 +142,11 @@ Result<check::CriticalPathReport> judge_fx(const FxInput& input, const Placement
                       ? check::check_critical_path(input.graph, input.config, placement, stated)
                       : check::check_partitions(input.graph, input.config, placement));
   for (const std::string& contradiction : making.contradictions) {
-    judged.violations.push_back({check::PartitionViolationCode::kWrongInput, "", contradiction});
+    judged.violate(check::FindingCode::kInputsMismatch, contradiction);
   }
   if (!answer.cuts.empty() || !answer.classes.empty() || answer.is_contiguous) {
-    judged.violations.push_back({check::PartitionViolationCode::kStatedMismatch, "",
-                                 "partitions of torch.fx have no cuts, classes or line"});
+    judged.violate(check::FindingCode::kStatedMismatch,
+                   "partitions of torch.fx have no cuts, classes or line");
   }
   const bool is_ours = answer.provenance && answer.provenance->options.contains("search") &&
                        answer.provenance->options.at("search") == "critical_path";
@@ -158,8 +160,7 @@ Result<check::CriticalPathReport> judge_fx(const FxInput& input, const Placement
                            ? judge_path_claims(input.graph, input.config, claims, value)
                            : judge_by_other_rules(claims);
   if (is_refused(judged.certificate, making) && judged.is_right()) {
-    judged.violations.push_back(
-        {check::PartitionViolationCode::kBoundNotProved, "", judged.certificate.reason});
+    judged.violate(check::FindingCode::kBoundNotProved, judged.certificate.reason);
   }
   return judged;
 }

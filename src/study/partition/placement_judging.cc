@@ -42,8 +42,7 @@ void put_certificate(check::CertificateJudgement certificate, const PlanMaking& 
                      check::PlacementReport& report) {
   report.certificate = std::move(certificate);
   if (!is_refused(report.certificate, making) || !report.is_right()) return;
-  report.violations.push_back(
-      {check::PlacementViolationCode::kBoundNotProved, {}, {}, report.certificate.reason});
+  report.violate(check::FindingCode::kBoundNotProved, report.certificate.reason);
 }
 
 check::StatedPlacement stated_placement(const PlacementAnswer& answer,
@@ -88,9 +87,7 @@ void add_stated(const GraphCase& made, const PlacementAnswer& answer, const Plan
       });
   check::StatedPlacement stated = stated_placement(answer, made.names, making);
   stated.has_cuts &= has_all && has_devices;  // else it is a violation already
-  for (auto& violation : check_stated_placement(*made.costs, stage_of, judged, stated)) {
-    judged.violations.push_back(std::move(violation));
-  }
+  judged.add(check_stated_placement(*made.costs, stage_of, judged, stated));
 }
 
 // The stage of every node, -1: none, or several.
@@ -174,10 +171,10 @@ Result<check::PlacementReport> judge_assignment(const GraphCase& made,
     PLIMSOLL_ASSIGN(const check::LatencyReport latency,
                     check::check_latency(*made.costs, assignment, stated_objective(answer)));
     value = latency.latency_ms;
-    using Code = check::PlacementViolationCode;  // the others were found already
-    for (const check::PlacementViolation& violation : latency.violations) {
+    using Code = check::FindingCode;  // the others were found already
+    for (const check::Finding& violation : latency.findings) {
       if (violation.code == Code::kTasksWait || violation.code == Code::kLatencyMismatch) {
-        judged.violations.push_back(violation);
+        judged.findings.push_back(violation);
       }
     }
   }
@@ -202,8 +199,7 @@ check::PlacementReport judge_no_placement(const GraphCase& made, const Placement
                                           const PlanMaking& making) {
   check::PlacementReport report;
   for (const std::string& contradiction : making.contradictions) {
-    report.violations.push_back(
-        {check::PlacementViolationCode::kWrongInput, {}, {}, contradiction});
+    report.violate(check::FindingCode::kInputsMismatch, contradiction);
   }
   const check::CertificateClaims claims = claims_of(answer, making, true);
   if (!making.has_claims()) {

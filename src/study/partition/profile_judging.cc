@@ -61,8 +61,7 @@ Result<check::PipelineReport> judge_profile_plan(const partition::PipelineModel&
       judged.certificate.status == check::CertificateStatus::kRefuted ||
       (is_strict && judged.certificate.status == check::CertificateStatus::kNotRepeated);
   if (is_refused && judged.is_right()) {
-    judged.violations.push_back(
-        {check::PipelineViolationCode::kBoundNotProved, {}, {}, judged.certificate.reason});
+    judged.violate(check::FindingCode::kBoundNotProved, judged.certificate.reason);
   }
   return judged;
 }

@@ -22,8 +22,7 @@ using checkpoint::OperatorChoice;
 using checkpoint::UnitKind;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using Code = CheckpointViolationCode;
-using Hazard = CheckpointHazardCode;
+using Code = FindingCode;
 
 ModuleStats toy_stats(int num_blocks = 3) {
   return *checkpoint::trace_step(toy_step(num_blocks), {1, 1});
@@ -43,13 +42,13 @@ CheckpointReport check(const ModuleStats& stats, const CheckpointPolicy& policy,
 
 std::set<Code> codes(const CheckpointReport& report) {
   std::set<Code> found;
-  for (const CheckpointViolation& violation : report.violations) found.insert(violation.code);
+  for (const Finding& violation : report.violations()) found.insert(violation.code);
   return found;
 }
 
-std::set<Hazard> hazards(const CheckpointReport& report) {
-  std::set<Hazard> found;
-  for (const CheckpointHazard& hazard : report.hazards) found.insert(hazard.code);
+std::set<Code> hazards(const CheckpointReport& report) {
+  std::set<Code> found;
+  for (const Finding& hazard : report.hazards()) found.insert(hazard.code);
   return found;
 }
 
@@ -67,8 +66,8 @@ ModuleInfo& info(ModuleStats& stats, const std::string& fqn) {
 TEST(CheckpointCheck, TakesEveryPositionByItself) {
   const ModuleStats stats = toy_stats();
   const CheckpointReport report = check(stats, toy_policy(stats));
-  EXPECT_TRUE(report.is_right()) << report.violations[0].message;
-  EXPECT_THAT(report.hazards, IsEmpty());
+  EXPECT_TRUE(report.is_right()) << report.violations()[0].message;
+  EXPECT_THAT(report.hazards(), IsEmpty());
   EXPECT_EQ(report.discarded, 384);
   ASSERT_EQ(report.profile.size(), 11U);
   const std::vector<std::pair<std::string, Bytes>> gone = {
@@ -97,7 +96,7 @@ TEST(CheckpointCheck, KeepsApartUnitsThatReturnAmidEachOther) {
   order.insert(std::find(order.begin(), order.end(), "Net.a"), "Net.b.up");
   CheckpointPolicy policy = toy_policy(stats);
   const CheckpointReport report = check(stats, policy);
-  EXPECT_TRUE(report.is_right()) << report.violations[0].message;
+  EXPECT_TRUE(report.is_right()) << report.violations()[0].message;
   EXPECT_EQ(report.discarded, 384);
   ModuleStats copy = stats;
   // Nothing is gone before Net.b.up.
@@ -228,7 +227,7 @@ const std::vector<Mutation>& mutations() {
       {"another objective", [](P&, O& o, S&) { o.stated.claims.certificate->objective *= 1.001; },
        Code::kObjective},
       {"another model", [](P&, O& o, S&) { o.stated.contradictions = {"another hash"}; },
-       Code::kWrongInput},
+       Code::kInputsMismatch},
       {"a bound above the plan",
        [](P&, O& o, S&) { o.stated.claims.certificate->lower_bound = 7.2e-4; },
        Code::kBoundNotProved},
@@ -272,7 +271,7 @@ TEST(CheckpointCheck, CatchesEveryMutation) {
   const CheckpointPolicy policy = toy_policy(stats);
   const CheckpointCheckOptions options = promises_of(check(stats, policy));
   const CheckpointReport right = check(stats, policy, options);
-  ASSERT_TRUE(right.is_right()) << right.violations[0].message;
+  ASSERT_TRUE(right.is_right()) << right.violations()[0].message;
   EXPECT_EQ(right.certificate.status, CertificateStatus::kProved) << right.certificate.reason;
   for (const Mutation& mutation : mutations()) {
     SCOPED_TRACE(mutation.what);
@@ -283,7 +282,7 @@ TEST(CheckpointCheck, CatchesEveryMutation) {
     const CheckpointReport report = check(given, changed, promised);
     EXPECT_TRUE(codes(report).contains(mutation.code))
         << "found instead: "
-        << (report.is_right() ? "nothing" : to_string(report.violations[0].code));
+        << (report.is_right() ? "nothing" : to_string(report.violations()[0].code));
   }
 }
 
@@ -324,7 +323,7 @@ TEST(CheckpointCheck, WarnsOfUnitsThatFreeNothing) {
   const CheckpointPolicy policy = {{unit_of(stats, "Net.a", {true, true})}};
   const CheckpointReport report = check(stats, policy);
   EXPECT_TRUE(report.is_right());
-  EXPECT_THAT(hazards(report), ElementsAre(Hazard::kDiscardsNothing));
+  EXPECT_THAT(hazards(report), ElementsAre(Code::kDiscardsNothing));
   CheckpointCheckOptions strict;
   strict.strict = true;
   EXPECT_THAT(codes(check(stats, policy, strict)), ElementsAre(Code::kHazard));
@@ -334,7 +333,7 @@ TEST(CheckpointCheck, WarnsOfASavedLastOperator) {
   const ModuleStats stats = toy_stats();
   const CheckpointReport report = check(stats, {{unit_of(stats, "Net.a", {false, false, true})}});
   EXPECT_TRUE(report.is_right());
-  EXPECT_THAT(hazards(report), ElementsAre(Hazard::kSavesLastOperator));
+  EXPECT_THAT(hazards(report), ElementsAre(Code::kSavesLastOperator));
 }
 
 TEST(CheckpointCheck, WarnsOfInPlaceGroups) {
@@ -343,14 +342,14 @@ TEST(CheckpointCheck, WarnsOfInPlaceGroups) {
       stats.sac_stats[static_cast<std::size_t>(stats.sac_stats_of["Net.a"])];
   table.inplace_ops = {{1, 0}};
   const CheckpointReport saved = check(stats, {{unit_of(stats, "Net.a", {true, true})}});
-  EXPECT_TRUE(hazards(saved).contains(Hazard::kSavesInPlaceGroup));
+  EXPECT_TRUE(hazards(saved).contains(Code::kSavesInPlaceGroup));
   EXPECT_FALSE(
-      hazards(check(stats, {{unit_of(stats, "Net.a")}})).contains(Hazard::kSavesInPlaceGroup));
+      hazards(check(stats, {{unit_of(stats, "Net.a")}})).contains(Code::kSavesInPlaceGroup));
   table.inplace_ops = {{0, 0}};
   EXPECT_TRUE(
-      hazards(check(stats, {{unit_of(stats, "Net.a")}})).contains(Hazard::kChangesInputTwice));
+      hazards(check(stats, {{unit_of(stats, "Net.a")}})).contains(Code::kChangesInputTwice));
   EXPECT_FALSE(hazards(check(stats, {{unit_of(stats, "Net.a", {true})}}))
-                   .contains(Hazard::kChangesInputTwice));
+                   .contains(Code::kChangesInputTwice));
 }
 
 // ------------------------------------------------------------------------------------- the rules
@@ -391,7 +390,7 @@ TEST(CheckpointCheck, JudgesRunsOfSiblings) {
   ModuleStats copy = stats;
   run.recompute_ms = info(copy, "Net.a").sac_runtime + info(copy, "Net.b").sac_runtime;
   const CheckpointReport report = check(stats, {{run}});
-  EXPECT_TRUE(report.is_right()) << report.violations[0].message;
+  EXPECT_TRUE(report.is_right()) << report.violations()[0].message;
   const auto plain = simulate_step(toy_step(3), {1, 1}, {});
   const auto step = simulate_step(toy_step(3), {1, 1}, {{run}});
   EXPECT_EQ(plain->kept_after_forward - step->kept_after_forward, report.discarded);
@@ -442,7 +441,7 @@ TEST(CheckpointCheck, RunsLeavesOfARunAgainAsAWhole) {
   run.recompute_ms =
       info(stats, "Net.embed").fw_runtime_per_module + info(stats, "Net.a").sac_runtime;
   const CheckpointReport report = check(stats, {{run}});
-  EXPECT_TRUE(report.is_right()) << report.violations[0].message;
+  EXPECT_TRUE(report.is_right()) << report.violations()[0].message;
   EXPECT_GT(info(stats, "Net.embed").fw_runtime_per_module, 0);
 }
 
@@ -459,7 +458,7 @@ TEST(CheckpointCheck, CountsNestedUnitsInsideTheirUnitOnly) {
   run.recompute_ms = info(copy, "Net.a").sac_runtime + info(copy, "Net.b").sac_runtime;
   run.nested = {unit_of(stats, "Net.a")};
   const CheckpointReport report = check(stats, {{run}});
-  EXPECT_TRUE(report.is_right()) << report.violations[0].message;
+  EXPECT_TRUE(report.is_right()) << report.violations()[0].message;
   EXPECT_EQ(report.profile[4], *info(copy, "Net.b.up").total_peak_bw - 256);
   EXPECT_EQ(report.profile[9], *info(copy, "Net.c").total_peak_bw - (2 * 256 + 64));
   EXPECT_EQ(report.discarded, 2 * 256 + 64);

@@ -312,7 +312,7 @@ TEST(StepSimulator, ConfirmsDiscardsAndPeaksOnResidualStacks) {
     const ModuleStats stats = trace(program);
     const CheckpointPolicy policy = random_policy(random, program, stats, true);
     const CheckpointReport report = judge(stats, policy, false);
-    ASSERT_TRUE(report.is_right()) << report.violations[0].message;
+    ASSERT_TRUE(report.is_right()) << report.violations()[0].message;
     const StepSimulation plain = simulate(program);
     const StepSimulation step = simulate(program, policy);
     ASSERT_EQ(plain.kept_after_forward - step.kept_after_forward, report.discarded);

@@ -9,6 +9,7 @@
 
 #include "embedding/balanced/balanced_record.h"
 #include "plimsoll/embedding/balanced_frontier.h"
+#include "plimsoll/study/search_aid.h"
 
 namespace plimsoll::check {
 namespace {
@@ -42,10 +43,11 @@ struct Made {
   embedding::PlanningProblem problem;
   embedding::BalancedResult result;
   StatedBalance stated;
+  embedding::BalancedOptions options;  // as the answer records them
 };
 
 Made make_plan(embedding::PlanningProblem problem, BalanceObjective objective, bool keeps_rating) {
-  Made made{std::move(problem), {}, {}};
+  Made made{std::move(problem), {}, {}, {}};
   auto options = embedding::BalancedOptions::minimizing(embedding::BalanceObjective::kRating);
   options.bridge.objective = objective;
   options.bridge.step_model.ms_per_table = .01;
@@ -58,7 +60,8 @@ Made make_plan(embedding::PlanningProblem problem, BalanceObjective objective, b
   made.result = *std::move(result);
   std::map<std::string, std::string> recorded;
   record_balanced(options, made.result, recorded);
-  made.stated.options = *embedding::read_balanced_record(recorded);
+  made.options = *embedding::read_balanced_record(recorded);
+  made.stated.options = made.options;
   made.stated.status = made.result.planning.outcome.status;
   made.stated.times = made.result.times;
   made.stated.certificate = made.result.planning.outcome.certificate;
@@ -67,7 +70,7 @@ Made make_plan(embedding::PlanningProblem problem, BalanceObjective objective, b
 }
 
 BalanceReport judge(const Made& made) {
-  CheckReport sharding;
+  ShardingReport sharding;
   const auto& plan = made.result.planning.outcome.plan;
   if (plan) {
     CheckOptions options;
@@ -76,9 +79,10 @@ BalanceReport judge(const Made& made) {
                                  made.problem.cost_model, made.problem.mode, options);
     EXPECT_TRUE(report);
     sharding = *std::move(report);
-    EXPECT_TRUE(sharding.violations.empty());
+    EXPECT_TRUE(sharding.violations().empty());
   }
-  auto report = check_balance(made.problem, plan ? &*plan : nullptr, &sharding, made.stated);
+  auto report = check_balance(made.problem, plan ? &*plan : nullptr, &sharding, made.stated,
+                              study::make_search_aid(made.problem, made.options));
   EXPECT_TRUE(report) << (report ? "" : format_error(report.error()));
   return *std::move(report);
 }
@@ -90,7 +94,7 @@ TEST(BalanceCheck, AcceptsWhatTheSearchMakes) {
       const Made made = make_plan(make_problem(), objective, keeps_rating);
       ASSERT_TRUE(made.result.planning.outcome.plan);
       const BalanceReport report = judge(made);
-      for (const Violation& violation : report.violations) ADD_FAILURE() << violation.message;
+      for (const Finding& violation : report.violations()) ADD_FAILURE() << violation.message;
       ASSERT_TRUE(report.proved_bound);
       EXPECT_GT(*report.proved_bound, 0);
       EXPECT_LE(*report.proved_bound, made.stated.certificate->objective * (1 + 1e-9));
@@ -107,12 +111,12 @@ TEST(BalanceCheck, AcceptsAProofThatNothingFits) {
   }
   ASSERT_EQ(small.result.planning.outcome.status, SolveStatus::kInfeasible);
   EXPECT_FALSE(small.result.planning.outcome.explanation.lines.empty());
-  EXPECT_TRUE(judge(small).violations.empty());
+  EXPECT_TRUE(judge(small).violations().empty());
   // On a larger machine the same prices prove nothing.
   small.problem = make_problem();
   const BalanceReport report = judge(small);
-  ASSERT_EQ(report.violations.size(), 1U);
-  EXPECT_EQ(report.violations[0].code, ViolationCode::kBoundNotProved);
+  ASSERT_EQ(report.violations().size(), 1U);
+  EXPECT_EQ(report.violations()[0].code, FindingCode::kBoundNotProved);
 }
 
 TEST(BalanceCheck, FindsWhateverIsChanged) {
@@ -123,9 +127,9 @@ TEST(BalanceCheck, FindsWhateverIsChanged) {
     Made changed = made;
     change(changed.stated);
     const BalanceReport report = judge(changed);
-    return report.violations.empty() ? ViolationCode::kHazard : report.violations[0].code;
+    return report.violations().empty() ? FindingCode::kHazard : report.violations()[0].code;
   };
-  using Code = ViolationCode;
+  using Code = FindingCode;
   EXPECT_EQ(code_after([](StatedBalance& s) { s.times->rating *= 1 + 1e-6; }),
             Code::kTimesMismatch);
   EXPECT_EQ(code_after([](StatedBalance& s) { s.times->step *= 1 - 1e-6; }), Code::kTimesMismatch);
@@ -161,7 +165,7 @@ TEST(BalanceCheck, FindsChangedPrices) {
     const double was = number;
     number = changed;
     ++num_changed;
-    num_found += judge(made).violations.empty() ? 0 : 1;
+    num_found += judge(made).violations().empty() ? 0 : 1;
     number = was;
   };
   for (auto& part : made.stated.bound->cases) {
@@ -174,7 +178,7 @@ TEST(BalanceCheck, FindsChangedPrices) {
   }
   EXPECT_GT(num_changed, 0);
   EXPECT_GT(num_found, 0);
-  EXPECT_TRUE(judge(made).violations.empty());
+  EXPECT_TRUE(judge(made).violations().empty());
 }
 
 TEST(BalanceCheck, SaysWhenABoundWasSearchedFor) {
@@ -186,7 +190,7 @@ TEST(BalanceCheck, SaysWhenABoundWasSearchedFor) {
   const bool is_searched = *report.proved_bound * (1 + 1e-7) < made.stated.certificate->objective;
   EXPECT_EQ(report.is_bound_searched, is_searched);
   // It is proved, refuted by a better plan, or named.
-  EXPECT_TRUE(!report.proof.empty() || !report.violations.empty() || !report.not_repeated.empty());
+  EXPECT_TRUE(!report.proof.empty() || !report.violations().empty() || !report.warnings().empty());
 }
 
 TEST(BalanceCheck, SearchesAgainWhereABoundWasSearchedFor) {
@@ -197,14 +201,14 @@ TEST(BalanceCheck, SearchesAgainWhereABoundWasSearchedFor) {
   certificate.lower_bound = certificate.objective * .9;  // far below what is possible
   made.stated.status = SolveStatus::kFeasible;
   BalanceReport report = judge(made);
-  EXPECT_TRUE(report.violations.empty());
+  EXPECT_TRUE(report.violations().empty());
   EXPECT_TRUE(report.is_bound_searched);
-  EXPECT_TRUE(report.not_repeated.empty());
+  EXPECT_TRUE(report.warnings().empty());
   EXPECT_FALSE(report.proof.empty());
   certificate.lower_bound = certificate.objective * 1.01;  // the plan itself is below
   report = judge(made);
-  ASSERT_EQ(report.violations.size(), 1U);
-  EXPECT_EQ(report.violations[0].code, ViolationCode::kBoundNotProved);
+  ASSERT_EQ(report.violations().size(), 1U);
+  EXPECT_EQ(report.violations()[0].code, FindingCode::kBoundNotProved);
 }
 
 TEST(BalanceCheck, WantsAProofOfWhatIsSaidToBeOptimal) {
@@ -212,12 +216,12 @@ TEST(BalanceCheck, WantsAProofOfWhatIsSaidToBeOptimal) {
   made.stated.status = SolveStatus::kOptimal;
   made.stated.certificate->lower_bound = made.stated.certificate->objective * .9;
   const BalanceReport report = judge(made);
-  ASSERT_EQ(report.violations.size(), 1U);
-  EXPECT_EQ(report.violations[0].code, ViolationCode::kBoundNotProved);
+  ASSERT_EQ(report.violations().size(), 1U);
+  EXPECT_EQ(report.violations()[0].code, FindingCode::kBoundNotProved);
   made.stated.tolerance = .2;  // what the plan says of itself is no licence
-  ASSERT_EQ(judge(made).violations.size(), 1U);
+  ASSERT_EQ(judge(made).violations().size(), 1U);
   made.stated.accepted_tolerance = .2;
-  EXPECT_TRUE(judge(made).violations.empty());
+  EXPECT_TRUE(judge(made).violations().empty());
 }
 
 TEST(BalanceCheck, HoldsTablesOfHostsTogetherByTheirHost) {
@@ -236,9 +240,10 @@ TEST(BalanceCheck, HoldsTablesOfHostsTogetherByTheirHost) {
   StatedBalance stated;
   stated.options = options;
   const auto num_violations = [&] {
-    auto report = check_balance(problem, &*result->planning.outcome.plan, nullptr, stated);
+    auto report = check_balance(problem, &*result->planning.outcome.plan, nullptr, stated,
+                                study::make_search_aid(problem, options));
     EXPECT_TRUE(report);
-    return report->violations.size();
+    return report->violations().size();
   };
   EXPECT_EQ(num_violations(), 0U);
   for (auto& table : result->planning.outcome.plan->tables) {
@@ -257,8 +262,8 @@ TEST(BalanceCheck, FindsBrokenRules) {
   embedding::BridgeOptions& rules = made.stated.options.bridge;
   const auto num_broken = [&] {
     int count = 0;
-    for (const Violation& violation : judge(made).violations) {
-      count += violation.code == ViolationCode::kRuleBroken ? 1 : 0;
+    for (const Finding& violation : judge(made).violations()) {
+      count += violation.code == FindingCode::kRuleBroken ? 1 : 0;
     }
     return count;
   };

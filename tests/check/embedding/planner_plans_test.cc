@@ -147,7 +147,7 @@ TEST(PlannerPlans, BreakNoRuleOfTheJudge) {
     const auto report = check_sharding(problem.model, *result->outcome.plan, problem.topology,
                                        problem.cost_model, problem.mode, check);
     ASSERT_TRUE(report) << format_error(report.error());
-    for (const Violation& violation : report->violations) {
+    for (const Finding& violation : report->violations()) {
       ADD_FAILURE() << to_string(violation.code) << ": " << violation.message;
     }
     const auto& gap = result->outcome.certificate.gap();

@@ -13,14 +13,9 @@
 
 namespace plimsoll::check {
 
-void PrintTo(const Violation& v, std::ostream* out) {
-  *out << to_string(v.code) << " at '" << v.table << "' rank "
-       << (v.rank ? std::to_string(*v.rank) : "-") << ": " << v.message << " (expected "
-       << v.expected << ", found " << v.found << ")";
-}
-void PrintTo(const Hazard& h, std::ostream* out) {
-  *out << to_string(h.code) << " at '" << h.table << "' rank "
-       << (h.rank ? std::to_string(*h.rank) : "-") << ": " << h.message;
+void PrintTo(const Finding& finding, std::ostream* out) {
+  *out << to_text(finding) << " (expected " << finding.expected << ", found " << finding.found
+       << ")";
 }
 
 namespace {
@@ -31,12 +26,12 @@ using topology::ComputeDevice;
 using enum ShardingType;
 using enum ComputeKernel;
 
-MATCHER_P3(Finding, code, table, rank, "") {
-  return arg.code == code && arg.table == table && arg.rank == std::optional<int>(rank);
+MATCHER_P3(FindingAt, code, table, rank, "") {
+  return arg.code == code && arg.place == table && arg.unit == find_unit(FindingUnit::kRank, rank);
 }
 constexpr auto kNoRank = std::nullopt;
 
-CheckReport judge(const Toy& toy) {
+ShardingReport judge(const Toy& toy) {
   auto report = toy.try_check();
   if (!report) {
     ADD_FAILURE() << format_error(report.error());
@@ -107,9 +102,9 @@ Toy tower_toy() {
 }
 
 void expect_clean(const Toy& toy) {
-  const CheckReport report = judge(toy);
-  EXPECT_THAT(report.violations, IsEmpty());
-  EXPECT_THAT(report.hazards, IsEmpty());
+  const ShardingReport report = judge(toy);
+  EXPECT_THAT(report.violations(), IsEmpty());
+  EXPECT_THAT(report.hazards(), IsEmpty());
   EXPECT_TRUE(report.is_right());
 }
 
@@ -121,7 +116,7 @@ TEST(ShardingCheck, AcceptsEverySimplePlan) {
 }
 
 TEST(ShardingCheck, AcceptsTheEmptyPlanOfAnEmptyModel) {
-  const CheckReport report = judge(Toy(2, 2));
+  const ShardingReport report = judge(Toy(2, 2));
   EXPECT_TRUE(report.is_right());
   EXPECT_EQ(report.rating, 0);
   EXPECT_EQ(report.used.size(), 2U);
@@ -129,11 +124,11 @@ TEST(ShardingCheck, AcceptsTheEmptyPlanOfAnEmptyModel) {
 
 TEST(ShardingCheck, NamesEveryCodeOnce) {
   std::set<std::string> names;
-  for (int code = 0; code <= static_cast<int>(ViolationCode::kHazard); ++code) {
-    EXPECT_TRUE(names.emplace(to_string(static_cast<ViolationCode>(code))).second) << code;
+  for (int code = 0; code <= static_cast<int>(FindingCode::kHazard); ++code) {
+    EXPECT_TRUE(names.emplace(to_string(static_cast<FindingCode>(code))).second) << code;
   }
-  for (int code = 0; code <= static_cast<int>(HazardCode::kColumnsAcrossHosts); ++code) {
-    EXPECT_TRUE(names.emplace(to_string(static_cast<HazardCode>(code))).second) << code;
+  for (int code = 0; code <= static_cast<int>(FindingCode::kColumnsAcrossHosts); ++code) {
+    EXPECT_TRUE(names.emplace(to_string(static_cast<FindingCode>(code))).second) << code;
   }
   EXPECT_FALSE(names.contains(""));
 }
@@ -172,10 +167,10 @@ TEST(ShardingCheck, FindsAPlanForAnotherMachine) {
   toy.plan.world_size = 8;
   toy.plan.local_world_size = 8;
   toy.plan.compute_device = ComputeDevice::kCpu;
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kWrongMachine, "", kNoRank),
-                          Finding(ViolationCode::kWrongMachine, "", kNoRank),
-                          Finding(ViolationCode::kWrongMachine, "", kNoRank)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kWrongMachine, "", kNoRank),
+                          FindingAt(FindingCode::kWrongMachine, "", kNoRank),
+                          FindingAt(FindingCode::kWrongMachine, "", kNoRank)));
 }
 
 TEST(ShardingCheck, FindsUnknownMissingAndDuplicateTables) {
@@ -184,22 +179,22 @@ TEST(ShardingCheck, FindsUnknownMissingAndDuplicateTables) {
   toy.plan.tables.push_back(toy.plan.tables[0]);
   toy.plan.tables.push_back(toy.plan.tables[0]);
   toy.plan.tables.back().table = "stranger";
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kDuplicateTable, "ebc.t", kNoRank),
-                          Finding(ViolationCode::kUnknownTable, "ebc.stranger", kNoRank),
-                          Finding(ViolationCode::kMissingTable, "ebc.forgotten", kNoRank)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kDuplicateTable, "ebc.t", kNoRank),
+                          FindingAt(FindingCode::kUnknownTable, "ebc.stranger", kNoRank),
+                          FindingAt(FindingCode::kMissingTable, "ebc.forgotten", kNoRank)));
 }
 
 TEST(ShardingCheck, FindsAMissingModuleWhereTheReleaseLooksForIt) {
   Toy toy = table_wise_toy();
   toy.add_module("sparse.lost");
   toy.add_table("u", 10, 8);
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kMissingTable, "sparse.lost.u", kNoRank),
-                          Finding(ViolationCode::kMissingModule, "sparse.lost", kNoRank)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kMissingTable, "sparse.lost.u", kNoRank),
+                          FindingAt(FindingCode::kMissingModule, "sparse.lost", kNoRank)));
   toy.cost_model = *embedding::find_cost_model("torchrec-1.4");
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kMissingTable, "sparse.lost.u", kNoRank)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kMissingTable, "sparse.lost.u", kNoRank)));
 }
 
 TEST(ShardingCheck, LeavesTablesOfAnotherDeviceGroupOut) {
@@ -209,8 +204,8 @@ TEST(ShardingCheck, LeavesTablesOfAnotherDeviceGroupOut) {
   expect_clean(toy);
 
   toy.place("host", kTableWise, kFused, {{10, 8, 0, 0, 0}});
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kWrongDeviceGroup, "ebc.host", kNoRank)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kWrongDeviceGroup, "ebc.host", kNoRank)));
 }
 
 // Types and kernels.
@@ -220,36 +215,36 @@ TEST(ShardingCheck, FindsATypeThatTheSharderHasNot) {
   toy.add_module("ec", ModuleKind::kEmbeddingCollection);
   toy.add_table("t", 10, 8);
   toy.place("t", kTableRowWise, kFused, {{5, 8, 0, 0, 0}, {5, 8, 5, 0, 1}});
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kTypeNotAllowed, "ec.t", kNoRank)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kTypeNotAllowed, "ec.t", kNoRank)));
 }
 
 TEST(ShardingCheck, FindsATypeThatTheConstraintForbids) {
   Toy toy = table_wise_toy();
   toy.model.constraints["t"].sharding_types = {kRowWise, kColumnWise};
-  const CheckReport report = judge(toy);
-  ASSERT_THAT(report.violations,
-              ElementsAre(Finding(ViolationCode::kTypeNotAllowed, "ebc.t", kNoRank)));
-  EXPECT_EQ(report.violations[0].expected, "row_wise, column_wise");
-  EXPECT_EQ(report.violations[0].found, "table_wise");
+  const ShardingReport report = judge(toy);
+  ASSERT_THAT(report.violations(),
+              ElementsAre(FindingAt(FindingCode::kTypeNotAllowed, "ebc.t", kNoRank)));
+  EXPECT_EQ(report.violations()[0].expected, "row_wise, column_wise");
+  EXPECT_EQ(report.violations()[0].found, "table_wise");
 }
 
 TEST(ShardingCheck, FindsAKernelThatTheSharderHasNot) {
   Toy toy = table_wise_toy();
   toy.plan.tables[0].compute_kernel = kQuant;
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kKernelNotAllowed, "ebc.t", kNoRank)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kKernelNotAllowed, "ebc.t", kNoRank)));
   toy = data_parallel_toy();
   toy.plan.tables[0].compute_kernel = kFused;
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kKernelNotAllowed, "ebc.t", kNoRank)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kKernelNotAllowed, "ebc.t", kNoRank)));
 }
 
 TEST(ShardingCheck, FindsAKernelThatTheConstraintForbids) {
   Toy toy = table_wise_toy();
   toy.model.constraints["t"].compute_kernels = {kFusedUvm};
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kKernelNotAllowed, "ebc.t", kNoRank)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kKernelNotAllowed, "ebc.t", kNoRank)));
 }
 
 TEST(ShardingCheck, FindsKeyValueWithoutSsd) {
@@ -257,16 +252,16 @@ TEST(ShardingCheck, FindsKeyValueWithoutSsd) {
   toy.plan.tables[0].compute_kernel = kKeyValue;
   expect_clean(toy);
   for (auto& cap : toy.topology.devices) cap.ssd = 0;
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kKernelNotAllowed, "ebc.t", kNoRank),
-                          Finding(ViolationCode::kOverCapacity, "", 2)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kKernelNotAllowed, "ebc.t", kNoRank),
+                          FindingAt(FindingCode::kOverCapacity, "", 2)));
 }
 
 TEST(ShardingCheck, FindsDenseOffDataParallel) {
   Toy toy = table_wise_toy();
   toy.plan.tables[0].compute_kernel = kDense;
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kDenseOffDataParallel, "ebc.t", kNoRank)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kDenseOffDataParallel, "ebc.t", kNoRank)));
 }
 
 TEST(ShardingCheck, HoldsAPlanToWhatTheConstraintPassesOn) {
@@ -299,7 +294,7 @@ TEST(ShardingCheck, HoldsAPlanToWhatTheConstraintPassesOn) {
        [](auto& s) { s.cache_params.reset(); }, false},
       {[](auto& s) { s.key_value_params->l2_cache_size = 4; },
        [](auto& s) { s.key_value_params.reset(); }, false}};
-  const auto refused = ElementsAre(Finding(ViolationCode::kNotPassedOn, "ebc.t", kNoRank));
+  const auto refused = ElementsAre(FindingAt(FindingCode::kNotPassedOn, "ebc.t", kNoRank));
   for (const bool is_whole : {false, true}) {
     toy.options.is_whole = is_whole;
     const embedding::TableSharding genuine = toy.plan.tables[0];
@@ -308,7 +303,7 @@ TEST(ShardingCheck, HoldsAPlanToWhatTheConstraintPassesOn) {
       c.change(toy.plan.tables[0]);
       EXPECT_EQ(judge(toy).is_right(), !is_whole && !c.is_held_alone);
       if (is_whole) {
-        EXPECT_THAT(judge(toy).violations, refused);
+        EXPECT_THAT(judge(toy).violations(), refused);
       }
       toy.plan.tables[0] = genuine;
       c.leave_out(toy.plan.tables[0]);
@@ -317,9 +312,9 @@ TEST(ShardingCheck, HoldsAPlanToWhatTheConstraintPassesOn) {
     }
   }
   toy.options.fqn_constraints.clear();  // what no constraint says is no planner's to pass on
-  EXPECT_THAT(judge(toy).violations,
-              testing::Each(Finding(ViolationCode::kNotPassedOn, "ebc.t", kNoRank)));
-  EXPECT_EQ(judge(toy).violations.size(), std::size(cases));
+  EXPECT_THAT(judge(toy).violations(),
+              testing::Each(FindingAt(FindingCode::kNotPassedOn, "ebc.t", kNoRank)));
+  EXPECT_EQ(judge(toy).violations().size(), std::size(cases));
 }
 
 TEST(ShardingCheck, WantsLoadFactorsStrictlyInsideWhereTheReleaseDoes) {
@@ -330,15 +325,15 @@ TEST(ShardingCheck, WantsLoadFactorsStrictlyInsideWhereTheReleaseDoes) {
   for (const double factor : {0.0, 1.0}) {
     cache.load_factor = factor;
     toy.cost_model = embedding::default_cost_model();
-    EXPECT_THAT(judge(toy).violations,
-                ElementsAre(Finding(ViolationCode::kLoadFactor, "ebc.t", kNoRank)));
+    EXPECT_THAT(judge(toy).violations(),
+                ElementsAre(FindingAt(FindingCode::kLoadFactor, "ebc.t", kNoRank)));
     toy.cost_model = *embedding::find_cost_model("torchrec-1.4");
     expect_clean(toy);
   }
   for (const double factor : {-0.1, 1.1, std::numeric_limits<double>::quiet_NaN()}) {
     cache.load_factor = factor;
-    EXPECT_THAT(judge(toy).violations,
-                ElementsAre(Finding(ViolationCode::kLoadFactor, "ebc.t", kNoRank)));
+    EXPECT_THAT(judge(toy).violations(),
+                ElementsAre(FindingAt(FindingCode::kLoadFactor, "ebc.t", kNoRank)));
   }
   cache.load_factor = 0.5;
   toy.cost_model = embedding::default_cost_model();
@@ -354,31 +349,31 @@ TEST(ShardingCheck, FindsARankThatDoesNotExistAndWhatItLoses) {
   for (const int rank : {-1, 4, 1000}) {
     Toy toy = table_wise_toy();
     toy.plan.tables[0].ranks[0].first = rank;
-    EXPECT_THAT(judge(toy).violations,
-                ElementsAre(Finding(ViolationCode::kRankOutOfRange, "ebc.t", rank),
-                            Finding(ViolationCode::kNotCovered, "ebc.t", kNoRank)));
+    EXPECT_THAT(judge(toy).violations(),
+                ElementsAre(FindingAt(FindingCode::kRankOutOfRange, "ebc.t", rank),
+                            FindingAt(FindingCode::kNotCovered, "ebc.t", kNoRank)));
   }
 }
 
 TEST(ShardingCheck, CutsARunAtTheLastRank) {
   Toy toy = row_wise_toy();
   toy.plan.tables[0].ranks = {{1, 4}};  // ranks 1, 2, 3 and 4
-  const CheckReport report = judge(toy);
-  ASSERT_THAT(report.violations,
-              ElementsAre(Finding(ViolationCode::kRankOutOfRange, "ebc.t", 4),
-                          Finding(ViolationCode::kNotCovered, "ebc.t", kNoRank)));
-  EXPECT_EQ(report.violations[1].found, "rows [9, 10) of columns [0, 8)");
+  const ShardingReport report = judge(toy);
+  ASSERT_THAT(report.violations(),
+              ElementsAre(FindingAt(FindingCode::kRankOutOfRange, "ebc.t", 4),
+                          FindingAt(FindingCode::kNotCovered, "ebc.t", kNoRank)));
+  EXPECT_EQ(report.violations()[1].found, "rows [9, 10) of columns [0, 8)");
 }
 
 TEST(ShardingCheck, CutsARunAtTheFirstRank) {
   Toy toy = row_wise_toy();
   toy.plan.tables[0].ranks = {{-1, 4}};
   toy.plan.tables[0].shards = {{3, 3, 8, 0, 0, 3}, {1, 1, 8, 9, 0, 0}};
-  const CheckReport report = judge(toy);
-  ASSERT_THAT(report.violations,
-              ElementsAre(Finding(ViolationCode::kRankOutOfRange, "ebc.t", -1),
-                          Finding(ViolationCode::kNotCovered, "ebc.t", kNoRank)));
-  EXPECT_EQ(report.violations[1].found, "rows [0, 3) of columns [0, 8)");
+  const ShardingReport report = judge(toy);
+  ASSERT_THAT(report.violations(),
+              ElementsAre(FindingAt(FindingCode::kRankOutOfRange, "ebc.t", -1),
+                          FindingAt(FindingCode::kNotCovered, "ebc.t", kNoRank)));
+  EXPECT_EQ(report.violations()[1].found, "rows [0, 3) of columns [0, 8)");
 }
 
 TEST(ShardingCheck, FindsShardsOutsideTheirTable) {
@@ -388,8 +383,8 @@ TEST(ShardingCheck, FindsShardsOutsideTheirTable) {
   for (const ToyShard& shard : bad) {
     Toy toy = table_wise_toy();
     set_shards(toy.plan.tables[0], {shard});
-    EXPECT_THAT(judge(toy).violations,
-                ElementsAre(Finding(ViolationCode::kShardOutOfTable, "ebc.t", 2)));
+    EXPECT_THAT(judge(toy).violations(),
+                ElementsAre(FindingAt(FindingCode::kShardOutOfTable, "ebc.t", 2)));
   }
 }
 
@@ -397,8 +392,8 @@ TEST(ShardingCheck, FindsTheShardsOfARunThatLieOutside) {
   Toy toy = row_wise_toy();
   toy.plan.tables[0].ranks = {{0, 4}};
   toy.plan.tables[0].shards = {{4, 3, 8, 0, 0, 3}};  // the last one: rows 9..12 of 10
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kShardOutOfTable, "ebc.t", 3)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kShardOutOfTable, "ebc.t", 3)));
 }
 
 TEST(ShardingCheck, SurvivesHostileNumbers) {
@@ -428,11 +423,11 @@ TEST(ShardingCheck, SurvivesHostileNumbers) {
 TEST(ShardingCheck, FindsAGap) {
   Toy toy = row_wise_toy();
   toy.plan.tables[0].shards[1].rows = 2;
-  const CheckReport report = judge(toy);
-  ASSERT_THAT(report.violations,
-              ElementsAre(Finding(ViolationCode::kNotCovered, "ebc.t", kNoRank)));
-  EXPECT_EQ(report.violations[0].found, "rows [5, 6) of columns [0, 8)");
-  EXPECT_THAT(report.hazards, IsEmpty());  // uneven, but that is not the trouble
+  const ShardingReport report = judge(toy);
+  ASSERT_THAT(report.violations(),
+              ElementsAre(FindingAt(FindingCode::kNotCovered, "ebc.t", kNoRank)));
+  EXPECT_EQ(report.violations()[0].found, "rows [5, 6) of columns [0, 8)");
+  EXPECT_THAT(report.hazards(), IsEmpty());  // uneven, but that is not the trouble
 }
 
 //  row  0  1  2  3  4  5  6  7  8  9
@@ -441,10 +436,10 @@ TEST(ShardingCheck, FindsAGap) {
 TEST(ShardingCheck, FindsAnOverlap) {
   Toy toy = row_wise_toy();
   toy.plan.tables[0].shards[1].rows = 4;
-  const CheckReport report = judge(toy);
-  ASSERT_THAT(report.violations, ElementsAre(Finding(ViolationCode::kCoveredTwice, "ebc.t", 2)));
-  EXPECT_EQ(report.violations[0].found, "rows [6, 7) of columns [0, 8)");
-  EXPECT_THAT(report.violations[0].message, testing::HasSubstr("rank 1"));
+  const ShardingReport report = judge(toy);
+  ASSERT_THAT(report.violations(), ElementsAre(FindingAt(FindingCode::kCoveredTwice, "ebc.t", 2)));
+  EXPECT_EQ(report.violations()[0].found, "rows [6, 7) of columns [0, 8)");
+  EXPECT_THAT(report.violations()[0].message, testing::HasSubstr("rank 1"));
 }
 
 //  row  0  1  2  3  4  5  6  7  8  9
@@ -454,8 +449,9 @@ TEST(ShardingCheck, FindsAShardInsideAnother) {
   Toy toy = table_wise_toy();
   toy.plan.tables[0].sharding_type = kColumnWise;
   set_shards(toy.plan.tables[0], {{10, 8, 0, 0, 1}, {2, 8, 2, 0, 3}});
-  EXPECT_THAT(judge(toy).violations, ElementsAre(Finding(ViolationCode::kCoveredTwice, "ebc.t", 3),
-                                                 Finding(ViolationCode::kWrongCut, "ebc.t", 3)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kCoveredTwice, "ebc.t", 3),
+                          FindingAt(FindingCode::kWrongCut, "ebc.t", 3)));
 }
 
 TEST(ShardingCheck, TakesShardsWithoutRowsForNothingWhereverTheyLie) {
@@ -476,58 +472,61 @@ TEST(ShardingCheck, FindsGapAndOverlapInDifferentStrips) {
   toy.add_module("ebc");
   toy.add_table("t", 9, 8);
   toy.place("t", kColumnWise, kFused, {{9, 4, 0, 0, 0}, {5, 4, 0, 4, 0}, {4, 4, 5, 0, 1}});
-  const CheckReport report = judge(toy);
-  ASSERT_THAT(report.violations, ElementsAre(Finding(ViolationCode::kCoveredTwice, "ebc.t", 1),
-                                             Finding(ViolationCode::kNotCovered, "ebc.t", kNoRank),
-                                             Finding(ViolationCode::kWrongCut, "ebc.t", 0)));
-  EXPECT_EQ(report.violations[0].found, "rows [5, 9) of columns [0, 4)");
-  EXPECT_EQ(report.violations[1].found, "rows [5, 9) of columns [4, 8)");
+  const ShardingReport report = judge(toy);
+  ASSERT_THAT(report.violations(),
+              ElementsAre(FindingAt(FindingCode::kCoveredTwice, "ebc.t", 1),
+                          FindingAt(FindingCode::kNotCovered, "ebc.t", kNoRank),
+                          FindingAt(FindingCode::kWrongCut, "ebc.t", 0)));
+  EXPECT_EQ(report.violations()[0].found, "rows [5, 9) of columns [0, 4)");
+  EXPECT_EQ(report.violations()[1].found, "rows [5, 9) of columns [4, 8)");
 }
 
 TEST(ShardingCheck, FindsAReplicaThatIsNotTheWholeTable) {
   Toy toy = data_parallel_toy();
   toy.plan.tables[0].shards[2].rows = 9;
-  EXPECT_THAT(judge(toy).violations, ElementsAre(Finding(ViolationCode::kNotCovered, "ebc.t", 2)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kNotCovered, "ebc.t", 2)));
   toy = data_parallel_toy();
   toy.plan.tables[0].shards[1].columns = 4;
-  EXPECT_THAT(judge(toy).violations, ElementsAre(Finding(ViolationCode::kNotCovered, "ebc.t", 1)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kNotCovered, "ebc.t", 1)));
 }
 
 TEST(ShardingCheck, JudgesRunsAsItJudgesSingleShards) {
   Toy toy = row_wise_toy();
   toy.plan.tables[0].ranks = {{0, 4}};
   toy.plan.tables[0].shards = {{3, 3, 8, 0, 0, 3}, {1, 1, 8, 9, 0, 0}};
-  const CheckReport runs = judge(toy), singles = judge(row_wise_toy());
+  const ShardingReport runs = judge(toy), singles = judge(row_wise_toy());
   EXPECT_TRUE(runs.is_right());
   EXPECT_EQ(runs.used, singles.used);
   EXPECT_EQ(runs.rank_ms, singles.rank_ms);
   toy.plan.tables[0].ranks = {{0, 2}, {2, 2}};
   expect_clean(toy);
   toy.plan.tables[0].shards[0].row_stride = 2;  // rows 0..3, 2..5, 4..7
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kCoveredTwice, "ebc.t", 1),
-                          Finding(ViolationCode::kNotCovered, "ebc.t", kNoRank)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kCoveredTwice, "ebc.t", 1),
+                          FindingAt(FindingCode::kNotCovered, "ebc.t", kNoRank)));
 }
 
 TEST(ShardingCheck, FindsACutThatIsNotTheTypes) {
   Toy rows = row_wise_toy();
   rows.plan.tables[0].sharding_type = kColumnWise;
-  EXPECT_THAT(judge(rows).violations, ElementsAre(Finding(ViolationCode::kWrongCut, "ebc.t", 0)));
+  EXPECT_THAT(judge(rows).violations(), ElementsAre(FindingAt(FindingCode::kWrongCut, "ebc.t", 0)));
 
   Toy columns = column_wise_toy();
   columns.plan.tables[0].sharding_type = kTableRowWise;
   set_shards(columns.plan.tables[0], {{10, 8, 0, 0, 0}, {10, 8, 0, 8, 1}});
-  EXPECT_THAT(judge(columns).violations,
-              ElementsAre(Finding(ViolationCode::kWrongCut, "ebc.t", 0)));
+  EXPECT_THAT(judge(columns).violations(),
+              ElementsAre(FindingAt(FindingCode::kWrongCut, "ebc.t", 0)));
 
   //  0 0 1 1     two widths begin in column 0
   //  2 2 2 2
   Toy grid = grid_toy();
   set_shards(grid.plan.tables[0], {{5, 8, 0, 0, 0}, {5, 8, 0, 8, 1}, {5, 16, 5, 0, 1}});
-  EXPECT_THAT(judge(grid).violations,
-              ElementsAre(Finding(ViolationCode::kWrongCut, "ebc.t", 1),
-                          Finding(ViolationCode::kWrongShardCount, "ebc.t", kNoRank),
-                          Finding(ViolationCode::kWrongGroup, "ebc.t", 0)));
+  EXPECT_THAT(judge(grid).violations(),
+              ElementsAre(FindingAt(FindingCode::kWrongCut, "ebc.t", 1),
+                          FindingAt(FindingCode::kWrongShardCount, "ebc.t", kNoRank),
+                          FindingAt(FindingCode::kWrongGroup, "ebc.t", 0)));
 }
 
 // Numbers of shards and groups of ranks.
@@ -535,45 +534,46 @@ TEST(ShardingCheck, FindsACutThatIsNotTheTypes) {
 TEST(ShardingCheck, WantsOneRankAShard) {
   Toy toy = row_wise_toy();
   toy.plan.tables[0].ranks.pop_back();
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kWrongShardCount, "ebc.t", kNoRank),
-                          Finding(ViolationCode::kNotCovered, "ebc.t", kNoRank)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kWrongShardCount, "ebc.t", kNoRank),
+                          FindingAt(FindingCode::kNotCovered, "ebc.t", kNoRank)));
 }
 
 TEST(ShardingCheck, WantsOneShardOfATableWiseTable) {
   Toy toy = column_wise_toy();
   toy.plan.tables[0].sharding_type = kTableWise;
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kWrongShardCount, "ebc.t", kNoRank)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kWrongShardCount, "ebc.t", kNoRank)));
 }
 
 TEST(ShardingCheck, WantsAShardAtAll) {
   Toy toy = column_wise_toy();
   set_shards(toy.plan.tables[0], {});
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kNotCovered, "ebc.t", kNoRank),
-                          Finding(ViolationCode::kWrongShardCount, "ebc.t", kNoRank)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kNotCovered, "ebc.t", kNoRank),
+                          FindingAt(FindingCode::kWrongShardCount, "ebc.t", kNoRank)));
 }
 
 // The bug of a planner that cuts for more or fewer ranks than the group has.
 TEST(ShardingCheck, WantsARowWiseShardOnEveryRank) {
   Toy toy = row_wise_toy();
   set_shards(toy.plan.tables[0], {{5, 8, 0, 0, 0}, {3, 8, 5, 0, 1}, {2, 8, 8, 0, 2}});
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kWrongShardCount, "ebc.t", kNoRank),
-                          Finding(ViolationCode::kWrongGroup, "ebc.t", 3)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kWrongShardCount, "ebc.t", kNoRank),
+                          FindingAt(FindingCode::kWrongGroup, "ebc.t", 3)));
   toy = row_wise_toy();
   toy.plan.tables[0].ranks[2].first = 1;
-  EXPECT_THAT(judge(toy).violations, ElementsAre(Finding(ViolationCode::kWrongGroup, "ebc.t", 1),
-                                                 Finding(ViolationCode::kWrongGroup, "ebc.t", 2)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kWrongGroup, "ebc.t", 1),
+                          FindingAt(FindingCode::kWrongGroup, "ebc.t", 2)));
 }
 
 TEST(ShardingCheck, WantsAReplicaOnEveryRank) {
   Toy toy = data_parallel_toy();
   set_shards(toy.plan.tables[0], {{10, 8, 0, 0, 0}});
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kWrongShardCount, "ebc.t", kNoRank),
-                          Finding(ViolationCode::kWrongGroup, "ebc.t", 1)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kWrongShardCount, "ebc.t", kNoRank),
+                          FindingAt(FindingCode::kWrongGroup, "ebc.t", 1)));
 }
 
 TEST(ShardingCheck, TakesReplicasInAnyOrder) {
@@ -587,11 +587,12 @@ TEST(ShardingCheck, FindsATableRowWiseTableAcrossHosts) {
   toy.add_module("ebc");
   toy.add_table("t", 10, 8);
   toy.place("t", kTableRowWise, kFused, {{5, 8, 0, 0, 1}, {5, 8, 5, 0, 2}});
-  EXPECT_THAT(judge(toy).violations, ElementsAre(Finding(ViolationCode::kWrongGroup, "ebc.t", 2)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kWrongGroup, "ebc.t", 2)));
   toy.topology.local_world_size = toy.plan.local_world_size = 4;
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kWrongShardCount, "ebc.t", kNoRank),
-                          Finding(ViolationCode::kWrongGroup, "ebc.t", 0)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kWrongShardCount, "ebc.t", kNoRank),
+                          FindingAt(FindingCode::kWrongGroup, "ebc.t", 0)));
 }
 
 TEST(ShardingCheck, TakesAPodForAHost) {
@@ -609,13 +610,15 @@ TEST(ShardingCheck, LeavesLeftOverRanksToNoHost) {
   toy.place("t", kTableRowWise, kFused, {{5, 8, 0, 0, 2}, {5, 8, 5, 0, 3}});
   expect_clean(toy);
   set_shards(toy.plan.tables[0], {{5, 8, 0, 0, 4}, {5, 8, 5, 0, 3}});
-  EXPECT_THAT(judge(toy).violations, ElementsAre(Finding(ViolationCode::kWrongGroup, "ebc.t", 4)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kWrongGroup, "ebc.t", 4)));
 }
 
 TEST(ShardingCheck, FindsAGridBlockAcrossHosts) {
   Toy toy = grid_toy();
   toy.plan.tables[0].ranks[3].first = 1;
-  EXPECT_THAT(judge(toy).violations, ElementsAre(Finding(ViolationCode::kWrongGroup, "ebc.t", 1)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kWrongGroup, "ebc.t", 1)));
 }
 
 TEST(ShardingCheck, TakesGridBlocksOnAnyHostsInAnyListing) {
@@ -642,8 +645,8 @@ TEST(ShardingCheck, WantsKeyValueColumnsOnDistinctRanksWhereTheReleaseDoes) {
   toy.plan.tables[0].compute_kernel = kKeyValue;
   expect_clean(toy);
   toy.plan.tables[0].ranks[0].first = 3;
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kColumnsShareRank, "ebc.t", 3)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kColumnsShareRank, "ebc.t", 3)));
   toy.cost_model = *embedding::find_cost_model("torchrec-1.4");
   expect_clean(toy);
 }
@@ -651,16 +654,16 @@ TEST(ShardingCheck, WantsKeyValueColumnsOnDistinctRanksWhereTheReleaseDoes) {
 TEST(ShardingCheck, WantsColumnCutsDivisibleByFour) {
   Toy toy = column_wise_toy();
   set_shards(toy.plan.tables[0], {{10, 8, 0, 0, 2}, {10, 2, 0, 8, 0}, {10, 6, 0, 10, 1}});
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kWidthNotDivisible, "ebc.t", 0)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kWidthNotDivisible, "ebc.t", 0)));
 }
 
 TEST(ShardingCheck, KeepsATowerOnOneHost) {
   Toy toy = tower_toy();
   toy.plan.tables[1].ranks[0].first = 1;
   toy.plan.tables[1].ranks[1].first = 0;
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kColocationBroken, "tower.b", 1)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kColocationBroken, "tower.b", 1)));
 }
 
 TEST(ShardingCheck, LetsTowersOfACollectionLiveApart) {
@@ -672,8 +675,8 @@ TEST(ShardingCheck, LetsTowersOfACollectionLiveApart) {
   toy.plan.tables[1].ranks[1].first = 0;
   expect_clean(toy);
   toy.model.modules[0].tables[1].tower = 0;
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kColocationBroken, "tower.b", 1)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kColocationBroken, "tower.b", 1)));
 }
 
 // Sums.
@@ -682,7 +685,7 @@ TEST(ShardingCheck, AddsEveryShardToItsRank) {
   Toy toy = row_wise_toy();
   toy.add_table("u", 20, 16);
   toy.place("u", kColumnWise, kFused, {{20, 8, 0, 0, 1}, {20, 8, 0, 8, 1}});
-  const CheckReport report = judge(toy);
+  const ShardingReport report = judge(toy);
   const embedding::Estimator estimator(toy.cost_model, toy.topology, toy.mode);
   const auto profile = [&](std::size_t table) {
     return *embedding::make_table_profile(toy.cost_model, toy.topology, toy.model,
@@ -713,9 +716,9 @@ TEST(ShardingCheck, FillsACapToTheByteAndNoFurther) {
   toy.topology.devices[2] = used;
   expect_clean(toy);
   --toy.topology.devices[2].hbm;
-  const CheckReport report = judge(toy);
-  ASSERT_THAT(report.violations, ElementsAre(Finding(ViolationCode::kOverCapacity, "", 2)));
-  EXPECT_EQ(report.violations[0].expected,
+  const ShardingReport report = judge(toy);
+  ASSERT_THAT(report.violations(), ElementsAre(FindingAt(FindingCode::kOverCapacity, "", 2)));
+  EXPECT_EQ(report.violations()[0].expected,
             "at most " + std::to_string(used.hbm - 1) + " bytes of hbm");
 }
 
@@ -723,8 +726,8 @@ TEST(ShardingCheck, NamesEveryTierThatOverflows) {
   Toy toy = table_wise_toy();
   toy.plan.tables[0].compute_kernel = kFusedUvm;
   toy.topology.devices[2] = {};
-  EXPECT_THAT(judge(toy).violations, ElementsAre(Finding(ViolationCode::kOverCapacity, "", 2),
-                                                 Finding(ViolationCode::kOverCapacity, "", 2)));
+  EXPECT_THAT(judge(toy).violations(), ElementsAre(FindingAt(FindingCode::kOverCapacity, "", 2),
+                                                   FindingAt(FindingCode::kOverCapacity, "", 2)));
 }
 
 TEST(ShardingCheck, TakesTheReservationFromEveryRank) {
@@ -733,7 +736,7 @@ TEST(ShardingCheck, TakesTheReservationFromEveryRank) {
   EXPECT_EQ(judge(toy).capacity[3].hbm, kTiB / 2);
   toy.options.reservation.kind = embedding::ReservationKind::kHeuristical;
   toy.topology.devices[0].hbm = 1;
-  EXPECT_THAT(judge(toy).violations, ElementsAre(Finding(ViolationCode::kOverCapacity, "", 0)));
+  EXPECT_THAT(judge(toy).violations(), ElementsAre(FindingAt(FindingCode::kOverCapacity, "", 0)));
 }
 
 TEST(ShardingCheck, ComparesTheStatedRating) {
@@ -746,8 +749,8 @@ TEST(ShardingCheck, ComparesTheStatedRating) {
   for (const double stated :
        {rating * (1 + 2e-9), rating * (1 - 2e-9), 0.0, std::numeric_limits<double>::quiet_NaN()}) {
     toy.options.stated_rating = stated;
-    EXPECT_THAT(judge(toy).violations,
-                ElementsAre(Finding(ViolationCode::kRatingMismatch, "", kNoRank)));
+    EXPECT_THAT(judge(toy).violations(),
+                ElementsAre(FindingAt(FindingCode::kRatingMismatch, "", kNoRank)));
   }
 }
 
@@ -755,9 +758,9 @@ TEST(ShardingCheck, JudgesNoRatingOfAPlanThatLosesShards) {
   Toy toy = row_wise_toy();
   toy.options.stated_rating = judge(toy).rating + 1;
   toy.plan.tables[0].ranks[3].first = 4;
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kRankOutOfRange, "ebc.t", 4),
-                          Finding(ViolationCode::kNotCovered, "ebc.t", kNoRank)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kRankOutOfRange, "ebc.t", 4),
+                          FindingAt(FindingCode::kNotCovered, "ebc.t", kNoRank)));
 }
 
 TEST(ShardingCheck, TakesBatchZeroForTheDefault) {
@@ -780,7 +783,7 @@ TEST(ShardingCheck, EstimatesWithThePlansOwnCache) {
   known.stats = stats;
   EXPECT_EQ(judge(toy).perf[2].prefetch_compute, 0);  // the plan carries no cache at all
   toy.plan.tables[0].cache_params.emplace().load_factor = 0.1;
-  const CheckReport small = judge(toy);
+  const ShardingReport small = judge(toy);
   EXPECT_GT(small.perf[2].prefetch_compute, 0);  // statistics are the table's
   toy.plan.tables[0].cache_params->load_factor = 0.9;
   EXPECT_LT(judge(toy).rating, small.rating);
@@ -810,7 +813,7 @@ TEST(ShardingCheck, NeverLetsASumOfBytesWrapRound) {
     toy.add_table(name, std::int64_t{1} << 58, 4);  // 2^62 bytes each
     toy.place(name, kTableWise, kFused, {{std::int64_t{1} << 58, 4, 0, 0, 0}});
   }
-  EXPECT_THAT(judge(toy).violations, ElementsAre(Finding(ViolationCode::kOverCapacity, "", 0)));
+  EXPECT_THAT(judge(toy).violations(), ElementsAre(FindingAt(FindingCode::kOverCapacity, "", 0)));
 }
 
 TEST(ShardingCheck, ReportsWhatTheEstimatorRefuses) {
@@ -819,29 +822,30 @@ TEST(ShardingCheck, ReportsWhatTheEstimatorRefuses) {
   toy.add_module("ec", ModuleKind::kManagedCollisionEmbeddingCollection);
   toy.add_table("t", 10, 8);
   toy.place("t", kRowWise, kFusedUvm, {{10, 8, 0, 0, 0}});
-  EXPECT_THAT(judge(toy).violations,
-              ElementsAre(Finding(ViolationCode::kCannotEstimate, "ec.t", 0)));
+  EXPECT_THAT(judge(toy).violations(),
+              ElementsAre(FindingAt(FindingCode::kCannotEstimate, "ec.t", 0)));
 }
 
 // Hazards.
 
-void expect_hazard(const Toy& toy, HazardCode code, const std::string& table,
+void expect_hazard(const Toy& toy, FindingCode code, const std::string& table,
                    std::optional<int> rank) {
-  const CheckReport report = judge(toy);
-  EXPECT_THAT(report.violations, IsEmpty());
-  EXPECT_THAT(report.hazards, ElementsAre(Finding(code, table, rank)));
+  const ShardingReport report = judge(toy);
+  EXPECT_THAT(report.violations(), IsEmpty());
+  EXPECT_THAT(report.hazards(), ElementsAre(FindingAt(code, table, rank)));
 
   Toy strict = toy;
   strict.options.strict = true;
-  const CheckReport strict_report = judge(strict);
-  ASSERT_THAT(strict_report.violations, ElementsAre(Finding(ViolationCode::kHazard, table, rank)));
-  EXPECT_EQ(strict_report.violations[0].found, to_string(code));
+  const ShardingReport strict_report = judge(strict);
+  ASSERT_THAT(strict_report.violations(),
+              ElementsAre(FindingAt(FindingCode::kHazard, table, rank)));
+  EXPECT_EQ(strict_report.violations()[0].found, to_string(code));
 }
 
 TEST(ShardingHazards, SeesMeansUnderGridShard) {
   Toy toy = grid_toy();
   toy.model.modules[0].tables[0].pooling = embedding::Pooling::kMean;
-  expect_hazard(toy, HazardCode::kMeanPoolingGrid, "ebc.t", kNoRank);
+  expect_hazard(toy, FindingCode::kMeanPoolingGrid, "ebc.t", kNoRank);
 }
 
 TEST(ShardingHazards, SeesMeansCutByRowsBesideOtherTables) {
@@ -853,7 +857,7 @@ TEST(ShardingHazards, SeesMeansCutByRowsBesideOtherTables) {
   expect_clean(toy);  // all cut by rows
   toy.plan.tables.back().sharding_type = kTableWise;
   set_shards(toy.plan.tables.back(), {{4, 8, 0, 0, 0}});
-  expect_hazard(toy, HazardCode::kMeanPoolingMixedRows, "ebc.t", kNoRank);
+  expect_hazard(toy, FindingCode::kMeanPoolingMixedRows, "ebc.t", kNoRank);
 
   // In a collection of its own the other table does no harm.
   toy.model.modules[0].tables.pop_back();
@@ -877,7 +881,7 @@ TEST(ShardingHazards, SeesRowsCutInProportionToMemory) {
       {4, 8, 0, 0, 0}, {3, 8, 4, 0, 1}, {2, 8, 7, 0, 2}, {1, 8, 9, 0, 3}};
   Toy toy = row_wise_toy();
   set_shards(toy.plan.tables[0], uneven);
-  expect_hazard(toy, HazardCode::kUnevenRows, "ebc.t", 0);
+  expect_hazard(toy, FindingCode::kUnevenRows, "ebc.t", 0);
 
   Toy quantised(4, 2);
   quantised.add_module("ebc", ModuleKind::kQuantEmbeddingBagCollection);
@@ -891,14 +895,14 @@ TEST(ShardingHazards, SeesEvenRowsListedInAnotherOrder) {
   Toy toy = row_wise_toy();
   set_shards(toy.plan.tables[0],
              {{3, 8, 3, 0, 0}, {3, 8, 0, 0, 1}, {3, 8, 6, 0, 2}, {1, 8, 9, 0, 3}});
-  expect_hazard(toy, HazardCode::kUnevenRows, "ebc.t", 0);
+  expect_hazard(toy, FindingCode::kUnevenRows, "ebc.t", 0);
 }
 
 TEST(ShardingHazards, SeesUnevenGridRows) {
   Toy toy = grid_toy();
   set_shards(toy.plan.tables[0],
              {{5, 8, 0, 0, 0}, {5, 8, 5, 0, 1}, {6, 8, 0, 8, 2}, {4, 8, 6, 8, 3}});
-  expect_hazard(toy, HazardCode::kUnevenRows, "ebc.t", 2);
+  expect_hazard(toy, FindingCode::kUnevenRows, "ebc.t", 2);
 }
 
 // 10 rows in 5 buckets of 2 over 4 ranks: 4, 2, 2, 2.
@@ -909,19 +913,19 @@ TEST(ShardingHazards, WantsWholeBucketsOfVirtualTables) {
   embedding::Table& table = toy.model.modules[0].tables[0];
   table.use_virtual_table = true;
   table.total_num_buckets = 5;
-  expect_hazard(toy, HazardCode::kUnevenRows, "ebc.t", 0);  // 3, 3, 3, 1 splits buckets
+  expect_hazard(toy, FindingCode::kUnevenRows, "ebc.t", 0);  // 3, 3, 3, 1 splits buckets
   set_shards(toy.plan.tables[0], buckets);
   expect_clean(toy);
   toy.cost_model = *embedding::find_cost_model("torchrec-1.4");  // knows no buckets
-  expect_hazard(toy, HazardCode::kUnevenRows, "ebc.t", 0);
+  expect_hazard(toy, FindingCode::kUnevenRows, "ebc.t", 0);
 
   toy.cost_model = embedding::default_cost_model();
   table.total_num_buckets = 2;
-  expect_hazard(toy, HazardCode::kRuntimeCannotHold, "ebc.t", kNoRank);
+  expect_hazard(toy, FindingCode::kRuntimeCannotHold, "ebc.t", kNoRank);
   table.total_num_buckets = 7;
-  expect_hazard(toy, HazardCode::kRuntimeCannotHold, "ebc.t", kNoRank);
+  expect_hazard(toy, FindingCode::kRuntimeCannotHold, "ebc.t", kNoRank);
   table.use_virtual_table = false;  // then buckets are no matter
-  expect_hazard(toy, HazardCode::kUnevenRows, "ebc.t", 0);
+  expect_hazard(toy, FindingCode::kUnevenRows, "ebc.t", 0);
 }
 
 //  5 rows over 4 ranks: 2, 2, 1, 0
@@ -931,29 +935,29 @@ TEST(ShardingHazards, SeesShardsWithoutRows) {
   toy.add_table("t", 5, 8);
   toy.place("t", kRowWise, kFused,
             {{2, 8, 0, 0, 0}, {2, 8, 2, 0, 1}, {1, 8, 4, 0, 2}, {0, 8, 5, 0, 3}});
-  expect_hazard(toy, HazardCode::kEmptyRowShards, "ebc.t", 3);
+  expect_hazard(toy, FindingCode::kEmptyRowShards, "ebc.t", 3);
   toy.plan.tables[0].shards[3].row = 0;  // where nothing lies is no matter
-  expect_hazard(toy, HazardCode::kEmptyRowShards, "ebc.t", 3);
+  expect_hazard(toy, FindingCode::kEmptyRowShards, "ebc.t", 3);
 }
 
 TEST(ShardingHazards, SeesPermutedRanks) {
   Toy toy = row_wise_toy();
   std::swap(toy.plan.tables[0].ranks[1], toy.plan.tables[0].ranks[2]);
-  expect_hazard(toy, HazardCode::kPermutedRanks, "ebc.t", 2);
+  expect_hazard(toy, FindingCode::kPermutedRanks, "ebc.t", 2);
 
   Toy tower = tower_toy();
   std::swap(tower.plan.tables[0].ranks[0], tower.plan.tables[0].ranks[1]);
-  expect_hazard(tower, HazardCode::kPermutedRanks, "tower.a", 3);
+  expect_hazard(tower, FindingCode::kPermutedRanks, "tower.a", 3);
 
   Toy grid = grid_toy();
   std::swap(grid.plan.tables[0].ranks[2], grid.plan.tables[0].ranks[3]);
-  expect_hazard(grid, HazardCode::kPermutedRanks, "ebc.t", 3);
+  expect_hazard(grid, FindingCode::kPermutedRanks, "ebc.t", 3);
 }
 
 TEST(ShardingHazards, SeesTableColumnWiseAcrossHosts) {
   Toy toy = column_wise_toy();
   toy.plan.tables[0].sharding_type = kTableColumnWise;
-  expect_hazard(toy, HazardCode::kColumnsAcrossHosts, "ebc.t", 3);
+  expect_hazard(toy, FindingCode::kColumnsAcrossHosts, "ebc.t", 3);
   toy.plan.tables[0].ranks[0].first = 2;
   expect_clean(toy);
 }
@@ -962,7 +966,7 @@ TEST(ShardingHazards, SeesWidthsThatNoKernelTakes) {
   Toy toy = table_wise_toy();
   toy.model.modules[0].tables[0].embedding_dim = 10;
   toy.plan.tables[0].shards[0].columns = 10;
-  expect_hazard(toy, HazardCode::kRuntimeCannotHold, "ebc.t", 2);
+  expect_hazard(toy, FindingCode::kRuntimeCannotHold, "ebc.t", 2);
   toy.topology.compute_device = toy.plan.compute_device = ComputeDevice::kMtia;
   expect_clean(toy);
 }
@@ -972,7 +976,7 @@ TEST(ShardingHazards, SeesWhatTheCpuRefuses) {
   sequence.add_module("ec", ModuleKind::kEmbeddingCollection);
   sequence.add_table("t", 10, 8);
   sequence.place("t", kDataParallel, kDense, {{10, 8, 0, 0, 0}});
-  expect_hazard(sequence, HazardCode::kRuntimeCannotHold, "ec.t", kNoRank);
+  expect_hazard(sequence, FindingCode::kRuntimeCannotHold, "ec.t", kNoRank);
   sequence.topology.compute_device = sequence.plan.compute_device = ComputeDevice::kCuda;
   expect_clean(sequence);
 
@@ -986,7 +990,7 @@ TEST(ShardingHazards, SeesWhatTheCpuRefuses) {
   adam.add_module("ebc");
   adam.add_table("t", 10, 8).optimizer = embedding::Optimizer::kAdam;
   adam.place("t", kTableWise, kFused, {{10, 8, 0, 0, 0}});
-  expect_hazard(adam, HazardCode::kRuntimeCannotHold, "ebc.t", kNoRank);
+  expect_hazard(adam, FindingCode::kRuntimeCannotHold, "ebc.t", kNoRank);
   adam.topology.compute_device = adam.plan.compute_device = ComputeDevice::kCuda;
   expect_clean(adam);
 }
@@ -998,7 +1002,7 @@ TEST(ShardingHazards, SeesWhatTheCpuDoesNotTrain) {
   halves.place("t", kTableWise, kFused, {{10, 8, 0, 0, 0}});
   expect_clean(halves);
   halves.model.modules[0].tables[0].data_type = embedding::DataType::kBf16;
-  expect_hazard(halves, HazardCode::kRuntimeCannotHold, "ebc.t", kNoRank);
+  expect_hazard(halves, FindingCode::kRuntimeCannotHold, "ebc.t", kNoRank);
   halves.topology.compute_device = halves.plan.compute_device = ComputeDevice::kCuda;
   expect_clean(halves);
 
@@ -1014,7 +1018,7 @@ TEST(ShardingHazards, SeesWhatTheCpuDoesNotTrain) {
     if (rows == kMost) {
       expect_clean(large);
     } else {
-      expect_hazard(large, HazardCode::kRuntimeCannotHold, "ebc.t", kNoRank);
+      expect_hazard(large, FindingCode::kRuntimeCannotHold, "ebc.t", kNoRank);
     }
     large.model.modules[0].tables[0].optimizer = embedding::Optimizer::kSgd;
     expect_clean(large);
@@ -1037,7 +1041,7 @@ TEST(ShardingHazards, SeesColumnsOfSeveralWidthsInACollectionOfSequences) {
     return toy;
   };
   Toy toy = make(ModuleKind::kEmbeddingCollection);
-  expect_hazard(toy, HazardCode::kMixedColumnWidths, "ec.c",
+  expect_hazard(toy, FindingCode::kMixedColumnWidths, "ec.c",
                 kNoRank);                                   // of another width than most
   expect_clean(make(ModuleKind::kEmbeddingBagCollection));  // pools bring their own widths
 
@@ -1046,28 +1050,28 @@ TEST(ShardingHazards, SeesColumnsOfSeveralWidthsInACollectionOfSequences) {
   set_shards(toy.plan.tables[0], {{10, 16, 0, 0, 0}});
   expect_clean(toy);
   toy.plan.tables[0].sharding_type = kColumnWise;
-  expect_hazard(toy, HazardCode::kMixedColumnWidths, "ec.c", kNoRank);
+  expect_hazard(toy, FindingCode::kMixedColumnWidths, "ec.c", kNoRank);
   // Of as many tables the first one's width is the collection's, as the module lists them.
   toy.plan.tables[2].sharding_type = kTableWise;
   set_shards(toy.plan.tables[2], {{10, 16, 0, 0, 0}});
-  expect_hazard(toy, HazardCode::kMixedColumnWidths, "ec.c", kNoRank);
+  expect_hazard(toy, FindingCode::kMixedColumnWidths, "ec.c", kNoRank);
   // Unlike blocks of one table.
   set_shards(toy.plan.tables[0], {{10, 8, 0, 0, 0}, {10, 4, 0, 8, 1}, {10, 4, 0, 12, 1}});
-  expect_hazard(toy, HazardCode::kMixedColumnWidths, "ec.c", kNoRank);
+  expect_hazard(toy, FindingCode::kMixedColumnWidths, "ec.c", kNoRank);
 }
 
 // A violation under strict_numerics alone.
 TEST(ShardingHazards, SeesAnOptimizerStatePerBlock) {
   const auto expect_numeric = [](Toy toy) {
     toy.options.strict = true;
-    const CheckReport report = judge(toy);
-    EXPECT_THAT(report.violations, IsEmpty());
-    EXPECT_THAT(report.hazards,
-                ElementsAre(Finding(HazardCode::kOptimizerStatePerBlock, "ebc.t", kNoRank)));
+    const ShardingReport report = judge(toy);
+    EXPECT_THAT(report.violations(), IsEmpty());
+    EXPECT_THAT(report.hazards(),
+                ElementsAre(FindingAt(FindingCode::kOptimizerStatePerBlock, "ebc.t", kNoRank)));
     toy.options.strict = false;
     toy.options.strict_numerics = true;
-    EXPECT_THAT(judge(toy).violations,
-                ElementsAre(Finding(ViolationCode::kHazard, "ebc.t", kNoRank)));
+    EXPECT_THAT(judge(toy).violations(),
+                ElementsAre(FindingAt(FindingCode::kHazard, "ebc.t", kNoRank)));
   };
   using embedding::Optimizer;
   for (Toy toy : {column_wise_toy(), grid_toy()}) {
@@ -1094,13 +1098,13 @@ TEST(ShardingHazards, SeesSequencesCutOverAHost) {
     toy.model.modules[0].holds_embedding_collection = holds_sequence;
     toy.add_table("t", 10, 8);
     toy.place("t", kTableColumnWise, kFused, {{10, 4, 0, 0, 0}, {10, 4, 0, 4, 1}});
-    std::vector<HazardCode> codes;
-    for (const Hazard& hazard : judge(toy).hazards) codes.push_back(hazard.code);
+    std::vector<FindingCode> codes;
+    for (const Finding& hazard : judge(toy).hazards()) codes.push_back(hazard.code);
     return codes;
   };
   // A sharder of the caller's own may offer the type; the runtime refuses it.
   EXPECT_THAT(codes_of(ModuleKind::kEmbeddingCollection, false),
-              ElementsAre(HazardCode::kRuntimeCannotHold));
+              ElementsAre(FindingCode::kRuntimeCannotHold));
   EXPECT_THAT(codes_of(ModuleKind::kEmbeddingBagCollection, false), IsEmpty());
   EXPECT_THAT(codes_of(ModuleKind::kEmbeddingTower, true), IsEmpty());  // not known
 }
@@ -1109,7 +1113,7 @@ TEST(ShardingHazards, SeesKeyValueUnderSgd) {
   Toy toy = table_wise_toy();
   toy.plan.tables[0].compute_kernel = kKeyValue;
   toy.model.optimizer = embedding::Optimizer::kSgd;
-  expect_hazard(toy, HazardCode::kRuntimeCannotHold, "ebc.t", kNoRank);
+  expect_hazard(toy, FindingCode::kRuntimeCannotHold, "ebc.t", kNoRank);
   toy.model.modules[0].tables[0].optimizer = embedding::Optimizer::kRowWiseAdagrad;
   expect_clean(toy);
 }

@@ -261,11 +261,10 @@ Sums naive_sums(const Toy& toy) {
   return sums;
 }
 
-std::string describe(const CheckReport& report) {
+std::string describe(const ShardingReport& report) {
   std::string text;
-  for (const Violation& v : report.violations) {
-    text += std::string(to_string(v.code)) + " '" + v.table + "' rank " +
-            (v.rank ? std::to_string(*v.rank) : "-") + ": " + v.message + "\n";
+  for (const Finding& v : report.violations()) {
+    text += to_text(v) + "\n";
   }
   return text;
 }
@@ -286,10 +285,10 @@ TEST(ShardingCheckProperty, AcceptsRandomLegalPlansAndAddsThemUp) {
     EXPECT_EQ(report->used, sums.used);
     EXPECT_EQ(report->rank_ms, sums.rank_ms);
     EXPECT_EQ(report->rating, *toy.options.stated_rating);
-    for (const Hazard& h : report->hazards) {
-      EXPECT_NE(h.code, HazardCode::kUnevenRows) << h.table << ": " << h.message;
-      EXPECT_NE(h.code, HazardCode::kPermutedRanks) << h.table << ": " << h.message;
-      EXPECT_NE(h.code, HazardCode::kColumnsAcrossHosts) << h.table << ": " << h.message;
+    for (const Finding& h : report->hazards()) {
+      EXPECT_NE(h.code, FindingCode::kUnevenRows) << h.place << ": " << h.message;
+      EXPECT_NE(h.code, FindingCode::kPermutedRanks) << h.place << ": " << h.message;
+      EXPECT_NE(h.code, FindingCode::kColumnsAcrossHosts) << h.place << ": " << h.message;
     }
     for (const auto& sharding : toy.plan.tables) {
       types.insert(sharding.sharding_type);
@@ -304,7 +303,7 @@ TEST(ShardingCheckProperty, AcceptsRandomLegalPlansAndAddsThemUp) {
 // where it does not apply to this table.
 
 struct Crime {
-  std::vector<ViolationCode> codes;  // any of these
+  std::vector<FindingCode> codes;  // any of these
   std::string table;
   std::optional<int> rank;  // where the crime has one
 };
@@ -331,7 +330,7 @@ std::optional<Crime> drop_a_shard(Dice& dice, Toy&, embedding::TableSharding& sh
   if (!i) return std::nullopt;
   shards.erase(shards.begin() + static_cast<std::ptrdiff_t>(*i));
   set_shards(sharding, shards, dice.coin());
-  return Crime{{ViolationCode::kNotCovered}, sharding.fqn(), std::nullopt};
+  return Crime{{FindingCode::kNotCovered}, sharding.fqn(), std::nullopt};
 }
 
 // The lost shard of a row-wise table or a replica is known by its rank.
@@ -343,7 +342,7 @@ std::optional<Crime> drop_a_rank(Dice& dice, Toy&, embedding::TableSharding& sha
   const int rank = shards[static_cast<std::size_t>(i)].rank;
   shards.erase(shards.begin() + static_cast<std::ptrdiff_t>(i));
   set_shards(sharding, shards, dice.coin());
-  return Crime{{ViolationCode::kWrongGroup}, sharding.fqn(), rank};
+  return Crime{{FindingCode::kWrongGroup}, sharding.fqn(), rank};
 }
 
 std::optional<Crime> duplicate_a_shard(Dice& dice, Toy&, embedding::TableSharding& sharding) {
@@ -353,14 +352,13 @@ std::optional<Crime> duplicate_a_shard(Dice& dice, Toy&, embedding::TableShardin
   const ToyShard copy = shards[*i];
   shards.push_back(copy);
   set_shards(sharding, shards, dice.coin());
-  const auto code =
-      is_replicated(sharding) ? ViolationCode::kWrongGroup : ViolationCode::kCoveredTwice;
+  const auto code = is_replicated(sharding) ? FindingCode::kWrongGroup : FindingCode::kCoveredTwice;
   return Crime{{code}, sharding.fqn(), copy.rank};
 }
 
 std::optional<Crime> list_more_ranks(Dice& dice, Toy& toy, embedding::TableSharding& sharding) {
   sharding.ranks.push_back({dice.rank(0, toy.topology.world_size - 1), 1});
-  return Crime{{ViolationCode::kWrongShardCount}, sharding.fqn(), std::nullopt};
+  return Crime{{FindingCode::kWrongShardCount}, sharding.fqn(), std::nullopt};
 }
 
 std::optional<Crime> shift_an_offset(Dice& dice, Toy&, embedding::TableSharding& sharding) {
@@ -371,7 +369,7 @@ std::optional<Crime> shift_an_offset(Dice& dice, Toy&, embedding::TableSharding&
   (dice.coin() ? shards[*i].row : shards[*i].column) += by;
   set_shards(sharding, shards, dice.coin());
   return Crime{
-      {ViolationCode::kShardOutOfTable, ViolationCode::kNotCovered}, sharding.fqn(), std::nullopt};
+      {FindingCode::kShardOutOfTable, FindingCode::kNotCovered}, sharding.fqn(), std::nullopt};
 }
 
 std::optional<Crime> shrink_rows(Dice& dice, Toy&, embedding::TableSharding& sharding) {
@@ -382,7 +380,7 @@ std::optional<Crime> shrink_rows(Dice& dice, Toy&, embedding::TableSharding& sha
   set_shards(sharding, shards, dice.coin());
   const std::optional<int> rank =
       is_replicated(sharding) ? std::optional<int>(shards[*i].rank) : std::nullopt;
-  return Crime{{ViolationCode::kNotCovered}, sharding.fqn(), rank};
+  return Crime{{FindingCode::kNotCovered}, sharding.fqn(), rank};
 }
 
 std::optional<Crime> widen_columns(Dice& dice, Toy&, embedding::TableSharding& sharding) {
@@ -394,9 +392,9 @@ std::optional<Crime> widen_columns(Dice& dice, Toy&, embedding::TableSharding& s
   shards[*i].columns += 4;
   set_shards(sharding, shards, dice.coin());
   if (shards[*i].column + shards[*i].columns > table_columns) {
-    return Crime{{ViolationCode::kShardOutOfTable}, sharding.fqn(), shards[*i].rank};
+    return Crime{{FindingCode::kShardOutOfTable}, sharding.fqn(), shards[*i].rank};
   }
-  return Crime{{ViolationCode::kCoveredTwice}, sharding.fqn(), std::nullopt};
+  return Crime{{FindingCode::kCoveredTwice}, sharding.fqn(), std::nullopt};
 }
 
 std::optional<Crime> move_out_of_range(Dice& dice, Toy& toy, embedding::TableSharding& sharding) {
@@ -405,7 +403,7 @@ std::optional<Crime> move_out_of_range(Dice& dice, Toy& toy, embedding::TableSha
   const int rank = dice.coin() ? toy.topology.world_size + dice.rank(0, 5) : -dice.rank(1, 5);
   shards[static_cast<std::size_t>(i)].rank = rank;
   set_shards(sharding, shards, dice.coin());
-  return Crime{{ViolationCode::kRankOutOfRange}, sharding.fqn(), rank};
+  return Crime{{FindingCode::kRankOutOfRange}, sharding.fqn(), rank};
 }
 
 // A shard that is not the first of its block goes to a rank of another host.
@@ -427,7 +425,7 @@ std::optional<Crime> break_a_host(Dice& dice, Toy& toy, embedding::TableSharding
   while (shard.rank / size == group) shard.rank = dice.rank(0, toy.topology.world_size - 1);
   set_shards(sharding, shards, dice.coin());
   const int rank = shard.rank;
-  return Crime{{ViolationCode::kWrongGroup}, sharding.fqn(), rank};
+  return Crime{{FindingCode::kWrongGroup}, sharding.fqn(), rank};
 }
 
 std::optional<Crime> lower_a_cap(Dice& dice, Toy& toy, embedding::TableSharding& sharding) {
@@ -442,30 +440,30 @@ std::optional<Crime> lower_a_cap(Dice& dice, Toy& toy, embedding::TableSharding&
   } else {
     return std::nullopt;
   }
-  return Crime{{ViolationCode::kOverCapacity}, "", rank};
+  return Crime{{FindingCode::kOverCapacity}, "", rank};
 }
 
 std::optional<Crime> drop_a_table(Dice&, Toy& toy, embedding::TableSharding& sharding) {
   const std::string fqn = sharding.fqn();
   toy.plan.tables.erase(toy.plan.tables.begin() + (&sharding - toy.plan.tables.data()));
-  return Crime{{ViolationCode::kMissingTable}, fqn, std::nullopt};
+  return Crime{{FindingCode::kMissingTable}, fqn, std::nullopt};
 }
 
 std::optional<Crime> duplicate_a_table(Dice&, Toy& toy, embedding::TableSharding& sharding) {
   const embedding::TableSharding copy = sharding;
   toy.plan.tables.push_back(copy);
-  return Crime{{ViolationCode::kDuplicateTable}, copy.fqn(), std::nullopt};
+  return Crime{{FindingCode::kDuplicateTable}, copy.fqn(), std::nullopt};
 }
 
 std::optional<Crime> rename_a_table(Dice&, Toy&, embedding::TableSharding& sharding) {
   sharding.table += "_else";
-  return Crime{{ViolationCode::kUnknownTable}, sharding.fqn(), std::nullopt};
+  return Crime{{FindingCode::kUnknownTable}, sharding.fqn(), std::nullopt};
 }
 
 std::optional<Crime> lose_a_name(Dice&, Toy&, embedding::TableSharding& sharding) {
   const std::string fqn = sharding.fqn();
   sharding.module_path += ".else";
-  return Crime{{ViolationCode::kMissingTable}, fqn, std::nullopt};
+  return Crime{{FindingCode::kMissingTable}, fqn, std::nullopt};
 }
 
 // To data_parallel and back is never a matter of names alone; nor is whole table to rows.
@@ -473,7 +471,7 @@ std::optional<Crime> swap_type(Dice&, Toy& toy, embedding::TableSharding& shardi
   if (toy.topology.world_size < 2) return std::nullopt;
   sharding.sharding_type = is_replicated(sharding) ? kTableWise : kDataParallel;
   return Crime{
-      {ViolationCode::kWrongShardCount, ViolationCode::kNotCovered}, sharding.fqn(), std::nullopt};
+      {FindingCode::kWrongShardCount, FindingCode::kNotCovered}, sharding.fqn(), std::nullopt};
 }
 
 std::optional<Crime> call_rows_columns(Dice&, Toy&, embedding::TableSharding& sharding) {
@@ -483,13 +481,13 @@ std::optional<Crime> call_rows_columns(Dice&, Toy&, embedding::TableSharding& sh
     return std::nullopt;
   }
   sharding.sharding_type = kColumnWise;
-  return Crime{{ViolationCode::kWrongCut}, sharding.fqn(), std::nullopt};
+  return Crime{{FindingCode::kWrongCut}, sharding.fqn(), std::nullopt};
 }
 
 std::optional<Crime> forbid_a_type(Dice&, Toy& toy, embedding::TableSharding& sharding) {
   const ShardingType other = sharding.sharding_type == kRowWise ? kColumnWise : kRowWise;
   toy.model.constraints[sharding.table].sharding_types = {other};
-  return Crime{{ViolationCode::kTypeNotAllowed}, sharding.fqn(), std::nullopt};
+  return Crime{{FindingCode::kTypeNotAllowed}, sharding.fqn(), std::nullopt};
 }
 
 std::optional<Crime> swap_kernel(Dice& dice, Toy&, embedding::TableSharding& sharding) {
@@ -500,7 +498,7 @@ std::optional<Crime> swap_kernel(Dice& dice, Toy&, embedding::TableSharding& sha
                             : is_replicated(sharding) ? kFusedUvm
                             : dice.coin()             ? kQuant
                                                       : kDense;
-  return Crime{{ViolationCode::kKernelNotAllowed, ViolationCode::kDenseOffDataParallel},
+  return Crime{{FindingCode::kKernelNotAllowed, FindingCode::kDenseOffDataParallel},
                sharding.fqn(),
                std::nullopt};
 }
@@ -530,22 +528,22 @@ std::optional<Crime> break_colocation(Dice&, Toy& toy, embedding::TableSharding&
   auto shards = drawn_shards(sharding);
   for (ToyShard& s : shards) s.rank = (s.rank + size) % (size * groups);
   set_shards(sharding, shards);
-  return Crime{{ViolationCode::kColocationBroken}, sharding.fqn(), shards[0].rank};
+  return Crime{{FindingCode::kColocationBroken}, sharding.fqn(), shards[0].rank};
 }
 
 std::optional<Crime> overstate_the_cache(Dice& dice, Toy&, embedding::TableSharding& sharding) {
   sharding.cache_params.emplace().load_factor = dice.coin() ? 1.5 : -0.5;
-  return Crime{{ViolationCode::kLoadFactor}, sharding.fqn(), std::nullopt};
+  return Crime{{FindingCode::kLoadFactor}, sharding.fqn(), std::nullopt};
 }
 
 std::optional<Crime> change_the_machine(Dice&, Toy& toy, embedding::TableSharding&) {
   ++toy.plan.world_size;
-  return Crime{{ViolationCode::kWrongMachine}, "", std::nullopt};
+  return Crime{{FindingCode::kWrongMachine}, "", std::nullopt};
 }
 
 std::optional<Crime> misstate_the_rating(Dice& dice, Toy& toy, embedding::TableSharding&) {
   toy.options.stated_rating = toy.try_check()->rating * (dice.coin() ? 1.00001 : 0.99999);
-  return Crime{{ViolationCode::kRatingMismatch}, "", std::nullopt};
+  return Crime{{FindingCode::kRatingMismatch}, "", std::nullopt};
 }
 
 TEST(ShardingCheckProperty, CatchesEveryMutation) {
@@ -589,10 +587,11 @@ TEST(ShardingCheckProperty, CatchesEveryMutation) {
       ++applied[name];
       const auto report = toy.try_check();
       ASSERT_TRUE(report) << format_error(report.error());
-      const bool is_caught = std::any_of(
-          report->violations.begin(), report->violations.end(), [&](const Violation& v) {
+      const bool is_caught =
+          std::any_of(report->findings.begin(), report->findings.end(), [&](const Finding& v) {
             return std::count(crime->codes.begin(), crime->codes.end(), v.code) > 0 &&
-                   v.table == crime->table && (!crime->rank || v.rank == crime->rank);
+                   v.place == crime->table &&
+                   (!crime->rank || v.unit == find_unit(FindingUnit::kRank, crime->rank));
           });
       EXPECT_TRUE(is_caught) << crime->table << " rank " << crime->rank.value_or(-99) << "\n"
                              << describe(*report);
@@ -611,11 +610,11 @@ TEST(ShardingCheckProperty, StrictnessTurnsEveryHazardIntoAViolation) {
     toy.options.strict = true;
     const auto strict = toy.try_check();
     ASSERT_TRUE(lax && strict);
-    EXPECT_EQ(strict->hazards, lax->hazards);
-    EXPECT_EQ(strict->violations.size(), lax->violations.size() + lax->hazards.size());
+    EXPECT_EQ(strict->hazards(), lax->hazards());
+    EXPECT_EQ(strict->violations().size(), lax->violations().size() + lax->hazards().size());
     EXPECT_EQ(strict->used, lax->used);
     EXPECT_EQ(strict->rating, lax->rating);
-    num_hazards += lax->hazards.size();
+    num_hazards += lax->hazards().size();
   }
   EXPECT_GT(num_hazards, 0U);
 }
@@ -635,12 +634,12 @@ TEST(ShardingCheckProperty, JudgesLongRunsWithoutWritingThemOut) {
   auto report = toy.try_check();
   ASSERT_TRUE(report);
   EXPECT_TRUE(report->is_right()) << describe(*report);
-  EXPECT_TRUE(report->hazards.empty());
+  EXPECT_TRUE(report->hazards().empty());
 
   toy.plan.tables[7].shards[1].rows = 998;
   report = toy.try_check();
-  ASSERT_EQ(report->violations.size(), 1U);
-  EXPECT_EQ(report->violations[0].found, "rows [4095998, 4095999) of columns [0, 64)");
+  ASSERT_EQ(report->violations().size(), 1U);
+  EXPECT_EQ(report->violations()[0].found, "rows [4095998, 4095999) of columns [0, 64)");
 }
 
 }  // namespace

@@ -14,11 +14,11 @@ using partition::OpKind;
 using partition::PartitionerConfig;
 using partition::Placement;
 using ::testing::ElementsAre;
-using Code = PartitionViolationCode;
+using Code = FindingCode;
 
 std::vector<Code> codes(const CriticalPathReport& report) {
   std::vector<Code> list;
-  for (const PartitionViolation& violation : report.violations) list.push_back(violation.code);
+  for (const Finding& violation : report.violations()) list.push_back(violation.code);
   return list;
 }
 

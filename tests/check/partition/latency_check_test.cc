@@ -13,11 +13,11 @@ using partition::CostNode;
 using partition::kUnlimited;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using Code = PlacementViolationCode;
+using Code = FindingCode;
 
 std::vector<Code> codes(const LatencyReport& report) {
   std::vector<Code> list;
-  for (const PlacementViolation& violation : report.violations) list.push_back(violation.code);
+  for (const Finding& violation : report.violations()) list.push_back(violation.code);
   return list;
 }
 

@@ -44,7 +44,7 @@ TEST(PipelineCheck, AddsUpByHand) {
 }
 
 TEST(PipelineCheck, NamesEveryFault) {
-  using Code = PipelineViolationCode;
+  using Code = FindingCode;
   const auto expect_found = [](Code code,
                                const std::function<void(PipelineModel&, PipelinePlan&)>& change) {
     PipelineModel model = make_model();
@@ -53,9 +53,9 @@ TEST(PipelineCheck, NamesEveryFault) {
     change(model, plan);
     const auto report = check_pipeline(model, plan);
     ASSERT_TRUE(report.has_value());
-    ASSERT_FALSE(report->violations.empty()) << to_string(code);
-    EXPECT_EQ(to_string(report->violations.front().code), to_string(code));
-    EXPECT_FALSE(report->violations.front().message.empty());
+    ASSERT_FALSE(report->violations().empty()) << to_string(code);
+    EXPECT_EQ(to_string(report->violations().front().code), to_string(code));
+    EXPECT_FALSE(report->violations().front().message.empty());
   };
   expect_found(Code::kUnknownOperator, [](auto&, auto& p) { p.stages[0].operators = {0, 3}; });
   expect_found(Code::kUnknownOperator, [](auto&, auto& p) { p.stages[0].operators = {-1, 0}; });

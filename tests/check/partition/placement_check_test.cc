@@ -10,11 +10,11 @@ using partition::CostGraph;
 using partition::CostNode;
 using partition::kUnlimited;
 using ::testing::ElementsAre;
-using Code = PlacementViolationCode;
+using Code = FindingCode;
 
 std::vector<Code> codes(const PlacementReport& report) {
   std::vector<Code> list;
-  for (const PlacementViolation& violation : report.violations) list.push_back(violation.code);
+  for (const Finding& violation : report.violations()) list.push_back(violation.code);
   return list;
 }
 
@@ -95,7 +95,7 @@ TEST(PlacementCheck, AllowsADeviceToBeFullAndNotMore) {
   graph.classes[0].memory_cap = 11;
   const PlacementReport report = judge(graph, {0, 0, 1, 1});
   EXPECT_THAT(codes(report), ElementsAre(Code::kOverMemory));
-  EXPECT_EQ(report.violations[0].device, 1);
+  EXPECT_EQ(report.violations()[0].unit, (FindingUnit{FindingUnit::kDevice, 1}));
 }
 
 TEST(PlacementCheck, FindsNodesOnNoDevice) {
@@ -106,7 +106,7 @@ TEST(PlacementCheck, FindsNodesOnNoDevice) {
 TEST(PlacementCheck, FindsAPathThatComesBack) {
   const PlacementReport report = judge(fork(), {0, 1, 0, 3});
   EXPECT_THAT(codes(report), ElementsAre(Code::kNotContiguous));
-  EXPECT_EQ(report.violations[0].device, 0);
+  EXPECT_EQ(report.violations()[0].unit, (FindingUnit{FindingUnit::kDevice, 0}));
   EXPECT_THAT(report.is_contiguous, ElementsAre(false, true, true, true));
   EXPECT_FALSE(report.is_line);
   EXPECT_TRUE(judge(fork(), {0, 1, 0, 3}, {false, {}}).is_right());
@@ -168,7 +168,7 @@ TEST(PlacementCheck, ComparesWhatIsStatedOfEachDevice) {
     *(edited.stated[1].*figure) += 1e-6;
     const PlacementReport report = judge(fork(), {0, 0, 1, 3}, edited);
     EXPECT_THAT(codes(report), ElementsAre(Code::kTimeMismatch));
-    EXPECT_EQ(report.violations[0].device, 1);
+    EXPECT_EQ(report.violations()[0].unit, (FindingUnit{FindingUnit::kDevice, 1}));
   }
   *options.stated[3].memory += 1;
   EXPECT_THAT(codes(judge(fork(), {0, 0, 1, 3}, options)), ElementsAre(Code::kMemoryMismatch));

@@ -89,7 +89,7 @@ BalancedResult plan(const PlanningProblem& problem, const BalancedOptions& optio
   return *std::move(result);
 }
 
-check::CheckReport judge(const PlanningProblem& problem, const ShardingPlan& plan) {
+check::ShardingReport judge(const PlanningProblem& problem, const ShardingPlan& plan) {
   check::CheckOptions options;
   options.batch_size = problem.batch_size;
   options.reservation = problem.reservation;
@@ -97,8 +97,8 @@ check::CheckReport judge(const PlanningProblem& problem, const ShardingPlan& pla
                                       problem.mode, options);
   EXPECT_TRUE(report) << (report ? "" : format_error(report.error()));
   // Not avoided unless that is asked for.
-  std::erase_if(report->hazards, [](const check::Hazard& hazard) {
-    return hazard.code == check::HazardCode::kOptimizerStatePerBlock;
+  std::erase_if(report->findings, [](const check::Finding& hazard) {
+    return hazard.code == check::FindingCode::kOptimizerStatePerBlock;
   });
   return *std::move(report);
 }
@@ -116,15 +116,15 @@ TEST(BalancedSearch, MakesPlansThatTheCheckerAccepts) {
       const BalancedResult result = plan(problem, options);
       if (!result.planning.outcome.plan) continue;
       ++num_plans;
-      const check::CheckReport report = judge(problem, *result.planning.outcome.plan);
-      for (const auto& violation : report.violations) {
-        ADD_FAILURE() << violation.table << ": " << violation.message;
+      const check::ShardingReport report = judge(problem, *result.planning.outcome.plan);
+      for (const auto& violation : report.violations()) {
+        ADD_FAILURE() << violation.place << ": " << violation.message;
       }
       const bool is_unavoidable = std::any_of(
           result.planning.outcome.warnings.begin(), result.planning.outcome.warnings.end(),
           [](const Warning& w) { return w.code == "hazard_unavoidable"; });
-      for (const auto& hazard : report.hazards) {
-        EXPECT_TRUE(is_unavoidable) << hazard.table << ": " << hazard.message;
+      for (const auto& hazard : report.hazards()) {
+        EXPECT_TRUE(is_unavoidable) << hazard.place << ": " << hazard.message;
       }
       EXPECT_NEAR(report.rating, result.times.rating, 1e-9 * report.rating);
       const Certificate& certificate = result.planning.outcome.certificate;
@@ -195,10 +195,10 @@ TEST(BalancedSearch, CutsMeanPooledCollectionsByRowsWhereThatIsBest) {
     if (cuts_means_by_rows(problem, result)) ++num_by_rows;
     const Result<PlanningResult> reference = plan_like_torchrec(problem, {}, {}, {});
     if (!reference || !reference->outcome.plan) continue;
-    if (!judge(problem, *reference->outcome.plan).hazards.empty()) continue;
+    if (!judge(problem, *reference->outcome.plan).hazards().empty()) continue;
     ++num_compared;
     ASSERT_TRUE(result.planning.outcome.plan);
-    EXPECT_TRUE(judge(problem, *result.planning.outcome.plan).hazards.empty());
+    EXPECT_TRUE(judge(problem, *result.planning.outcome.plan).hazards().empty());
     EXPECT_LE(result.times.rating, reference->rating * (1 + 1e-12));
     EXPECT_LE(result.planning.outcome.certificate.lower_bound.value_or(0), reference->rating);
   }
@@ -233,7 +233,7 @@ TEST(BalancedSearch, FindsRoomForMeanPooledTablesByRows) {
       plan(problem, BalancedOptions::minimizing(BalanceObjective::kRating));
   ASSERT_TRUE(result.planning.outcome.plan);
   EXPECT_TRUE(cuts_means_by_rows(problem, result));
-  EXPECT_TRUE(judge(problem, *result.planning.outcome.plan).hazards.empty());
+  EXPECT_TRUE(judge(problem, *result.planning.outcome.plan).hazards().empty());
 }
 
 TEST(BalancedSearch, KeepsTheReferenceRatingWhereAsked) {
@@ -326,7 +326,7 @@ TEST(BalancedSearch, ConstructsAPlanWhereNoTimeIsLeft) {
     EXPECT_EQ(late->planning.outcome.stop, StopReason::kDeadline);
     if (!late->planning.outcome.plan) continue;
     ++num_plans;
-    EXPECT_TRUE(judge(problem, *late->planning.outcome.plan).violations.empty());
+    EXPECT_TRUE(judge(problem, *late->planning.outcome.plan).violations().empty());
     options.stops = late->stops;
     const auto again = plan_balanced(problem, options, {}, {});
     ASSERT_TRUE(again);
@@ -486,9 +486,9 @@ TEST(BalancedSearch, CutsACollectionByRowsAsAWholeWhereItMust) {
   const BalancedResult result =
       plan(problem, BalancedOptions::minimizing(BalanceObjective::kRating));
   ASSERT_TRUE(result.planning.outcome.plan);
-  const check::CheckReport report = judge(problem, *result.planning.outcome.plan);
-  EXPECT_TRUE(report.violations.empty());
-  EXPECT_TRUE(report.hazards.empty());
+  const check::ShardingReport report = judge(problem, *result.planning.outcome.plan);
+  EXPECT_TRUE(report.violations().empty());
+  EXPECT_TRUE(report.hazards().empty());
   EXPECT_FALSE(warns_of_hazards(result));
   EXPECT_EQ(result.planning.outcome.status, SolveStatus::kOptimal);
 }
@@ -504,7 +504,7 @@ TEST(BalancedSearch, BoundsBothWaysOfACollection) {
   options.bridge.step_model.ms_per_sharding_type = 100;
   const BalancedResult result = plan(problem, options);
   ASSERT_TRUE(result.planning.outcome.plan);
-  EXPECT_TRUE(judge(problem, *result.planning.outcome.plan).hazards.empty());
+  EXPECT_TRUE(judge(problem, *result.planning.outcome.plan).hazards().empty());
   EXPECT_LT(result.times.time, 101);  // one type
   EXPECT_EQ(result.planning.outcome.status, SolveStatus::kOptimal);
   ASSERT_TRUE(result.bound);

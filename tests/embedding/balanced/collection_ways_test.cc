@@ -68,13 +68,13 @@ void compare(const PlanningProblem& problem, BalanceObjective objective, Tally& 
   EXPECT_NE(outcome.status, SolveStatus::kInfeasible);
   EXPECT_LE(outcome.certificate.lower_bound.value_or(0), best.value * (1 + 1e-9));
   ASSERT_TRUE(outcome.plan);
-  const check::CheckReport report = judge(problem, *outcome.plan);
+  const check::ShardingReport report = judge(problem, *outcome.plan);
   EXPECT_TRUE(report.is_right());
-  EXPECT_EQ(report.hazards.size(), best.num_hazards);
-  for (const check::Hazard& hazard : report.hazards) {
+  EXPECT_EQ(report.hazards().size(), best.num_hazards);
+  for (const check::Finding& hazard : report.hazards()) {
     const std::vector<Warning> warnings = warnings_of(result, "hazard_unavoidable");
     EXPECT_TRUE(std::any_of(warnings.begin(), warnings.end(), [&hazard](const Warning& warning) {
-      return warning.place == hazard.table && warning.message.starts_with(to_string(hazard.code));
+      return warning.place == hazard.place && warning.message.starts_with(to_string(hazard.code));
     })) << hazard.message;
   }
   if (outcome.status != SolveStatus::kOptimal) return;
@@ -191,8 +191,8 @@ TEST(StrictNumerics, PlansNoOptimizerStatePerBlock) {
     auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
     const BalancedResult loose = plan(problem, options);
     if (loose.planning.outcome.plan) {
-      const check::CheckReport report = judge(problem, *loose.planning.outcome.plan);
-      const bool is_named = report.hazards.size() > count_hazards(report);
+      const check::ShardingReport report = judge(problem, *loose.planning.outcome.plan);
+      const bool is_named = report.hazards().size() > count_hazards(report);
       EXPECT_EQ(warnings_of(loose, "optimizer_state_per_block").size(), is_named ? 1U : 0U);
       num_named += is_named ? 1 : 0;
     }
@@ -209,8 +209,8 @@ TEST(StrictNumerics, PlansNoOptimizerStatePerBlock) {
     EXPECT_LE(outcome.certificate.lower_bound.value_or(0), best.value * (1 + 1e-9));
     EXPECT_NE(outcome.status, SolveStatus::kInfeasible);
     ASSERT_TRUE(outcome.plan);
-    const check::CheckReport report = judge(problem, *outcome.plan);
-    EXPECT_EQ(report.hazards.size(), count_hazards(report));
+    const check::ShardingReport report = judge(problem, *outcome.plan);
+    EXPECT_EQ(report.hazards().size(), count_hazards(report));
     EXPECT_TRUE(warnings_of(strict, "optimizer_state_per_block").empty());
     if (outcome.status != SolveStatus::kOptimal) continue;
     ++num_optimal;

@@ -105,16 +105,16 @@ PlanningProblem tower_problem(std::uint64_t seed) {
 }
 
 // Every hazard of the plan is announced by its table and its name.
-void expect_named(const check::CheckReport& report, const BalancedResult& result) {
-  for (const check::Hazard& hazard : report.hazards) {
+void expect_named(const check::ShardingReport& report, const BalancedResult& result) {
+  for (const check::Finding& hazard : report.hazards()) {
     const std::vector<Warning> warnings = warnings_of(result, "hazard_unavoidable");
     EXPECT_TRUE(std::any_of(warnings.begin(), warnings.end(),
                             [&hazard](const Warning& warning) {
-                              return warning.place == hazard.table &&
+                              return warning.place == hazard.place &&
                                      warning.message.find(to_string(hazard.code)) !=
                                          std::string::npos;
                             }))
-        << hazard.table << ": " << hazard.message;
+        << hazard.place << ": " << hazard.message;
   }
 }
 
@@ -143,11 +143,11 @@ void compare(const PlanningProblem& problem, BalanceObjective objective, Tally& 
   EXPECT_NE(outcome.status, SolveStatus::kInfeasible);
   EXPECT_LE(certificate.lower_bound.value_or(0), best.value * (1 + 1e-9));
   ASSERT_TRUE(outcome.plan);
-  const check::CheckReport report = judge(problem, *outcome.plan);
+  const check::ShardingReport report = judge(problem, *outcome.plan);
   EXPECT_TRUE(report.is_right());
   expect_named(report, result);
-  const bool is_fewest = report.hazards.size() == best.num_hazards;
-  EXPECT_GE(report.hazards.size(), best.num_hazards);
+  const bool is_fewest = report.hazards().size() == best.num_hazards;
+  EXPECT_GE(report.hazards().size(), best.num_hazards);
   EXPECT_TRUE(is_fewest || result.keeps_hazards);
   const double value =
       objective == BalanceObjective::kRating ? report.rating : time_of(*outcome.plan, report);
@@ -209,7 +209,7 @@ void compare_cap(const PlanningProblem& problem, CapTally& tally) {
   EXPECT_EQ(result.rating_cap.has_value(), !is_dropped);  // the bound is of such plans
   const Best fewest = best_of(plans, BalanceObjective::kTime);
   const Best capped = best_of(plans, BalanceObjective::kTime, cap);
-  const std::size_t num_hazards = judge(problem, *outcome.plan).hazards.size();
+  const std::size_t num_hazards = judge(problem, *outcome.plan).hazards().size();
   EXPECT_GE(num_hazards, fewest.num_hazards);
   // Hazards first: the cap is kept exactly where a plan of as few hazards keeps it.
   if (num_hazards == fewest.num_hazards) {
@@ -263,9 +263,9 @@ TEST(WorseThanReference, IsSaidAndExplained) {
     EXPECT_EQ(said.size(), is_worse ? 1U : 0U);
     const Result<PlanningResult> reference = plan_like_torchrec(problem, {}, {}, {});
     ASSERT_TRUE(reference && reference->outcome.plan);
-    const check::CheckReport report = judge(problem, *reference->outcome.plan);
-    const check::CheckReport ours = judge(problem, *outcome.plan);
-    if (report.is_right() && report.hazards.size() <= ours.hazards.size()) {
+    const check::ShardingReport report = judge(problem, *reference->outcome.plan);
+    const check::ShardingReport ours = judge(problem, *outcome.plan);
+    if (report.is_right() && report.hazards().size() <= ours.hazards().size()) {
       ++num_legal;
       EXPECT_FALSE(is_worse);
       EXPECT_LE(outcome.certificate.objective,
@@ -274,9 +274,10 @@ TEST(WorseThanReference, IsSaidAndExplained) {
     if (!is_worse) continue;
     ++num_said;
     EXPECT_EQ(outcome.warnings.front().code, "worse_than_reference");
-    ASSERT_FALSE(report.hazards.empty());
-    EXPECT_THAT(said[0].message, testing::HasSubstr(std::string(to_string(report.hazards[0].code)) +
-                                                    " of " + report.hazards[0].table));
+    ASSERT_FALSE(report.hazards().empty());
+    EXPECT_THAT(said[0].message,
+                testing::HasSubstr(std::string(to_string(report.hazards()[0].code)) + " of " +
+                                   report.hazards()[0].place));
   }
   EXPECT_GT(num_said, 5);
   EXPECT_GT(num_legal, 50);
@@ -308,9 +309,9 @@ TEST(FewestHazards, KeepTheOtherTablesFree) {
     options.bridge.objective = objective;
     const BalancedResult result = plan(problem, options);
     ASSERT_TRUE(result.planning.outcome.plan);
-    const check::CheckReport report = judge(problem, *result.planning.outcome.plan);
-    ASSERT_EQ(report.hazards.size(), 1U);
-    EXPECT_EQ(report.hazards[0].table, "m.b");
+    const check::ShardingReport report = judge(problem, *result.planning.outcome.plan);
+    ASSERT_EQ(report.hazards().size(), 1U);
+    EXPECT_EQ(report.hazards()[0].place, "m.b");
     const std::vector<Warning> warnings = warnings_of(result, "hazard_unavoidable");
     ASSERT_EQ(warnings.size(), 1U);
     EXPECT_EQ(warnings[0].place, "m.b");
@@ -345,7 +346,7 @@ TEST(FewestHazards, AreThoseOfEveryWidth) {
   options.max_column_blocks = 8;
   const BalancedResult wide = plan(problem, options);
   ASSERT_TRUE(wide.planning.outcome.plan);
-  EXPECT_TRUE(judge(problem, *wide.planning.outcome.plan).hazards.empty());
+  EXPECT_TRUE(judge(problem, *wide.planning.outcome.plan).hazards().empty());
   EXPECT_TRUE(warnings_of(wide, "hazard_unavoidable").empty());
 }
 

@@ -121,7 +121,7 @@ std::optional<Space> space_of(const PlanningProblem& problem) {
   return Space{Estimator(problem.cost_model, problem.topology, problem.mode), *std::move(prepared)};
 }
 
-using Visit = std::function<void(const PlacedProposal&, const check::CheckReport&)>;
+using Visit = std::function<void(const PlacedProposal&, const check::ShardingReport&)>;
 
 // False, and nothing visited, where there are too many.
 bool for_each_plan(const PlanningProblem& problem, const OptionSet& set, const Visit& visit) {
@@ -157,14 +157,14 @@ bool for_each_plan(const PlanningProblem& problem, const OptionSet& set, const V
   return true;
 }
 
-bool has(const check::CheckReport& report, check::ViolationCode code) {
-  return std::any_of(report.violations.begin(), report.violations.end(),
-                     [code](const check::Violation& violation) { return violation.code == code; });
+bool has(const check::ShardingReport& report, check::FindingCode code) {
+  return std::any_of(report.findings.begin(), report.findings.end(),
+                     [code](const check::Finding& violation) { return violation.code == code; });
 }
 
 // A width that the runtime refuses is a violation where the plan has chosen it.
-bool holds_hazard(const check::CheckReport& report) {
-  return !report.hazards.empty() || has(report, check::ViolationCode::kWidthNotDivisible);
+bool holds_hazard(const check::ShardingReport& report) {
+  return !report.hazards().empty() || has(report, check::FindingCode::kWidthNotDivisible);
 }
 
 TEST(PlanSpace, LeavesOutWhatTheCheckerCallsAHazardAndNothingElse) {
@@ -176,7 +176,7 @@ TEST(PlanSpace, LeavesOutWhatTheCheckerCallsAHazardAndNothingElse) {
     const auto space = space_of(problem);
     if (!space) continue;
     for_each_plan(problem, space->options(),
-                  [&](const PlacedProposal& plan, const check::CheckReport& report) {
+                  [&](const PlacedProposal& plan, const check::ShardingReport& report) {
                     const bool is_hazard = holds_hazard(report);
                     EXPECT_EQ(find_plan_hazards(space->options(), problem.topology, problem.model,
                                                 plan.options)
@@ -210,7 +210,7 @@ TEST(PlanSpace, HoldsEveryRightPlanWithoutHazards) {
     const auto bridge = make_bounded_bridge(space->input(problem), {});
     if (!bridge) continue;
     for_each_plan(problem, space->options(),
-                  [&](const PlacedProposal& plan, const check::CheckReport& report) {
+                  [&](const PlacedProposal& plan, const check::ShardingReport& report) {
                     if (!report.is_right() || holds_hazard(report)) return;
                     ++num_plans;
                     const auto placements = find_placements(*bridge, space->options(), plan);
@@ -238,12 +238,12 @@ struct Best {
 
 Best best_of(const PlanningProblem& problem, const OptionSet& options) {
   Best best;
-  const bool is_all =
-      for_each_plan(problem, options, [&](const PlacedProposal&, const check::CheckReport& report) {
+  const bool is_all = for_each_plan(
+      problem, options, [&](const PlacedProposal&, const check::ShardingReport& report) {
         const bool is_clean = !holds_hazard(report);
         if (is_clean && report.is_right()) best.rating = std::min(best.rating, report.rating);
-        best.num_sharing += is_clean && report.violations.size() == 1 &&
-                            has(report, check::ViolationCode::kColumnsShareRank);
+        best.num_sharing += is_clean && report.violations().size() == 1 &&
+                            has(report, check::FindingCode::kColumnsShareRank);
       });
   if (!is_all) best.rating = -1;
   return best;
@@ -282,8 +282,8 @@ TEST(PlanSpace, SearchesKeyValueColumns) {
     const auto report = check::check_sharding(problem.model, *outcome.plan, problem.topology,
                                               problem.cost_model, problem.mode, judging);
     ASSERT_TRUE(report);
-    EXPECT_THAT(report->violations, testing::IsEmpty());
-    EXPECT_THAT(report->hazards, testing::IsEmpty());
+    EXPECT_THAT(report->violations(), testing::IsEmpty());
+    EXPECT_THAT(report->hazards(), testing::IsEmpty());
     EXPECT_NEAR(report->rating, outcome.certificate.objective, 1e-9 * report->rating);
     EXPECT_GE(report->rating, best.rating * (1 - 1e-9));
     const bool is_best = report->rating <= best.rating * (1 + 1e-6);

@@ -16,6 +16,7 @@
 #include "embedding/problem/calibrated_input.h"
 #include "plimsoll/check/balance_check.h"
 #include "plimsoll/embedding/balanced_search.h"
+#include "plimsoll/study/search_aid.h"
 
 namespace plimsoll::embedding {
 namespace {
@@ -432,7 +433,8 @@ check::BalanceReport judge(const PlanningProblem& problem, const BalancedOptions
   check::StatedBalance stated;
   std::map<std::string, std::string> recorded;
   record_balanced(options, found, recorded);
-  stated.options = *read_balanced_record(recorded);
+  const BalancedOptions made_with = *read_balanced_record(recorded);
+  stated.options = made_with;
   stated.status = found.planning.outcome.status;
   stated.times = found.times;
   stated.reference = found.reference;
@@ -444,7 +446,8 @@ check::BalanceReport judge(const PlanningProblem& problem, const BalancedOptions
       check::check_sharding(problem.model, *found.planning.outcome.plan, problem.topology,
                             problem.cost_model, problem.mode, rules);
   EXPECT_TRUE(sharding && sharding->is_right());
-  return *check::check_balance(problem, &*found.planning.outcome.plan, &*sharding, stated);
+  return *check::check_balance(problem, &*found.planning.outcome.plan, &*sharding, stated,
+                               study::make_search_aid(problem, made_with));
 }
 
 TEST(CalibratedPlans, AreRightToTheJudgeWithTheirMachineAlone) {
@@ -452,14 +455,14 @@ TEST(CalibratedPlans, AreRightToTheJudgeWithTheirMachineAlone) {
   const BalancedOptions options = time_options(problem);
   const BalancedResult found = plan(problem, options);
   const check::BalanceReport right = judge(problem, options, found);
-  EXPECT_TRUE(right.violations.empty()) << right.violations.front().message;
+  EXPECT_TRUE(right.violations().empty()) << right.violations().front().message;
   EXPECT_FALSE(right.proof.empty());
   MachineModel other = *problem.machine;
   other.kernels[0].terms.read_byte_ns *= 2;
   problem.machine = std::make_shared<const MachineModel>(other);
-  EXPECT_FALSE(judge(problem, options, found).violations.empty());
+  EXPECT_FALSE(judge(problem, options, found).violations().empty());
   problem.machine.reset();
-  EXPECT_FALSE(judge(problem, options, found).violations.empty());
+  EXPECT_FALSE(judge(problem, options, found).violations().empty());
 }
 
 TEST(CalibratedPlans, RunSlowerOnSlowRanks) {
@@ -467,7 +470,7 @@ TEST(CalibratedPlans, RunSlowerOnSlowRanks) {
   problem.topology.device_speeds = {1, .5};
   const BalancedOptions options = time_options(problem);
   const BalancedResult found = plan(problem, options);
-  EXPECT_TRUE(judge(problem, options, found).violations.empty());
+  EXPECT_TRUE(judge(problem, options, found).violations().empty());
 }
 
 }  // namespace

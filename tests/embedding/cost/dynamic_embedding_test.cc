@@ -451,7 +451,7 @@ TEST(DynamicEmbedding, OverflowsAsAnError) {
 
 // ------------------------------------------------------------------ search, plan and checker
 
-check::CheckReport check_plan(const PlanningProblem& problem, const ShardingPlan& plan) {
+check::ShardingReport check_plan(const PlanningProblem& problem, const ShardingPlan& plan) {
   check::CheckOptions options;
   options.batch_size = problem.batch_size;
   options.reservation = problem.reservation;
@@ -499,9 +499,9 @@ TEST(DynamicEmbedding, GoesWhereTheHbmAllowsUnderAnySearch) {
         EXPECT_LT(table->dynamic_embedding->load_factor, 1.0);
       }
       EXPECT_FALSE(std::ranges::find(tables, "plain", &TableSharding::table)->dynamic_embedding);
-      const check::CheckReport report = check_plan(problem, *result->outcome.plan);
-      EXPECT_TRUE(report.violations.empty());
-      EXPECT_TRUE(report.hazards.empty());
+      const check::ShardingReport report = check_plan(problem, *result->outcome.plan);
+      EXPECT_TRUE(report.violations().empty());
+      EXPECT_TRUE(report.hazards().empty());
       EXPECT_DOUBLE_EQ(report.rating, result->rating);
     }
   }
@@ -533,7 +533,7 @@ TEST(DynamicEmbedding, ComesBackFromAStoredPlan) {
 }
 
 TEST(DynamicEmbedding, IsJudgedByTheTablesOwnWords) {
-  using check::ViolationCode;
+  using check::FindingCode;
   PlanningProblem problem = two_tables(8 * kGiB);
   table_of(problem).dynamic_embedding->load_factor = 0.1;
   table_of(problem).dynamic_embedding->mode = kHybrid;
@@ -542,8 +542,8 @@ TEST(DynamicEmbedding, IsJudgedByTheTablesOwnWords) {
   const auto codes = [&](const auto& change) {
     ShardingPlan plan = *planned->outcome.plan;
     for (TableSharding& table : plan.tables) change(table);
-    std::vector<ViolationCode> found;
-    for (const auto& violation : check_plan(problem, plan).violations) {
+    std::vector<FindingCode> found;
+    for (const auto& violation : check_plan(problem, plan).violations()) {
       found.push_back(violation.code);
     }
     return found;
@@ -553,33 +553,33 @@ TEST(DynamicEmbedding, IsJudgedByTheTablesOwnWords) {
       if (table.table == "t") change(table);
     });
   };
-  using Codes = std::vector<ViolationCode>;
+  using Codes = std::vector<FindingCode>;
   EXPECT_EQ(codes([](TableSharding&) {}), Codes{});
   EXPECT_EQ(on_dynamic([](TableSharding& t) { t.dynamic_embedding->mode = kCaching; }),
-            Codes{ViolationCode::kKernelNotAllowed});
+            Codes{FindingCode::kKernelNotAllowed});
   EXPECT_EQ(on_dynamic([](TableSharding& t) { t.dynamic_embedding->mode.reset(); }),
-            Codes{ViolationCode::kKernelNotAllowed});
+            Codes{FindingCode::kKernelNotAllowed});
   EXPECT_EQ(on_dynamic([](TableSharding& t) { t.dynamic_embedding->bucket_capacity = 64; }),
-            Codes{ViolationCode::kKernelNotAllowed});
+            Codes{FindingCode::kKernelNotAllowed});
   EXPECT_EQ(on_dynamic([](TableSharding& t) { t.dynamic_embedding->load_factor = 0.11; }),
-            Codes{ViolationCode::kLoadFactor});
+            Codes{FindingCode::kLoadFactor});
   EXPECT_EQ(on_dynamic([](TableSharding& t) { t.dynamic_embedding->load_factor = NAN; }),
-            Codes{ViolationCode::kLoadFactor});
+            Codes{FindingCode::kLoadFactor});
   EXPECT_EQ(on_dynamic([](TableSharding& t) { t.dynamic_embedding.reset(); }),
-            (Codes{ViolationCode::kKernelNotAllowed, ViolationCode::kCannotEstimate}));
+            (Codes{FindingCode::kKernelNotAllowed, FindingCode::kCannotEstimate}));
   EXPECT_EQ(on_dynamic([](TableSharding& t) { t.compute_kernel = ComputeKernel::kFused; })[0],
-            ViolationCode::kKernelNotAllowed);
+            FindingCode::kKernelNotAllowed);
   EXPECT_EQ(codes([](TableSharding& t) {
               t.dynamic_embedding.emplace().mode = kHybrid;
               if (t.table == "t") t.dynamic_embedding->load_factor = 0.1;
             }),
-            Codes{ViolationCode::kKernelNotAllowed});
+            Codes{FindingCode::kKernelNotAllowed});
   // What the table leaves open the plan may decide, what its constraint says it may not.
   table_of(problem).dynamic_embedding = DynamicEmbedding{};
   EXPECT_EQ(on_dynamic([](TableSharding& t) { t.dynamic_embedding->load_factor = 0.05; }), Codes{});
   constraints_of(problem).cache_params.emplace().load_factor = 0.1;
   EXPECT_EQ(on_dynamic([](TableSharding& t) { t.dynamic_embedding->load_factor = 0.05; }),
-            Codes{ViolationCode::kLoadFactor});
+            Codes{FindingCode::kLoadFactor});
 }
 
 TEST(DynamicEmbedding, ChangesTheContextOfAPlan) {

@@ -204,12 +204,12 @@ TEST(EasyRec, PassesConstraintsByFqnOnToPlanAndChecker) {
   const auto judge = [&] {
     return check::check_sharding(problem.model, *result->outcome.plan, problem.topology,
                                  problem.cost_model, problem.mode, options)
-        ->violations;
+        ->violations();
   };
   // Without them the checker sees one id a sample in m.ec.a, and nothing that enforces HBM.
   ASSERT_EQ(judge().size(), 2u);
-  EXPECT_EQ(judge()[0].code, check::ViolationCode::kNotPassedOn);
-  EXPECT_EQ(judge()[1].code, check::ViolationCode::kRatingMismatch);
+  EXPECT_EQ(judge()[0].code, check::FindingCode::kNotPassedOn);
+  EXPECT_EQ(judge()[1].code, check::FindingCode::kRatingMismatch);
   options.fqn_constraints = problem.enumeration.fqn_constraints;
   EXPECT_TRUE(judge().empty());
   options.global_constraints.emplace().sharding_types = {kDataParallel};

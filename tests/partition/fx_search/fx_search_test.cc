@@ -58,7 +58,7 @@ void expect_right(const Problem& problem, const ReferencePartition& result) {
   const auto report = check::check_critical_path(problem.graph, problem.config,
                                                  *result.outcome.plan, certificate.objective);
   ASSERT_TRUE(report) << format_error(report.error());
-  EXPECT_TRUE(report->is_right()) << report->violations.front().message;
+  EXPECT_TRUE(report->is_right()) << report->violations().front().message;
   EXPECT_LE(*certificate.lower_bound, certificate.objective);
   EXPECT_EQ(result.split.dag.size(), result.outcome.plan->partitions.size());
 }
@@ -322,11 +322,10 @@ TEST(FxSearch, IsNeverWorseThanTheReferenceModes) {
       const auto theirs = partition_like_torch(problem.graph, config);
       if (!theirs || !theirs->outcome.plan) continue;
       const auto report = check::check_critical_path(problem.graph, config, *theirs->outcome.plan);
-      const bool fits =
-          std::all_of(report->violations.begin(), report->violations.end(),
-                      [](const check::PartitionViolation& violation) {
-                        return violation.code == check::PartitionViolationCode::kMappingMismatch;
-                      });
+      const bool fits = std::all_of(report->findings.begin(), report->findings.end(),
+                                    [](const check::Finding& violation) {
+                                      return violation.code == check::FindingCode::kMappingMismatch;
+                                    });
       if (fits) best = std::min(best, theirs->outcome.certificate.objective);
     }
     if (best == kNever) continue;

@@ -38,7 +38,7 @@ void expect_right(const CostGraph& graph, const LatencyPlacement& placed) {
   if (!placed.outcome.plan) return;
   const auto report =
       check::check_latency(graph, *placed.outcome.plan, certificate.objective).value();
-  EXPECT_TRUE(report.is_right()) << report.violations.front().message;
+  EXPECT_TRUE(report.is_right()) << report.violations().front().message;
   EXPECT_LE(*certificate.lower_bound, certificate.objective);
 }
 

@@ -75,7 +75,7 @@ void expect_solved(const PipelineModel& model, const PipelineOptions& options, d
   EXPECT_NEAR(outcome.certificate.objective, expected, 1e-8 * (1 + expected));
   EXPECT_LE(*outcome.certificate.lower_bound, expected * (1 + 1e-9));
   const auto report = check::check_pipeline(model, *outcome.plan);
-  EXPECT_TRUE(report->is_right()) << report->violations.front().message;
+  EXPECT_TRUE(report->is_right()) << report->violations().front().message;
   const double value = options.objective == PipelineObjective::kBatch ? batch_value(model, *report)
                                                                       : report->slowest_ms;
   EXPECT_NEAR(outcome.certificate.objective, value, 1e-9 * (1 + value));

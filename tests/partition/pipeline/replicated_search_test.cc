@@ -36,7 +36,7 @@ ReplicatedSearch place(const CostGraph& graph, const PipelineTerms& terms,
     }
     const auto report = check::check_replicated_stages(graph, terms, *outcome.plan, stated);
     EXPECT_TRUE(report.has_value());
-    for (const auto& violation : report->violations) {
+    for (const auto& violation : report->violations()) {
       ADD_FAILURE() << to_string(violation.code) << ": " << violation.message;
     }
   }

@@ -42,7 +42,7 @@ TEST(CheckpointPlanning, AnswersOfEveryQuestionAreRight) {
       const CheckpointAnswer answer = plan(made, asked);
       SCOPED_TRACE(to_string(search));
       ASSERT_TRUE(answer.plan || !answer.frontier.empty());
-      EXPECT_TRUE(judge(made, answer).violations.empty());
+      EXPECT_TRUE(judge(made, answer).violations().empty());
       EXPECT_EQ(answer.provenance->options.at("search"), to_string(search));
       EXPECT_EQ(answer.input_hash, "hash");
     }

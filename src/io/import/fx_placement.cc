@@ -1,4 +1,4 @@
-#include "io/documents/fx_placement.h"
+#include "io/import/fx_placement.h"
 
 #include <fmt/format.h>
 

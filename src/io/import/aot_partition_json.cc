@@ -1,4 +1,4 @@
-#include "io/documents/aot_partition_json.h"
+#include "io/import/aot_partition_json.h"
 
 #include <fmt/format.h>
 
