@@ -270,6 +270,10 @@ bool VerifiedChoices::filter(double target, std::uint64_t forbidden,
 
 // What units with uniform choices alone put on every rank of a profile at least.
 void VerifiedChoices::raise_floors() {
+  Floor none{kInfinity, {}};  // that no choice takes yet
+  for (int resource = 0; resource < problem_.num_resources(); ++resource) {
+    none.bytes[resource] = INT64_MAX;
+  }
   floor_.assign(profiles_.size(), {});
   for (int unit = 0; unit < problem_.num_units(); ++unit) {
     bool is_forced = true;
@@ -277,7 +281,7 @@ void VerifiedChoices::raise_floors() {
       is_forced &= !alive_[unit][c] || choice_at(unit, c).spread == Spread::kUniform;
     }
     if (!is_forced) continue;
-    own_[unit].assign(profiles_.size(), {kInfinity, {INT64_MAX, INT64_MAX, INT64_MAX}});
+    own_[unit].assign(profiles_.size(), none);
     for (std::size_t c = 0; c < alive_[unit].size(); ++c) {
       if (!alive_[unit][c]) continue;
       for_row(choice_at(unit, c), 0, [&](const PieceRun& run, int rank, double) {
