@@ -490,6 +490,66 @@ std::string batch_size_note(const PlanningFlags& flags, const PlanningProblem& p
   return problem.batch_size == kDefaultBatchSize ? " (the default)" : "";
 }
 
+namespace {
+
+// Each takes what the flags say, else what the plan records, else what stands in the problem.
+Result<void> take_cost_model(const PlanningFlags& flags, const embedding::PlanningRecord& record,
+                             PlanningProblem& problem) {
+  std::string cost_model = flags.cost_model;
+  if (cost_model.empty()) cost_model = record.cost_model.value_or("");
+  if (cost_model.empty()) return {};
+  auto found = embedding::find_cost_model(cost_model);
+  if (!found) {
+    found.error().place = "--cost-model";
+    return tl::unexpected<Error>(std::move(found).error());
+  }
+  problem.cost_model = *found;
+  return {};
+}
+
+void take_batch_size(const PlanningFlags& flags, const embedding::PlanningRecord& record,
+                     PlanningProblem& problem) {
+  if (flags.batch_size) {
+    problem.batch_size = *flags.batch_size;
+  } else if (record.batch_size) {
+    problem.batch_size = *record.batch_size;
+  } else if (problem.model.batch_size.value_or(0) > 0) {
+    problem.batch_size = *problem.model.batch_size;
+  }
+}
+
+Result<void> take_reservation(const PlanningFlags& flags, const embedding::PlanningRecord& record,
+                              PlanningProblem& problem) {
+  if (!flags.reservation.empty()) {
+    PLIMSOLL_ASSIGN(problem.reservation, parse_reservation(flags.reservation));
+  } else if (record.reservation) {
+    problem.reservation = *record.reservation;
+  }
+  if (!flags.dense_tensor_estimate.empty()) {
+    PLIMSOLL_ASSIGN(problem.reservation.dense_tensor_estimate,
+                    parse_bytes_of(flags.dense_tensor_estimate, "--dense-tensor-estimate"));
+  }
+  if (!flags.parameter_multiplier) return {};
+  return set_parameter_multiplier(*flags.parameter_multiplier, problem.reservation);
+}
+
+Result<void> take_mode(const PlanningFlags& flags, const embedding::PlanningRecord& record,
+                       PlanningProblem& problem) {
+  problem.enumeration.breadth_first =
+      flags.use_exact_enumerate_order || record.breadth_first.value_or(false);
+  problem.mode.pipeline_type = record.pipeline_type.value_or(embedding::PipelineType::kNone);
+  if (!flags.pipeline_type.empty()) {
+    PLIMSOLL_ASSIGN(problem.mode.pipeline_type,
+                    parse_enum<embedding::PipelineType>(flags.pipeline_type, "--pipeline-type"));
+  }
+  problem.mode.inference = flags.inference || record.inference.value_or(false);
+  problem.mode.run_embedding_at_peak_memory =
+      flags.run_embedding_at_peak_memory || record.run_embedding_at_peak_memory.value_or(false);
+  return {};
+}
+
+}  // namespace
+
 Result<PlanningProblem> make_problem(const PlanningFlags& flags,
                                      const std::map<std::string, std::string>& recorded) {
   PLIMSOLL_ASSIGN(const embedding::PlanningRecord record,
@@ -503,59 +563,19 @@ Result<PlanningProblem> make_problem(const PlanningFlags& flags,
     PLIMSOLL_ASSIGN(const auto constraints, io::read_constraints(text, flags.constraints));
     add_constraints(constraints, problem);
   }
-
   PLIMSOLL_RETURN_IF_ERROR(check_pooling_factors(flags, problem.model));
   PLIMSOLL_RETURN_IF_ERROR(apply_table_flags(flags, recorded, problem.model));
-
-  std::string cost_model = flags.cost_model;
-  if (cost_model.empty()) cost_model = record.cost_model.value_or("");
-  if (!cost_model.empty()) {
-    auto found = embedding::find_cost_model(cost_model);
-    if (!found) {
-      found.error().place = "--cost-model";
-      return tl::unexpected<Error>(std::move(found).error());
-    }
-    problem.cost_model = *found;
-  }
-
+  PLIMSOLL_RETURN_IF_ERROR(take_cost_model(flags, record, problem));
   PLIMSOLL_ASSIGN(const topology::TopologySpec spec,
                   load_known_topology(flags, problem.cost_model));
   PLIMSOLL_ASSIGN(problem.topology, make_topology_of(flags, spec, problem.cost_model));
   if (flags.easyrec_environment) {
     PLIMSOLL_ASSIGN(problem, make_easyrec_problem(flags, std::move(problem), spec));
   }
-
-  if (flags.batch_size) {
-    problem.batch_size = *flags.batch_size;
-  } else if (record.batch_size) {
-    problem.batch_size = *record.batch_size;
-  } else if (problem.model.batch_size.value_or(0) > 0) {
-    problem.batch_size = *problem.model.batch_size;
-  }
-  if (!flags.reservation.empty()) {
-    PLIMSOLL_ASSIGN(problem.reservation, parse_reservation(flags.reservation));
-  } else if (record.reservation) {
-    problem.reservation = *record.reservation;
-  }
-  if (!flags.dense_tensor_estimate.empty()) {
-    PLIMSOLL_ASSIGN(problem.reservation.dense_tensor_estimate,
-                    parse_bytes_of(flags.dense_tensor_estimate, "--dense-tensor-estimate"));
-  }
-  if (flags.parameter_multiplier) {
-    PLIMSOLL_RETURN_IF_ERROR(
-        set_parameter_multiplier(*flags.parameter_multiplier, problem.reservation));
-  }
+  take_batch_size(flags, record, problem);
+  PLIMSOLL_RETURN_IF_ERROR(take_reservation(flags, record, problem));
   PLIMSOLL_ASSIGN(problem.machine, load_machine(flags.machine));
-  problem.enumeration.breadth_first =
-      flags.use_exact_enumerate_order || record.breadth_first.value_or(false);
-  problem.mode.pipeline_type = record.pipeline_type.value_or(embedding::PipelineType::kNone);
-  if (!flags.pipeline_type.empty()) {
-    PLIMSOLL_ASSIGN(problem.mode.pipeline_type,
-                    parse_enum<embedding::PipelineType>(flags.pipeline_type, "--pipeline-type"));
-  }
-  problem.mode.inference = flags.inference || record.inference.value_or(false);
-  problem.mode.run_embedding_at_peak_memory =
-      flags.run_embedding_at_peak_memory || record.run_embedding_at_peak_memory.value_or(false);
+  PLIMSOLL_RETURN_IF_ERROR(take_mode(flags, record, problem));
   return problem;
 }
 

@@ -304,55 +304,52 @@ class Bounder {
     return true;
   }
 
+  // From the cheapest method on; `value` is what is proved of the slowest load.
   void sharpen(int number) {
     BoundCase& c = result_.cases[number];
-    const PlacementGroups groups = without_causes(groups_, c.forbidden);
-    const double limit = goal() - base(c);
+    const Sharpened of{number, without_causes(groups_, c.forbidden), goal() - base(c)};
     if (c.value - base(c) <= 0) return;
-    if (options_.use_choices && !is_stopped()) branch_on_choices(c, limit);
+    if (options_.use_choices && !is_stopped()) branch_on_choices(c, of.limit);
     double value = c.value - base(c);
-    if (options_.use_windows && !is_stopped()) {
-      raise(value, limit, 0.01, [&](double target) {
-        const Survivors survivors = filter_by_target(groups, target, options_.filter);
-        if (survivors.is_dead()) return value;
-        WindowBound bound = window_bound(groups, survivors, target, {}, context_);
-        result_.num_windows += bound.num_windows;
-        take(c, number, BoundMethod::kWindows, bound.value, bound.room, std::move(bound.witness));
-        return bound.value;
-      });
-    }
-    if (!options_.use_patterns) return;
-    std::int64_t num_left = 0;  // pricings, of one target or of all
-    bool shares_pricings = false;
-    const auto patterns = [&](int cells, double tolerance, bool branch, double first_step) {
-      raise(value, limit, first_step, [&](double target) {
-        if (is_stopped() || num_left <= 0) return value;
-        const Survivors survivors = filter_by_target(groups, target, options_.filter);
-        if (survivors.is_dead()) return value;
-        AverageOptions of_average;
-        of_average.context = &context_;
-        AverageBound average = average_bound(groups, survivors, of_average);
-        result_.num_evaluations += average.num_evaluations;
-        if (average.infeasible) return value;
-        PatternOptions at;
-        at.cells = cells;
-        at.tolerance = tolerance;
-        at.branch = branch;
-        at.max_hosts = options_.max_apart_hosts;
-        at.max_classes = options_.max_classes;
+    if (options_.use_windows && !is_stopped()) sharpen_by_windows(of, value);
+    if (options_.use_patterns) sharpen_by_patterns(of, value);
+  }
+
+  struct Sharpened {
+    int number = 0;  // of the case
+    PlacementGroups groups;
+    double limit = 0;  // what is proved beyond it is of no interest
+  };
+
+  void sharpen_by_windows(const Sharpened& of, double& value) {
+    raise(value, of.limit, 0.01, [&](double target) {
+      const Survivors survivors = filter_by_target(of.groups, target, options_.filter);
+      if (survivors.is_dead()) return value;
+      WindowBound bound = window_bound(of.groups, survivors, target, {}, context_);
+      result_.num_windows += bound.num_windows;
+      take(result_.cases[of.number], of.number, BoundMethod::kWindows, bound.value, bound.room,
+           std::move(bound.witness));
+      return bound.value;
+    });
+  }
+
+  // Coarse cells, then fine ones, then branches; or, where hosts are few, these told apart.
+  void sharpen_by_patterns(const Sharpened& of, double& value) {
+    std::int64_t num_left = std::max<std::int64_t>(options_.max_pricings, 1);  // of one target
+    const auto patterns = [&](int cells, double tolerance, bool branch, double first_step,
+                              bool shares_pricings = false) {
+      PatternOptions at;
+      at.cells = cells;
+      at.tolerance = tolerance;
+      at.branch = branch;
+      raise(value, of.limit, first_step, [&](double target) {
         at.max_pricings = num_left;
-        at.max_nodes = options_.max_nodes;
-        PatternBound bound =
-            pattern_bound(groups, survivors, average.prices.price, target, at, context_);
-        if (shares_pricings) num_left -= bound.num_pricings;
-        result_.num_pricings += bound.num_pricings;
-        result_.num_windows += bound.num_nodes;
-        take(c, number, bound.has_branched ? BoundMethod::kBranched : BoundMethod::kPatterns,
-             bound.value, bound.room, std::move(bound.witness));
-        return bound.value;
+        const std::optional<PatternBound> bound = patterns_at(of, target, at);
+        if (!bound) return value;
+        if (shares_pricings) num_left -= bound->num_pricings;
+        return bound->value;
       });
     };
-    num_left = std::max<std::int64_t>(options_.max_pricings, 1);
     patterns(options_.coarse_cells, 1e-3, false, 0.02);
     if (!options_.use_fine) return;
     const bool branches =
@@ -360,14 +357,36 @@ class Bounder {
     if (branches && problem_.num_hosts() > 1 && problem_.num_hosts() <= options_.max_apart_hosts) {
       // What mixtures of hosts' contents cost is more than cells do.
       num_left = std::max<std::int64_t>(options_.max_apart_pricings, 1);
-      shares_pricings = true;
-      patterns(options_.apart_cells, options_.window_tolerance, true, 0.05);
+      patterns(options_.apart_cells, options_.window_tolerance, true, 0.05, true);
       return;
     }
     patterns(options_.cells, options_.window_tolerance, false, 0.004);
     if (!branches) return;
     num_left = std::max<std::int64_t>(options_.max_pricings / 2, 1);
     patterns(options_.cells, options_.window_tolerance, true, 0.01);
+  }
+
+  // Takes what patterns prove of placements of at most the target; nothing where they cannot begin.
+  std::optional<PatternBound> patterns_at(const Sharpened& of, double target, PatternOptions at) {
+    if (is_stopped() || at.max_pricings <= 0) return std::nullopt;
+    const Survivors survivors = filter_by_target(of.groups, target, options_.filter);
+    if (survivors.is_dead()) return std::nullopt;
+    AverageOptions of_average;
+    of_average.context = &context_;
+    const AverageBound average = average_bound(of.groups, survivors, of_average);
+    result_.num_evaluations += average.num_evaluations;
+    if (average.infeasible) return std::nullopt;
+    at.max_hosts = options_.max_apart_hosts;
+    at.max_classes = options_.max_classes;
+    at.max_nodes = options_.max_nodes;
+    PatternBound bound =
+        pattern_bound(of.groups, survivors, average.prices.price, target, at, context_);
+    result_.num_pricings += bound.num_pricings;
+    result_.num_windows += bound.num_nodes;
+    take(result_.cases[of.number], of.number,
+         bound.has_branched ? BoundMethod::kBranched : BoundMethod::kPatterns, bound.value,
+         bound.room, std::move(bound.witness));
+    return bound;
   }
 
   const PlacementProblem& problem_;

@@ -322,24 +322,26 @@ std::vector<int> match(const std::vector<std::vector<Bytes>>& kept) {
   return to;
 }
 
-}  // namespace
+bool are_ranks_alike(const PlacementProblem& problem) {
+  return problem.num_rank_classes == 1 && problem.num_hosts() > 0 &&
+         std::all_of(problem.caps.begin(), problem.caps.end(),
+                     [&](const Amounts& caps) { return caps == problem.caps.front(); }) &&
+         std::all_of(problem.units.begin(), problem.units.end(),
+                     [](const Unit& unit) { return unit.allowed_ranks.empty(); });
+}
 
-UnitPlacements rename_ranks(const PlacementProblem& problem, const MoveCosts& costs,
-                            const UnitPlacements& placements) {
-  const bool is_alike =
-      problem.num_rank_classes == 1 && problem.num_hosts() > 0 &&
-      std::all_of(problem.caps.begin(), problem.caps.end(),
-                  [&](const Amounts& caps) { return caps == problem.caps.front(); }) &&
-      std::all_of(problem.units.begin(), problem.units.end(),
-                  [](const Unit& unit) { return unit.allowed_ranks.empty(); });
-  if (!is_alike) return placements;
-  const int width = problem.ranks_per_host;
+// What a rank would keep of another one's pieces, and a host of another one's blocks.
+struct Kept {
+  std::vector<std::vector<Bytes>> of_rank;  // [ranks of hosts][ranks of hosts]
+  std::vector<std::vector<Bytes>> of_host;  // [hosts][hosts]
+};
+
+Kept count_kept(const PlacementProblem& problem, const MoveCosts& costs,
+                const UnitPlacements& placements) {
   const auto num_hosts = static_cast<std::size_t>(problem.num_hosts());
-  const int num_in_hosts = problem.num_hosts() * width;
-  // What a rank would keep of another one's pieces, and a host of another one's.
+  const int num_in_hosts = problem.num_hosts() * problem.ranks_per_host;
   const auto count = static_cast<std::size_t>(num_in_hosts);
-  std::vector<std::vector<Bytes>> of_rank(count, std::vector<Bytes>(count, 0));
-  std::vector<std::vector<Bytes>> of_host(num_hosts, std::vector<Bytes>(num_hosts, 0));
+  Kept kept{{count, std::vector<Bytes>(count, 0)}, {num_hosts, std::vector<Bytes>(num_hosts, 0)}};
   for (std::size_t u = 0; u < placements.units.size(); ++u) {
     const UnitPlacement& placement = placements.units[u];
     const auto c = static_cast<std::size_t>(placement.choice);
@@ -349,32 +351,42 @@ UnitPlacements rename_ranks(const PlacementProblem& problem, const MoveCosts& co
       const int from = placement.slots[s];
       if (!is_block && from >= num_in_hosts) continue;
       for (const auto& [place, bytes] : slot.at) {
-        const Bytes kept = slot.elsewhere - bytes;
         if (is_block) {
-          of_host[from][place] += kept;
+          kept.of_host[from][place] += slot.elsewhere - bytes;
         } else if (place < num_in_hosts) {
-          of_rank[from][place] += kept;
+          kept.of_rank[from][place] += slot.elsewhere - bytes;
         }
       }
     }
   }
-  for (std::size_t a = 0; a < num_hosts; ++a) {
-    for (std::size_t b = 0; b < num_hosts; ++b) {
+  return kept;
+}
+
+// Hosts are matched by what they keep of blocks, and of pieces if each rank found its best partner.
+std::vector<int> match_hosts(const Kept& kept, int width) {
+  std::vector<std::vector<Bytes>> of_host = kept.of_host;
+  for (std::size_t a = 0; a < of_host.size(); ++a) {
+    for (std::size_t b = 0; b < of_host.size(); ++b) {
       for (int i = 0; i < width; ++i) {
         const auto row = a * static_cast<std::size_t>(width) + static_cast<std::size_t>(i);
         const auto first =
-            of_rank[row].begin() + static_cast<std::ptrdiff_t>(b) * std::ptrdiff_t{width};
+            kept.of_rank[row].begin() + static_cast<std::ptrdiff_t>(b) * std::ptrdiff_t{width};
         of_host[a][b] += *std::max_element(first, first + width);
       }
     }
   }
-  const std::vector<int> host_to = match(of_host);
-  std::vector<int> rank_to(static_cast<std::size_t>(problem.num_ranks));
+  return match(of_host);
+}
+
+// The ranks of a host among those of the host that it becomes; ranks without host stay.
+std::vector<int> match_ranks(const Kept& kept, const std::vector<int>& host_to, int num_ranks,
+                             int width) {
+  std::vector<int> rank_to(static_cast<std::size_t>(num_ranks));
   std::iota(rank_to.begin(), rank_to.end(), 0);
-  for (std::size_t a = 0; a < num_hosts; ++a) {
+  for (std::size_t a = 0; a < host_to.size(); ++a) {
     std::vector<std::vector<Bytes>> within;
     for (int i = 0; i < width; ++i) {
-      const std::vector<Bytes>& row = of_rank[a * static_cast<std::size_t>(width) + i];
+      const std::vector<Bytes>& row = kept.of_rank[a * static_cast<std::size_t>(width) + i];
       const auto first = row.begin() + std::ptrdiff_t{host_to[a]} * width;
       within.emplace_back(first, first + width);
     }
@@ -383,6 +395,18 @@ UnitPlacements rename_ranks(const PlacementProblem& problem, const MoveCosts& co
       rank_to[a * static_cast<std::size_t>(width) + i] = host_to[a] * width + to[i];
     }
   }
+  return rank_to;
+}
+
+}  // namespace
+
+UnitPlacements rename_ranks(const PlacementProblem& problem, const MoveCosts& costs,
+                            const UnitPlacements& placements) {
+  if (!are_ranks_alike(problem)) return placements;
+  const Kept kept = count_kept(problem, costs, placements);
+  const std::vector<int> host_to = match_hosts(kept, problem.ranks_per_host);
+  const std::vector<int> rank_to =
+      match_ranks(kept, host_to, problem.num_ranks, problem.ranks_per_host);
   UnitPlacements renamed = placements;
   for (std::size_t u = 0; u < renamed.units.size(); ++u) {
     UnitPlacement& placement = renamed.units[u];

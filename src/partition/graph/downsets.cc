@@ -86,6 +86,51 @@ class PartCounts {
   std::vector<std::uint64_t> is_cut_;
 };
 
+// What a set of groups adds up to, kept up to date while groups come and go.
+struct RunningSums {
+  explicit RunningSums(const GroupGraph& of)
+      : groups(of),
+        work(work_of_groups(of)),
+        barred(of.time_ms.size()),
+        nets(of.nets, nets_of_groups(of)),
+        weights(of.weights, weights_of_groups(of)) {
+    for (const auto& list : of.time_ms) {
+      std::vector<double> finite = list;
+      std::replace(finite.begin(), finite.end(), kUnlimited, 0.0);
+      times.emplace_back(std::move(finite));
+    }
+  }
+
+  void set(std::size_t g, bool is_in) {
+    const int sign = is_in ? 1 : -1;
+    count += sign;
+    work.set(g, is_in);
+    for (std::size_t k = 0; k < times.size(); ++k) {
+      times[k].set(g, is_in);
+      if (!std::isfinite(groups.time_ms[k][g])) barred[k] += sign;
+    }
+    touched += sign * groups.memory[g];
+    done += sign * groups.memory[g];
+    nets.set(g, is_in, [](int, int, int) {});
+    weights.set(g, is_in, [&](int w, int before, int after) {
+      const Bytes bytes = groups.weights[w].bytes;
+      if (before == 0) touched += bytes;
+      if (after == 0) touched -= bytes;
+      if (before == weights.size(w)) done -= bytes;
+      if (after == weights.size(w)) done += bytes;
+    });
+  }
+
+  const GroupGraph& groups;
+  int count = 0;  // groups
+  TermSum work;
+  std::vector<TermSum> times;  // [classes of devices] without groups that the class cannot run
+  std::vector<int> barred;     // [classes of devices] such groups
+  Bytes touched = 0;           // of groups, and of weights that any of them uses
+  Bytes done = 0;              // of groups, and of weights that no other group uses
+  PartCounts nets, weights;
+};
+
 bool is_downset(const GroupGraph& groups, const std::vector<char>& holds) {
   if (holds.size() != groups.nodes.size()) return false;
   for (std::size_t g = 0; g < holds.size(); ++g) {
@@ -159,38 +204,7 @@ void Downsets::add(const std::vector<char>& holds) {
 // One walk over the sets as they came: each differs little from the one before, where they are
 // prefixes of an order or come from next_downset().
 bool Downsets::sum_up(const RunContext& context, std::vector<int>& counts) {
-  TermSum work(work_of_groups(groups_));
-  std::vector<TermSum> times;
-  for (const auto& list : groups_.time_ms) {
-    std::vector<double> finite = list;
-    std::replace(finite.begin(), finite.end(), kUnlimited, 0.0);
-    times.emplace_back(std::move(finite));
-  }
-  std::vector<int> barred(times.size());
-  PartCounts nets(groups_.nets, nets_of_groups(groups_));
-  PartCounts weights(groups_.weights, weights_of_groups(groups_));
-  Bytes touched = 0;
-  Bytes done = 0;
-  int count = 0;
-  const auto change = [&](std::size_t g, bool is_in) {
-    const int sign = is_in ? 1 : -1;
-    count += sign;
-    work.set(g, is_in);
-    for (std::size_t k = 0; k < times.size(); ++k) {
-      times[k].set(g, is_in);
-      if (!std::isfinite(groups_.time_ms[k][g])) barred[k] += sign;
-    }
-    touched += sign * groups_.memory[g];
-    done += sign * groups_.memory[g];
-    nets.set(g, is_in, [](int, int, int) {});
-    weights.set(g, is_in, [&](int w, int before, int after) {
-      const Bytes bytes = groups_.weights[w].bytes;
-      if (before == 0) touched += bytes;
-      if (after == 0) touched -= bytes;
-      if (before == weights.size(w)) done -= bytes;
-      if (after == weights.size(w)) done += bytes;
-    });
-  };
+  RunningSums sums(groups_);
   std::vector<std::uint64_t> current(words_);
   for (auto* cuts : {&net_cuts_, &weight_cuts_}) cuts->first.assign(1, 0);
   for (int set = 0; set < size(); ++set) {
@@ -199,24 +213,24 @@ bool Downsets::sum_up(const RunContext& context, std::vector<int>& counts) {
       const std::uint64_t now = bits(set)[w];
       for (std::uint64_t left = now ^ current[w]; left != 0; left &= left - 1) {
         const int bit = std::countr_zero(left);
-        change(64 * w + static_cast<std::size_t>(bit), (now >> bit & 1) != 0);
+        sums.set(64 * w + static_cast<std::size_t>(bit), (now >> bit & 1) != 0);
       }
       current[w] = now;
     }
-    counts[set] = count;
-    work_[set] = work.total();
-    for (std::size_t k = 0; k < times.size(); ++k) {
-      time_[k].push_back(times[k].total());
-      barred_[k].push_back(barred[k]);
+    counts[set] = sums.count;
+    work_[set] = sums.work.total();
+    for (std::size_t k = 0; k < sums.times.size(); ++k) {
+      time_[k].push_back(sums.times[k].total());
+      barred_[k].push_back(sums.barred[k]);
     }
-    touched_.push_back(touched);
-    done_.push_back(done);
+    touched_.push_back(sums.touched);
+    done_.push_back(sums.done);
     double amount = 0;
-    nets.for_each_cut([&](int e, int inside) {
+    sums.nets.for_each_cut([&](int e, int inside) {
       net_cuts_.list.push_back({e, inside});
       amount += groups_.nets[e].amount;
     });
-    weights.for_each_cut([&](int e, int inside) { weight_cuts_.list.push_back({e, inside}); });
+    sums.weights.for_each_cut([&](int e, int inside) { weight_cuts_.list.push_back({e, inside}); });
     net_cuts_.first.push_back(static_cast<std::int64_t>(net_cuts_.list.size()));
     weight_cuts_.first.push_back(static_cast<std::int64_t>(weight_cuts_.list.size()));
     cut_amount_.push_back(amount);

@@ -360,6 +360,70 @@ std::vector<std::size_t> sources_of(const PlacedShard& shard, const HeldTable& o
   return sources;
 }
 
+// One table of both plans, as the scheduler takes it: what is held of it, and what is wanted.
+struct MovedTable {
+  const embedding::Estimator& estimator;
+  const embedding::TableProfile& profile;
+  const TableWeight& weight;
+  std::string fqn;
+  int ranks_per_host = 1;
+};
+
+Result<void> hold(const MovedTable& moved, const HeldTable& old, Scheduler& scheduler) {
+  for (const PlacedShard& shard : old.shards) {
+    Held held;
+    held.table = moved.fqn;
+    held.shard = shard;
+    PLIMSOLL_ASSIGN(held.bytes, resident_bytes(moved.estimator, moved.profile, old.sharding,
+                                               shard.rows, shard.columns));
+    held.copied = moved.weight.bytes_of(saturated_multiply(shard.rows, shard.columns));
+    scheduler.hold(std::move(held));
+  }
+  return {};
+}
+
+// Where its shards stand as they stood, nothing is copied. `first`: of what is held of the table.
+Result<void> want(const MovedTable& moved, const TableSharding& table, const HeldTable* old,
+                  std::size_t first, Scheduler& scheduler) {
+  const bool is_alike = old != nullptr && old->sharding.compute_kernel == table.compute_kernel &&
+                        old->sharding.cache_params == table.cache_params &&
+                        old->sharding.dynamic_embedding == table.dynamic_embedding;
+  for (const PlacedShard& shard : expand_shards(table)) {
+    Copy copy;
+    copy.table = moved.fqn;
+    copy.shard = shard;
+    copy.weight = &moved.weight;
+    PLIMSOLL_ASSIGN(copy.bytes, resident_bytes(moved.estimator, moved.profile, table, shard.rows,
+                                               shard.columns));
+    bool stays = false;
+    if (old != nullptr) {
+      for (const std::size_t i : sources_of(shard, *old, moved.ranks_per_host)) {
+        Held& held = scheduler.held()[first + i];
+        if (is_alike && !held.stays && is_same_place(held.shard, shard)) {
+          held.stays = stays = true;
+        }
+        copy.from.emplace_back(first + i, shared_values(shard, held.shard));
+      }
+    }
+    if (!stays) scheduler.want(std::move(copy));
+  }
+  return {};
+}
+
+// A table that the model has no more holds what nobody knows; it is dropped first.
+void hold_dropped(const embedding::ShardingPlan& before,
+                  const std::map<std::string, const TableSharding*>& new_of, Scheduler& scheduler) {
+  for (const TableSharding& table : before.tables) {
+    if (new_of.contains(table.fqn())) continue;
+    for (const PlacedShard& shard : expand_shards(table)) {
+      Held held;
+      held.table = table.fqn();
+      held.shard = shard;
+      scheduler.hold(std::move(held));
+    }
+  }
+}
+
 }  // namespace
 
 Result<TransferSchedule> schedule_transfers(const embedding::Estimator& estimator,
@@ -373,56 +437,16 @@ Result<TransferSchedule> schedule_transfers(const embedding::Estimator& estimato
   Scheduler scheduler(room, pools_ddr, ranks_per_host);
   std::map<std::string, const TableSharding*> new_of;
   for (const TableSharding& table : after.tables) new_of.emplace(table.fqn(), &table);
-  for (const TableSharding& table : before.tables) {
-    // A table that the model has no more holds what nobody knows; it is dropped first.
-    if (new_of.contains(table.fqn())) continue;
-    for (const PlacedShard& shard : expand_shards(table)) {
-      Held held;
-      held.table = table.fqn();
-      held.shard = shard;
-      scheduler.hold(std::move(held));
-    }
-  }
+  hold_dropped(before, new_of, scheduler);
   for (std::size_t t = 0; t < enumeration.options.tables.size(); ++t) {
     const std::string& fqn = enumeration.options.tables[t].fqn;
     const auto found = new_of.find(fqn);
     if (found == new_of.end()) continue;
-    const TableSharding& table = *found->second;
+    const MovedTable moved{estimator, enumeration.profiles[t], weights[t], fqn, ranks_per_host};
     const HeldTable* old = old_tables.find(fqn);
     const std::size_t first = scheduler.held().size();
-    if (old != nullptr) {
-      for (const PlacedShard& shard : old->shards) {
-        Held held;
-        held.table = fqn;
-        held.shard = shard;
-        PLIMSOLL_ASSIGN(held.bytes, resident_bytes(estimator, enumeration.profiles[t],
-                                                   old->sharding, shard.rows, shard.columns));
-        held.copied = weights[t].bytes_of(saturated_multiply(shard.rows, shard.columns));
-        scheduler.hold(std::move(held));
-      }
-    }
-    const bool is_alike = old != nullptr && old->sharding.compute_kernel == table.compute_kernel &&
-                          old->sharding.cache_params == table.cache_params &&
-                          old->sharding.dynamic_embedding == table.dynamic_embedding;
-    for (const PlacedShard& shard : expand_shards(table)) {
-      Copy copy;
-      copy.table = fqn;
-      copy.shard = shard;
-      copy.weight = &weights[t];
-      PLIMSOLL_ASSIGN(copy.bytes, resident_bytes(estimator, enumeration.profiles[t], table,
-                                                 shard.rows, shard.columns));
-      bool stays = false;
-      if (old != nullptr) {
-        for (const std::size_t i : sources_of(shard, *old, ranks_per_host)) {
-          Held& held = scheduler.held()[first + i];
-          if (is_alike && !held.stays && is_same_place(held.shard, shard)) {
-            held.stays = stays = true;
-          }
-          copy.from.emplace_back(first + i, shared_values(shard, held.shard));
-        }
-      }
-      if (!stays) scheduler.want(std::move(copy));
-    }
+    if (old != nullptr) PLIMSOLL_RETURN_IF_ERROR(hold(moved, *old, scheduler));
+    PLIMSOLL_RETURN_IF_ERROR(want(moved, *found->second, old, first, scheduler));
   }
   return scheduler.run();
 }
