@@ -97,6 +97,7 @@ EXCEPTIONS = {
 
 # Public headers without a source of their name.
 HEADER_ONLY = {
+    "balance/per_resource": "balance/problem",
     "balance/relocation_prices": "balance/prices",
     "check/certificate_status": "check",
     "embedding/estimator": "embedding/cost",

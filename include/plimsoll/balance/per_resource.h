@@ -54,7 +54,7 @@ class PerResource {
     }
   }
 
-  // Is no value larger than the other's?
+  // Is every value at most the other's?
   bool is_at_most(const PerResource& other) const {
     for (std::size_t r = 0; r < std::max(num_in_all(), other.num_in_all()); ++r) {
       if ((*this)[r] > other[r]) return false;

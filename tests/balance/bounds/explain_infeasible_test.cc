@@ -135,6 +135,7 @@ TEST(ExplainInfeasible, SaysWhereItStoppedEarly) {
   PlacementProblem problem = equal_ranks(2, {8, 0, 0});
   problem.units.assign(3, whole("a", {{8000, 0, 0}}));
   MissingBytesOptions options;
+  options.num_resources = 3;
   options.most = {24000, 0, 0};
   options.max_proofs = 6;
   int num_asked = 0;
@@ -154,6 +155,7 @@ TEST(ExplainInfeasible, SaysWhereItStoppedEarly) {
 PlacementProblem short_problem(std::uint64_t seed) {
   InstanceKind kind = kind_of_seed(seed);
   kind.tight_memory = true;
+  kind.many_resources = false;
   PlacementProblem problem = random_problem(seed, kind);
   Random random(seed + 99);
   const int percent = 20 + random.below(60);
@@ -174,7 +176,7 @@ TEST(ExplainInfeasible, NamesBytesThatChangeTheVerdict) {
     const MissingBytes missing = find_missing_bytes(problem, {});
     if (!missing.is_found()) {
       ASSERT_TRUE(missing.beyond_bytes);
-      EXPECT_FALSE(fits(with(problem, {100000, 100000, 100000, 100000, 100000, 100000})));
+      EXPECT_FALSE(fits(with(problem, {100000, 100000, 100000})));
       continue;
     }
     ++num_short;
