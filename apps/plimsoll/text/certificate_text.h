@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <optional>
@@ -59,11 +60,12 @@ inline std::string verdict(bool is_right, std::size_t num_violations,
   return text;
 }
 
-// Findings below the verdict, those of one kind folded unless all are asked for.
+// Findings below the verdict, those of one kind folded unless all are asked for. One line each,
+// except at a terminal that is narrower.
 inline std::string findings_text(const std::vector<CodedLine>& lines, const GlobalFlags& global) {
   std::string text;
   for (const std::string& line : fold_lines(lines, global.verbosity > 0)) text += line + "\n";
-  return text;
+  return isatty(STDOUT_FILENO) != 0 ? in_lines(text, 2) : text;
 }
 
 }  // namespace plimsoll::app
