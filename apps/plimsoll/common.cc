@@ -1,11 +1,11 @@
 #include "plimsoll/common.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -34,6 +34,27 @@ void handle_stop_signals(void (*handler)(int)) {
   for (const int signal : kStopSignals) std::signal(signal, handler);
 }
 
+// Prose with lines that fit the terminal that stderr is; as it is for a file or a pipe.
+std::string for_stderr(std::string_view text) {
+  winsize size{};
+  constexpr std::size_t kFewestColumns = 40;
+  if (isatty(STDERR_FILENO) == 0 || ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 ||
+      size.ws_col < kFewestColumns) {
+    return std::string(text);
+  }
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    const bool is_prose =
+        display_width(line) > size.ws_col && line.find_first_of("\r\x1b") == line.npos;
+    result += is_prose ? wrapped(line, size.ws_col, 2) : std::string(line);
+    if (end < text.size()) result += '\n';
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return result;
+}
+
 void interrupt(int) {
   was_interrupted = true;
   handle_stop_signals(SIG_DFL);
@@ -50,17 +71,6 @@ void add_global_flags(CLI::App& command, GlobalFlags& flags) {
   command.add_option("--color", flags.color, "When text is coloured")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
-  command.add_option("--seed", flags.seed, "Seed of random choices")
-      ->check([](const std::string& text) {
-        std::uint64_t seed = 0;
-        const char* end = text.data() + text.size();
-        const auto [stop, error] = std::from_chars(text.data(), end, seed);
-        return error == std::errc() && stop == end
-                   ? std::string()
-                   : fmt::format("'{}' is not a whole number from 0 to 2^64 - 1", text);
-      })
-      ->type_name("N")
-      ->capture_default_str();
 }
 
 void set_host(Host* host) { current_host = host; }
@@ -76,9 +86,10 @@ void print(std::string_view text) {
 void print_error_text(std::string_view text) {
   if (current_host != nullptr) {
     current_host->errors += text;
-  } else {
-    std::fwrite(text.data(), 1, text.size(), stderr);
+    return;
   }
+  const std::string lines = for_stderr(text);
+  std::fwrite(lines.data(), 1, lines.size(), stderr);
 }
 
 void flush_output() {

@@ -61,6 +61,12 @@ Words shipped_for(const std::string& command) {
   return words;
 }
 
+// Is the first argument of a command always one of these words, and never a file?
+bool takes_words_only(const std::string& command) {
+  return command == "models" || command == "schema" || command == "hardware" ||
+         command == "completion" || command == "help";
+}
+
 // Words that an option takes; empty where only the user knows.
 Words values_of(const std::string& command, const CLI::Option& option) {
   if (Words choices = choices_of(option); !choices.empty()) return choices;
@@ -68,9 +74,17 @@ Words values_of(const std::string& command, const CLI::Option& option) {
       option.get_lnames().empty() ? option.get_name() : option.get_lnames()[0];
   if (name == "on") return hardware();
   if (name == "model") return shipped_for("check");
+  if (name == "machine") {
+    Words words;
+    add_ids(io::shipped_machines(), words);
+    return words;
+  }
   if (name == "cost-model") {
-    return {"torchrec-1.2", "torchrec-1.4", "torchrec-ref", "torchrec-1.5",
-            "torchrec-1.7", "torchrec-1.8", "torchrec-1.9"};
+    Words words;
+    for (const embedding::CostModel& model : embedding::cost_models()) {
+      words.emplace_back(model.name);
+    }
+    return words;
   }
   if (name == "pipeline-type") return to_words(embedding::enum_names<embedding::PipelineType>());
   if (name == "optimizer") return to_words(embedding::enum_names<embedding::Optimizer>());
@@ -105,8 +119,14 @@ bool takes_value(const CLI::Option& option) {
   return option.nonpositional() && option.get_expected_max() > 0;
 }
 
-// Lines of a shell's `case "$command $flag"`, for bash and zsh alike.
-std::string value_cases(const CLI::App& app, const std::string& indent, const char* set) {
+// May a file stand for the words that an option takes?
+bool takes_file(const CLI::Option& option) {
+  return option.check_lname("on") || option.check_lname("model") || option.check_lname("machine");
+}
+
+// Lines of a shell's `case "$command $flag"`, for bash and zsh alike: the words that a flag takes,
+// and whether it takes files as well.
+std::string value_cases(const CLI::App& app, const char* set) {
   std::string cases;
   for (const CLI::App* command : app.get_subcommands({})) {
     for (const CLI::Option* option : command->get_options()) {
@@ -121,77 +141,145 @@ std::string value_cases(const CLI::App& app, const std::string& indent, const ch
         patterns +=
             fmt::format("{}\"{} --{}\"", patterns.empty() ? "" : "|", command->get_name(), name);
       }
-      cases += fmt::format(fmt::runtime(set), indent, patterns, joined(values));
+      cases +=
+          fmt::format(fmt::runtime(set), patterns, joined(values), takes_file(*option) ? 1 : 0);
     }
   }
   return cases;
 }
 
-// Words behind a flag that takes a value are that value's, files where nothing is known of it; else
-// a word that begins with '-' is a flag, and any other one that the command's argument may be.
-std::string bash_script(const CLI::App& app) {
-  std::string names;
-  std::string cases;
-  for (const CLI::App* command : app.get_subcommands({})) {
-    names += command->get_name() + " ";
-    cases += fmt::format("    {}) flags=\"{}\"; words=\"{}\" ;;\n", command->get_name(),
-                         joined(flags_of(*command)), joined(shipped_for(command->get_name())));
-  }
-  return fmt::format(
-      "# bash completion for plimsoll: source this file\n"
-      "_plimsoll() {{\n"
-      "  local command=\"${{COMP_WORDS[1]}}\" word=\"${{COMP_WORDS[COMP_CWORD]}}\"\n"
-      "  local before=\"${{COMP_WORDS[COMP_CWORD-1]}}\" flags=\"{}\" words=\"\"\n"
-      "  case \"$command\" in\n"
-      "{}"
-      "  esac\n"
-      "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-      "    words=\"{}\"; flags=\"{}\"; before=\"\"\n"
-      "  fi\n"
-      "  case \"$command $before\" in\n"
-      "{}"
-      "  esac\n"
-      "  [ \"${{word#-}}\" != \"$word\" ] && words=\"$flags\"\n"
-      "  COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
-      "}}\n"
-      "complete -o default -F _plimsoll plimsoll\n",
-      joined(flags_of(app)), cases, names, joined(flags_of(app)),
-      value_cases(app, "    ", "{}{}) words=\"{}\"; flags=\"\" ;;\n"));
+Words command_names(const CLI::App& app) {
+  Words names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
 }
 
-std::string zsh_script(const CLI::App& app) {
-  std::string names;
+// Lines of a shell's `case "$command"`: its flags, what its first argument may name, and whether
+// that may be a file as well.
+std::string command_cases(const CLI::App& app, const char* set) {
   std::string cases;
   for (const CLI::App* command : app.get_subcommands({})) {
-    names += command->get_name() + " ";
-    cases += fmt::format("      {}) flags=({}); candidates=({}) ;;\n", command->get_name(),
-                         joined(flags_of(*command)), joined(shipped_for(command->get_name())));
+    const std::string name = command->get_name();
+    cases += fmt::format(fmt::runtime(set), name, joined(flags_of(*command)),
+                         joined(shipped_for(name)), takes_words_only(name) ? 0 : 1);
   }
-  // The file is both autoloaded by compinit, which then runs it as _plimsoll, and sourced.
+  return cases + fmt::format(fmt::runtime(set), "help", "", joined(command_names(app)), 0);
+}
+
+// A word behind a flag that takes a value is that value's. Else a word that begins with '-' is a
+// flag, and the command's first argument one of the names that it knows, or a file. Files are
+// completed by bash itself where no word is known.
+std::string bash_script(const CLI::App& app) {
   return fmt::format(
-      "#compdef plimsoll\n"
-      "_plimsoll() {{\n"
-      "  local -a candidates flags\n"
-      "  candidates=({}); flags=({})\n"
-      "  if (( CURRENT > 2 )); then\n"
-      "    case \"${{words[2]}}\" in\n"
-      "{}"
-      "    esac\n"
-      "    case \"${{words[2]}} ${{words[CURRENT-1]}}\" in\n"
-      "{}"
-      "    esac\n"
-      "  fi\n"
-      "  [[ \"${{words[CURRENT]}}\" == -* ]] && candidates=($flags)\n"
-      "  compadd -- $candidates\n"
-      "  _files\n"
-      "}}\n"
-      "if [[ ${{funcstack[1]}} == _plimsoll ]]; then\n"
-      "  _plimsoll \"$@\"\n"
-      "else\n"
-      "  compdef _plimsoll plimsoll\n"
-      "fi\n",
-      names, joined(flags_of(app)), cases,
-      value_cases(app, "      ", "{}{}) candidates=({}); flags=() ;;\n"));
+      R"(# bash completion for plimsoll: source this file
+# Sets what a flag takes; fails where it takes nothing.
+_plimsoll_values() {{
+  case "$1" in
+{}    *) return 1 ;;
+  esac
+}}
+# Is the word the command's first argument? Bash cuts --flag=value and dgx-h100:2 into three words.
+_plimsoll_is_first() {{
+  local i previous="" words is_file
+  for ((i = 2; i < COMP_CWORD; i++)); do
+    case "$previous ${{COMP_WORDS[i]}}" in
+      *' '-*|*' ='|*' :'|'= '*|': '*) ;;
+      *) _plimsoll_values "${{COMP_WORDS[1]}} $previous" || return 1 ;;
+    esac
+    previous="${{COMP_WORDS[i]}}"
+  done
+}}
+_plimsoll() {{
+  local command="${{COMP_WORDS[1]}}" word="${{COMP_WORDS[COMP_CWORD]}}"
+  local before="${{COMP_WORDS[COMP_CWORD-1]}}" flags="{}" words="" names="" is_file=0 takes_file=0
+  case "$command" in
+{}  esac
+  if [ "$word" = "=" ]; then
+    word=""
+  elif [ "$before" = "=" ]; then
+    before="${{COMP_WORDS[COMP_CWORD-2]}}"
+  fi
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    words="{} help"
+    [ "${{word#-}}" != "$word" ] && words="$flags"
+  elif ! _plimsoll_values "$command $before"; then
+    if [ "${{word#-}}" != "$word" ]; then
+      words="$flags"
+    elif _plimsoll_is_first; then
+      words="$names"
+      is_file=$takes_file
+    fi
+  fi
+  COMPREPLY=($(compgen -W "$words" -- "$word"))
+  if [ -n "$words" ] && [ "$is_file" -eq 1 ]; then
+    compopt -o filenames 2> /dev/null
+    local IFS=$'\n'
+    COMPREPLY+=($(compgen -f -- "$word"))
+  fi
+}}
+complete -o default -F _plimsoll plimsoll
+)",
+      value_cases(app, "    {}) words=\"{}\"; is_file={} ;;\n"), joined(flags_of(app)),
+      command_cases(app, "    {}) flags=\"{}\"; names=\"{}\"; takes_file={} ;;\n"),
+      joined(command_names(app)));
+}
+
+// The same for zsh. The file is both autoloaded by compinit, which then runs it as _plimsoll, and
+// sourced.
+std::string zsh_script(const CLI::App& app) {
+  return fmt::format(
+      R"(#compdef plimsoll
+# Sets what a flag takes; fails where it takes nothing.
+_plimsoll_values() {{
+  case "$1" in
+{}    *) return 1 ;;
+  esac
+}}
+# Is the word the command's first argument?
+_plimsoll_is_first() {{
+  local -a candidates
+  local -i i is_file
+  for ((i = 3; i < CURRENT; i++)); do
+    [[ "${{words[i]}}" == -* ]] && continue
+    _plimsoll_values "${{words[2]}} ${{words[i-1]}}" || return 1
+  done
+}}
+_plimsoll() {{
+  local -a candidates flags names
+  local command="${{words[2]}}" word="${{words[CURRENT]}}" before="${{words[CURRENT-1]}}"
+  local -i is_file=0 takes_file=0
+  flags=({})
+  case "$command" in
+{}  esac
+  if [[ "$word" == --*=* ]]; then
+    before="${{word%%=*}}"
+    word="${{word#*=}}"
+    compset -P '*='
+  fi
+  if (( CURRENT == 2 )); then
+    candidates=({} help)
+    [[ "$word" == -* ]] && candidates=($flags)
+  elif ! _plimsoll_values "$command $before"; then
+    if [[ "$word" == -* ]]; then
+      candidates=($flags)
+    else
+      is_file=1
+      _plimsoll_is_first && candidates=($names) && is_file=$takes_file
+    fi
+  fi
+  compadd -- $candidates
+  (( is_file )) && _files
+  return 0
+}}
+if [[ ${{funcstack[1]}} == _plimsoll ]]; then
+  _plimsoll "$@"
+else
+  compdef _plimsoll plimsoll
+fi
+)",
+      value_cases(app, "    {}) candidates=({}); is_file={} ;;\n"), joined(flags_of(app)),
+      command_cases(app, "    {}) flags=({}); names=({}); takes_file={} ;;\n"),
+      joined(command_names(app)));
 }
 
 // In single quotes, for fish and as good for the others.
@@ -208,13 +296,18 @@ std::string fish_script(const CLI::App& app) {
   std::string text =
       "# fish completion for plimsoll: ~/.config/fish/completions/plimsoll.fish\n"
       "complete -c plimsoll -n __fish_use_subcommand -l version -d 'Print the version'\n";
+  text += fmt::format(
+      "complete -c plimsoll -f -n __fish_use_subcommand -a help -d 'Print the help of a command'\n"
+      "complete -c plimsoll -f -n '__fish_seen_subcommand_from help' -a {}\n",
+      in_quotes(joined(command_names(app))));
   for (const CLI::App* command : app.get_subcommands({})) {
     const std::string name = command->get_name();
     text += fmt::format("complete -c plimsoll -f -n __fish_use_subcommand -a {} -d {}\n", name,
                         in_quotes(command->get_description()));
     const std::string where = fmt::format("-n '__fish_seen_subcommand_from {}'", name);
     if (const Words words = shipped_for(name); !words.empty()) {
-      text += fmt::format("complete -c plimsoll {} -a {}\n", where, in_quotes(joined(words)));
+      text += fmt::format("complete -c plimsoll {}{} -a {}\n", takes_words_only(name) ? "-f " : "",
+                          where, in_quotes(joined(words)));
     }
     for (const CLI::Option* option : command->get_options()) {
       if (!option->nonpositional()) continue;
@@ -223,7 +316,10 @@ std::string fish_script(const CLI::App& app) {
       for (const std::string& flag : option->get_lnames()) text += " -l " + flag;
       if (takes_value(*option)) {
         const Words values = values_of(name, *option);
-        text += values.empty() ? " -r" : fmt::format(" -x -a {}", in_quotes(joined(values)));
+        const bool is_file = takes_file(*option);
+        text += values.empty()
+                    ? " -r"
+                    : fmt::format(" {} -a {}", is_file ? "-r" : "-x", in_quotes(joined(values)));
       }
       text += fmt::format(" -d {}\n", in_quotes(option->get_description()));
     }

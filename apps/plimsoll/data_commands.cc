@@ -167,7 +167,7 @@ std::shared_ptr<DataFlags> add(CLI::App& app, Run& run, const std::string& name,
   command->footer(examples(lines));
   command->option_defaults()->group(kCommonGroup);
   command->add_option("NAME", flags->name, argument);
-  add_global_flags(*command, flags->global);
+  command->add_flag("--json", flags->global.json, "Print the answer as JSON instead of text");
   set_help(*command, {});
   command->callback([flags, &run, body] { run = [flags, body] { return body(*flags); }; });
   return flags;

@@ -156,7 +156,10 @@ void set_help(CLI::App& command, std::map<std::string, std::string> examples,
   const std::string& any = !subjects.tables.empty()    ? subjects.tables
                            : !subjects.modules.empty() ? subjects.modules
                                                        : subjects.graph;
-  if (!any.empty()) examples.try_emplace(kGeneralGroup, fmt::format("plimsoll {} --seed 7", any));
+  const char* const general =
+      command.get_option_no_throw("--seed") != nullptr ? "--seed 7" : "--color never";
+  if (!any.empty())
+    examples.try_emplace(kGeneralGroup, fmt::format("plimsoll {} {}", any, general));
   // A command takes over its parent's footer, whose examples are of other commands.
   if (command.get_parent() != nullptr &&
       command.get_footer() == command.get_parent()->get_footer()) {

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+#include <charconv>
+
 #include "plimsoll/io/files.h"
 #include "plimsoll/text/text_layout.h"
 
@@ -21,6 +24,21 @@ std::string progress_text(const Progress& progress) {
 }
 
 }  // namespace
+
+void add_planning_globals(CLI::App& command, GlobalFlags& flags) {
+  add_global_flags(command, flags);
+  command.add_option("--seed", flags.seed, "Seed of random choices")
+      ->check([](const std::string& text) {
+        std::uint64_t seed = 0;
+        const char* end = text.data() + text.size();
+        const auto [stop, error] = std::from_chars(text.data(), end, seed);
+        return error == std::errc() && stop == end
+                   ? std::string()
+                   : fmt::format("'{}' is not a whole number from 0 to 2^64 - 1", text);
+      })
+      ->type_name("N")
+      ->capture_default_str();
+}
 
 int run_planning(const GlobalFlags& flags, const std::string& output,
                  const std::function<Result<Answered>()>& plan) {

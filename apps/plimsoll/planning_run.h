@@ -30,6 +30,9 @@ struct Answered {
   std::size_t num_remarks_in_text = 0;  // the first remarks, which the text says already
 };
 
+// The flags that every command takes, and the --seed of commands that search.
+void add_planning_globals(CLI::App& command, GlobalFlags& flags);
+
 // Reads, searches and answers by `plan`, which calls watch_search(); prints; the exit code.
 // `output` is the file of -o: empty, or "-" for standard output.
 int run_planning(const GlobalFlags& flags, const std::string& output,

@@ -203,7 +203,9 @@ class Answer:
         head, rows, remark = self._printed()
         lines = [f"{type(self).__name__}, {self._summary()}", *(f"  {line}" for line in self._figures())]
         lines += [f"  {line}" for line in self.explanation if self.status == "infeasible"]
-        lines += [f"  warning: {warning.get('message', '')}" for warning in self.warnings[:MOST_WARNINGS]]
+        for warning in self.warnings[:MOST_WARNINGS]:
+            place = warning.get("place", "")
+            lines.append(f"  warning: {place + ': ' if place else ''}{warning.get('message', '')}")
         if rows:
             lines += ["", *table_lines(head, rows)]
         return "\n".join([*lines, remark] if remark else lines)

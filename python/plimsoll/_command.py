@@ -143,7 +143,10 @@ def call_text(
                     continue
                 words.append(flag if item is True else f"{flag}={folder.word(item, name, command)}")
         words.append("--")  # what follows is not a flag, whatever it begins with
-        words += [folder.word(document, name, command) for name, document in documents.items()]
+        for name, document in documents.items():
+            if isinstance(document, (int, float)):  # a number is a word of a flag only
+                raise refuse_object(document, command, name)
+            words.append(folder.word(document, name, command))
         for word in words:
             try:
                 word.encode()

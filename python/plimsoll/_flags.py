@@ -16,26 +16,21 @@ Words = Union[str, Sequence[str]]
 OptionalDocument = Union[Document, None]
 
 
-class CommonFlags(TypedDict, total=False):
-    """Of every function."""
-
-    seed: int
-
-
 class OutputFlags(TypedDict, total=False):
     """Where the answer is also written."""
 
     output: str | os.PathLike[str] | None
 
 
-class SearchFlags(CommonFlags, OutputFlags, total=False):
-    """How long a search may run."""
+class SearchFlags(OutputFlags, total=False):
+    """How a search runs, and for how long."""
 
+    seed: int
     time_limit: str | float | None
     effort: int | None
 
 
-class MachineFlags(CommonFlags, total=False):
+class MachineFlags(TypedDict, total=False):
     """Whose times count."""
 
     machine: OptionalDocument

@@ -288,7 +288,7 @@ class Frontier(CheckpointPolicy):
         return float(self.ms[at] + self.ms_per_byte[at] * (peak - self.peak[at]))
 
     def _summary(self) -> str:
-        return f"frontier of {len(self.peak)} points"
+        return f"{len(self.peak):,} points"
 
     def _rows(self) -> tuple[list[str], list[list[object]]]:
         rows: list[list[object]] = [[f"{peak / GIB:.4g}", f"{ms:.6g}"] for peak, ms in zip(self.peak, self.ms)]
@@ -672,7 +672,8 @@ class MachineSize(Answer):
         machine = self.machine
         if machine is None:
             return f"none of {len(self.machines)} machines is enough"
-        return f"{machine['on']} ({machine['ranks']} ranks)" + (", proved smallest" if self.is_smallest else "")
+        unit = "devices" if machine["on"].startswith("--devices") else "ranks"
+        return f"{machine['on']} ({machine['ranks']} {unit})" + (", proved smallest" if self.is_smallest else "")
 
     def _rows(self) -> tuple[list[str], list[list[object]]]:
         head = ["on", "ranks", "verdict", "ms", "lower_bound"]

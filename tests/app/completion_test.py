@@ -1,11 +1,41 @@
 """plimsoll completion: the scripts, in the shells themselves."""
 
+import os
+import pty
 import re
 import shutil
 import subprocess
 
 import pytest
-from program import Plimsoll
+from program import Plimsoll, environment
+
+
+class Terminal:
+    """A shell at a terminal, where keys are pressed."""
+
+    def __init__(self, command, folder):
+        pid, self.file = pty.fork()
+        if pid == 0:
+            os.chdir(folder)
+            os.execvpe(command[0], command, environment(PS1="", PS2="", TERM="dumb", COLUMNS="400", HOME=str(folder)))
+        self.pid = pid
+
+    def run(self, line):
+        """What a line prints, after it was typed key by key."""
+        os.write(self.file, f"{line}\r printf 'the %s\\n' end\r".encode())
+        text = b""
+        while b"\nthe end" not in text.replace(b"\r", b"\n"):
+            text += os.read(self.file, 4096)
+        return text.decode().replace("\r", "\n")
+
+    def complete(self, line):
+        """The words of the line after the tab key."""
+        said = self.run(line + "\t\x01printf 'word <%s>\\n' \x05")
+        return re.findall(r"(?m)^word <(.*)>$", said)
+
+    def close(self):
+        os.close(self.file)
+        os.waitpid(self.pid, 0)
 
 
 class Bash(Plimsoll):
@@ -66,6 +96,60 @@ class TestBash:
         for flag in re.findall(r"^  (?:-\w, )?(--[a-z-]+)", text, re.MULTILINE):
             assert flag in offered
 
+    def test_models_and_files_stand_where_the_first_argument_is(self, plimsoll):
+        plimsoll.write("my_model.json", {})
+        offered = plimsoll.complete("shard", "")
+        assert "mlperf-dlrm-dcnv2" in offered and "my_model.json" in offered
+        assert "llama-3-8b" not in offered
+        assert plimsoll.complete("shard", "my") == ["my_model.json"]
+        assert plimsoll.complete("checkpoint", "llama-3-8") == ["llama-3-8b"]
+        assert plimsoll.complete("models", "my") == []
+        assert plimsoll.complete("help", "sha") == ["shard"]
+
+    @pytest.mark.parametrize(
+        "before",
+        [
+            ("check", "mlperf-dlrm-dcnv2"),
+            ("check", "model.json", "--strict"),
+            ("check", "--strict", "model.json"),
+            ("shard", "model.json", "--on", "dgx-h100", ":", "2"),
+        ],
+    )
+    def test_no_model_is_offered_behind_the_first_argument(self, plimsoll, before):
+        assert plimsoll.complete(*before, "") == []
+
+    @pytest.mark.parametrize(
+        ("before", "values"),
+        [
+            (("shard", "m.json", "--objective"), ["rating", "step", "time"]),
+            (("shard", "m.json", "--objective", "="), ["rating", "step", "time"]),
+            (("shard", "--on"), ["dgx-h100", "8xa10", "my_model.json"]),
+            (("shard", "m.json", "--cost-model"), ["torchrec-1.9"]),
+            (("shard", "m.json", "--machine"), ["h100-sxm5-80gb", "my_model.json"]),
+            (("partition", "g.json", "--search"), ["contiguous", "pipedream"]),
+        ],
+    )
+    def test_values_of_flags(self, plimsoll, before, values):
+        plimsoll.write("my_model.json", {})
+        offered = plimsoll.complete(*before, "")
+        assert set(values) <= set(offered)
+        assert "mlperf-dlrm-dcnv2" not in offered
+        assert ("my_model.json" in offered) == ("my_model.json" in values)
+        first = values[0]
+        assert first in plimsoll.complete(*before, first[:3])
+
+    def test_at_a_terminal(self, plimsoll):
+        plimsoll.write("my_model.json", {})
+        shell = Terminal(["bash", "--norc", "--noprofile", "-i"], plimsoll.folder)
+        shell.run("source completion")
+        assert shell.complete("plimsoll whati") == ["plimsoll", "whatif"]
+        assert shell.complete("plimsoll shard my_") == ["plimsoll", "shard", "my_model.json"]
+        assert shell.complete("plimsoll shard m.json --objective=ra")[-1] == "--objective=rating"
+        assert shell.complete("plimsoll shard m.json --objective ti")[-1] == "time"
+        assert shell.complete("plimsoll check mlperf-dlrm-dcnv2 my_")[-1] == "my_model.json"
+        assert shell.complete("plimsoll check m.json p.json --stric")[-1] == "--strict"
+        shell.close()
+
 
 class Zsh(Plimsoll):
     def complete(self, how, *words):
@@ -101,3 +185,56 @@ class TestZsh:
         sourced = "source ./_plimsoll; _plimsoll"
         assert plimsoll.complete(sourced, "sh")[0] == "compdef _plimsoll plimsoll"
         assert "shard" in plimsoll.complete(sourced, "sh")
+
+    def test_at_a_terminal(self, plimsoll):
+        plimsoll.write("_plimsoll", plimsoll.run("completion", "zsh").out)
+        plimsoll.write("my_model.json", {})
+        shell = Terminal(["zsh", "-f", "-i"], plimsoll.folder)
+        shell.run("unsetopt zle_bracketed_paste prompt_sp; PS1=; bindkey -e; fpath=($PWD $fpath)")
+        shell.run("autoload -Uz compinit; compinit -u -D")
+        assert shell.complete("plimsoll whati") == ["plimsoll", "whatif"]
+        assert shell.complete("plimsoll shard my_") == ["plimsoll", "shard", "my_model.json"]
+        assert shell.complete("plimsoll shard m.json --objective=ra")[-1] == "--objective=rating"
+        assert shell.complete("plimsoll shard m.json --objective ti")[-1] == "time"
+        assert shell.complete("plimsoll checkpoint llama-3-8")[-1] == "llama-3-8b"
+        assert shell.complete("plimsoll check mlperf-dlrm-dcnv2 my_")[-1] == "my_model.json"
+        assert shell.complete("plimsoll shard m.json --on dgx-h1")[-1] == "dgx-h100"
+        assert shell.complete("plimsoll help sha") == ["plimsoll", "help", "shard"]
+        shell.close()
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+class TestFish:
+    @pytest.fixture
+    def complete(self, program_path, tmp_path):
+        plimsoll = Plimsoll(program_path, tmp_path)
+        plimsoll.write("plimsoll.fish", plimsoll.run("completion", "fish").out)
+        plimsoll.write("my_model.json", {})
+
+        def offered(line):
+            done = subprocess.run(
+                ["fish", "--no-config", "-c", 'source plimsoll.fish; complete -C "$argv[1]"', line],
+                capture_output=True,
+                text=True,
+                cwd=tmp_path,
+                env=environment(HOME=str(tmp_path)),
+                check=True,
+            )
+            assert done.stderr == ""
+            return [row.partition("\t")[0] for row in done.stdout.splitlines()]
+
+        return offered
+
+    def test_commands_flags_and_values(self, complete):
+        assert complete("plimsoll sha") == ["shard"]
+        assert "--batch-size" in complete("plimsoll shard model.json --bat")
+        assert complete("plimsoll shard model.json --objective ") == ["rating", "step", "time"]
+        assert "--objective=rating" in complete("plimsoll shard model.json --objective=ra")
+        assert complete("plimsoll help sha") == ["shard"]
+
+    def test_models_hardware_and_files(self, complete):
+        assert {"mlperf-dlrm-dcnv2", "my_model.json"} <= set(complete("plimsoll shard m"))
+        assert "llama-3-8b" in complete("plimsoll checkpoint ll")
+        assert {"dgx-h100", "my_model.json"} <= set(complete("plimsoll shard m.json --on "))
+        assert "my_model.json" not in complete("plimsoll models m")
+        assert "my_model.json" in complete("plimsoll report my")

@@ -80,9 +80,9 @@ class TestFirstScreens:
     @pytest.mark.parametrize("columns", [60, 80, 140])
     def test_tables_fit_the_terminal(self, plimsoll, columns):
         plimsoll.write("model.json", {"tables": [table(name="a_long_name_" * 6 + str(i) * 9) for i in range(4)]})
-        for arguments in (("shard", "model.json", *ON), ("shard", "model.json", *ON, "-v"), ("models",)):
+        for arguments in (("shard", "model.json", *ON, "-q"), ("shard", "model.json", *ON, "-vq"), ("models",)):
             text = subprocess.run(
-                [plimsoll.path, *arguments, "-q"],
+                [plimsoll.path, *arguments],
                 cwd=plimsoll.folder,
                 env=environment(COLUMNS=str(columns)),
                 capture_output=True,
@@ -110,6 +110,32 @@ class TestFirstScreens:
         assert "Planner Statistics" not in answer.out
         plimsoll.run("shard", "model.json", *ON, "--stats-file", "no/such/folder.txt", code=1)
 
+    @pytest.mark.parametrize("command", [("size",), ("whatif", "--ranks", "2")])
+    def test_times_of_other_machines_say_how_they_differ_from_shards(self, plimsoll, command):
+        name, *flags = command
+        asked = (name, "model.json", "--on", "dgx-h100", *flags)
+        assert "`plimsoll shard --objective time` predicts" in plimsoll.run(*asked).out
+        assert "--objective time`" not in plimsoll.run(*asked, "--objective", "rating").out
+
+    def test_the_details_fit_the_terminal_too(self, plimsoll):
+        for arguments in (
+            ("partition", "bert24-training", "-v"),
+            ("partition", "bert-l3-inference", "-v"),
+            ("checkpoint", "llama-3-8b", "--budget", "70%", "-v"),
+        ):
+            text = subprocess.run(
+                [plimsoll.path, *arguments, "-q"],
+                cwd=plimsoll.folder,
+                env=environment(COLUMNS="80"),
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+            assert max(map(len, text.splitlines())) <= 80
+
+    def test_numbered_nodes_are_folded(self, plimsoll):
+        assert re.search(r"(?m) 1-8, 33-40$", plimsoll.run("partition", "bert24-training").out)
+
     def test_partition_says_what_it_counts_and_names_layers(self, plimsoll):
         text = plimsoll.run("partition", "bert24-training").out
         assert "  counted        compute and transfers; memory is that of" in text
@@ -125,6 +151,13 @@ class TestHelp:
         assert groups[0] == "Common options"
         # Values are named whole: "--optimizer NAME[:TABLES]".
         assert text.count("[") == text.count("]")
+
+    @pytest.mark.parametrize("flag", ["--seed=7", "-v", "--color=never"])
+    def test_a_flag_that_does_nothing_is_not_taken(self, plimsoll, flag):
+        for command in ("models", "hardware", "schema"):
+            assert plimsoll.run(command, flag, "--json", code=1).error["code"] == "usage"
+        for command in ("check", "convert", "diff", "trace", "report"):
+            assert "--seed" not in plimsoll.run(command, "--help").out
 
     @pytest.mark.parametrize("command", PLANNING)
     def test_every_group_has_an_example_that_is_understood(self, plimsoll, command):
@@ -200,7 +233,7 @@ class TestSmallTruths:
         assert "64 samples per GPU, " in given
         plimsoll.run("convert", "model.json", "plan.json", *ON, "--to", "torchrec", "-o", "torchrec.json")
         foreign = plimsoll.run("check", "model.json", "torchrec.json", *ON).out
-        assert "at 2,048 samples per rank (the model's own)" in foreign
+        assert "at 2,048 samples per rank (the model's own)" in " ".join(foreign.split())
 
     def test_two_pooling_factors_for_one_feature_are_an_error(self, plimsoll):
         wrong = table(feature_names=["f"], constraints={"pooling_factors": [1, 12.5]})

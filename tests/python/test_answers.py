@@ -69,8 +69,12 @@ def test_objects_are_never_turned_to_strings():
         lambda: plimsoll.shard("criteo-kaggle", on=object()),
         lambda: plimsoll.shard("criteo-kaggle", on="2x40GiB", constraints=object()),
         lambda: plimsoll.checkpoint(b"stats"),
+        lambda: plimsoll.partition(3.5),
+        lambda: plimsoll.diff({}, 7),
     ):
-        with pytest.raises(TypeError, match=r"is of type (object|NoneType|bytes), not a document; give a dict, a path"):
+        with pytest.raises(
+            TypeError, match=r"is of type (object|NoneType|bytes|float|int), not a document; give a dict"
+        ):
             call()
 
 

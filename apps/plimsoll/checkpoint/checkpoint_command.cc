@@ -116,7 +116,7 @@ Result<void> check_input(const InputRules& rules, const CLI::App& command, const
   };
   CLI::App global;
   GlobalFlags unused;
-  add_global_flags(global, unused);
+  add_planning_globals(global, unused);
   for (const CLI::Option* option : command.get_options()) {
     if (rules.flags.empty() || option->count() == 0 || option->get_lnames().empty()) continue;
     const std::string& name = option->get_lnames().front();
@@ -400,7 +400,7 @@ void add_checkpoint_command(CLI::App& app, Run& run) {
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
   add_checkpoint_flags(*command, flags->question.model);
-  add_global_flags(*command, flags->global);
+  add_planning_globals(*command, flags->global);
   set_help(*command,
            {{kCommonGroup, "plimsoll checkpoint llama-3-8b --budget 70% -o policy.json"},
             {"Search", "plimsoll checkpoint stats.json --budget 60% --search torch"},

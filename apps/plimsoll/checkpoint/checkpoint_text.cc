@@ -207,8 +207,9 @@ CheckpointText describe_checkpoint(const CheckpointAnswer& answer, const Checkpo
   }
   text.head = in_lines(shown(text.head), 2);
   if (print.is_verbose) {
-    text.body +=
-        fmt::format("\n{}: {}\n", to_string(*answer.status), to_string(answer.certificate->proof));
+    text.body += in_lines(
+        fmt::format("\n{}: {}\n", to_string(*answer.status), to_string(answer.certificate->proof)),
+        2);
     if (answer.predicted) text.body += plan_details(answer, subject);
   }
   if (answer.plan) {

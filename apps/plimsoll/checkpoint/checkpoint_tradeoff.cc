@@ -95,6 +95,7 @@ std::string module_text(const ModuleTradeoff& module, const SACStats& table) {
       fmt::format("{}{} operators, {} ({} bytes), {:.6g} ms\n",
                   module.fqn.empty() ? "" : module.fqn + ": ", table.func_names.size(),
                   format_bytes(module.sac_memory), module.sac_memory, module.sac_runtime);
+  text = in_lines(shown(text), 2);
   TextTable rows({"discarded next", "bytes", "ms", "bytes per ms", "discarded", "recomputed"},
                  {false, true, true, true, true, true});
   Bytes discarded = 0;

@@ -7,6 +7,7 @@
 
 #include "plimsoll/core/units.h"
 #include "plimsoll/io/files.h"
+#include "plimsoll/text/text_layout.h"
 #include "plimsoll/topology/machine.h"
 #include "plimsoll/topology/presets.h"
 
@@ -99,6 +100,15 @@ embedding::BalanceObjective objective_of(std::string_view name) {
   return name == "rating" ? BalanceObjective::kRating
          : name == "step" ? BalanceObjective::kStep
                           : BalanceObjective::kTime;
+}
+
+std::string time_note(std::string_view objective) {
+  if (objective != "time") return "";
+  return in_lines(
+      "ms is the step that `plimsoll shard --objective time` predicts, by a short search. Without "
+      "that flag, shard also keeps the slowest rank within that of TorchRec's plan, and its step "
+      "can be longer.\n",
+      2);
 }
 
 Result<std::optional<io::Prices>> load_prices(const std::string& file,

@@ -40,4 +40,8 @@ Result<std::optional<io::Prices>> load_prices(const std::string& file,
 Result<study::Machine> make_machine(const std::string& kind, int ranks,
                                     const std::optional<io::Prices>& prices);
 
+// Why a row's time may be below that of the plan of a plain `plimsoll shard`; empty where it is
+// not.
+std::string time_note(std::string_view objective);
+
 }  // namespace plimsoll::app

@@ -212,6 +212,7 @@ std::string describe(const SizeFlags& flags, const MachineSize& size, const std:
   }
   text += table.text(2);
   if (first > 0) text += fmt::format("  and {} smaller ones (-v lists them)\n", first);
+  if (unit == "rank" && size.is_found) text += "\n" + time_note(flags.objective);
   return text;
 }
 
@@ -316,7 +317,7 @@ void add_size_command(CLI::App& app, Run& run) {
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 60));
   add_partition_flags(*command, flags->partition);
-  add_global_flags(*command, flags->global);
+  add_planning_globals(*command, flags->global);
   set_help(*command,
            {{kCommonGroup, "plimsoll size mlperf-dlrm-dcnv2 --accelerator h100-sxm --within 5ms"},
             {"Memory", "plimsoll size mlperf-dlrm-dcnv2 --on dgx-h100 --ddr-cap 0"},

@@ -186,8 +186,9 @@ std::string figure(const std::optional<double>& value) {
   return value ? fmt::format("{:.4g}", *value) : "-";
 }
 
-std::string describe(const WhatIf& answer, std::size_t num_points, bool is_verbose) {
+std::string describe(const WhatIf& answer, std::size_t num_points, const WhatIfFlags& flags) {
   constexpr std::size_t kShown = 40;
+  const bool is_verbose = flags.global.verbosity > 0;
   const bool has_prices = std::any_of(answer.rows.begin(), answer.rows.end(),
                                       [](const WhatIfRow& row) { return row.price.has_value(); });
   std::vector<std::string> head{"machine", "ranks", "batch", "ms", "gap", "memory", "samples/s"};
@@ -232,6 +233,7 @@ std::string describe(const WhatIf& answer, std::size_t num_points, bool is_verbo
               ? "front: no other point has more samples per second for the same price or less\n"
               : "front: no other point has more samples per second on as many ranks or "
                 "fewer\n";
+  text += time_note(flags.objective);
   return text;
 }
 
@@ -305,15 +307,14 @@ Result<Answered> sweep(const WhatIfFlags& flags) {
           },
           [&](const WhatIfPoint& point) { return plan_at(base, flags, point, limits, context); },
           known, flags.threads > 0 ? flags.threads : cores, context));
-  return Answered{io::write_what_if(answer, inputs),
-                  flags.prints_csv
-                      ? write_csv(answer)
-                      : shown(describe(answer, points.size(), flags.global.verbosity > 0)),
-                  "",
-                  SolveStatus::kFeasible,
-                  answer.stop,
-                  std::move(found.warnings),
-                  {}};
+  return Answered{
+      io::write_what_if(answer, inputs),
+      flags.prints_csv ? write_csv(answer) : shown(describe(answer, points.size(), flags)),
+      "",
+      SolveStatus::kFeasible,
+      answer.stop,
+      std::move(found.warnings),
+      {}};
 }
 
 }  // namespace
@@ -371,7 +372,7 @@ void add_whatif_command(CLI::App& app, Run& run) {
           fmt::format("Moves and nodes for each point (default: {})", study::kMachineEffort))
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 60));
-  add_global_flags(*command, flags->global);
+  add_planning_globals(*command, flags->global);
   set_help(*command,
            {{kCommonGroup,
              "plimsoll whatif mlperf-dlrm-dcnv2 --on dgx-a100-320gb,dgx-h100 --ranks 8:128 "

@@ -150,6 +150,19 @@ std::string layer_of(const std::string& module) {
   return module;
 }
 
+// Names that are numbers, in their order, so that they fold; others as they are.
+std::vector<std::string> in_order(std::vector<std::string> names) {
+  const auto is_number = [](const std::string& name) {
+    return !name.empty() && name.size() < 10 && name.find_first_not_of("0123456789") == name.npos;
+  };
+  if (std::all_of(names.begin(), names.end(), is_number)) {
+    std::stable_sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+      return std::stoi(a) < std::stoi(b);
+    });
+  }
+  return names;
+}
+
 // Layers that a stage holds, of a traced model by module, in the order of the graph.
 std::string layers_text(const PartitionCase& made, const PlacedStage& stage) {
   std::vector<std::string> names;
@@ -166,10 +179,10 @@ std::string layers_text(const PartitionCase& made, const PlacedStage& stage) {
       if (seen.insert(layer).second) names.push_back(std::move(layer));
     }
   }
-  if (names.empty()) names = stage.nodes;
+  if (names.empty()) names = in_order(stage.nodes);
   std::string text;
   for (const FoldedName& name : fold_names(names)) {
-    text += (text.empty() ? "" : " ") + name.range();
+    text += (text.empty() ? "" : ", ") + name.range();
   }
   return text;
 }
@@ -189,15 +202,16 @@ std::string stages_text(const PartitionCase& made, const PlacementAnswer& answer
   head("class", false);
   head("nodes", true);
   if (is_verbose) {
-    head("compute ms", true);
-    head("transfer ms", true);
-    if (is_pipeline) head("sync ms", true);
+    head("compute", true);
+    head("transfer", true);
+    if (is_pipeline) head("sync", true);
   }
   head("load ms", true);
   if (is_pipeline) head("in flight", true);
   head("memory", true);
   head("of", true);
-  head("layers", false);
+  const bool has_layers = made.operators || !is_verbose;  // else -v lists them as nodes
+  if (has_layers) head("layers", false);
   TextTable table(heads, is_number);
   const auto& stages = *answer.plan;
   constexpr std::size_t kMaxRows = 64;
@@ -217,7 +231,7 @@ std::string stages_text(const PartitionCase& made, const PlacementAnswer& answer
     if (is_pipeline) row.push_back(fmt::format("{}", stage.in_flight.value_or(1)));
     row.push_back(size_text(stage.memory));
     row.push_back(stage.memory_cap ? size_text(*stage.memory_cap) : "-");
-    row.push_back(layers_text(made, stage));
+    if (has_layers) row.push_back(layers_text(made, stage));
     table.add(std::move(row));
   }
   std::string text = table.text(2);
@@ -226,8 +240,10 @@ std::string stages_text(const PartitionCase& made, const PlacementAnswer& answer
   }
   if (is_verbose) {
     for (std::size_t s = 0; s < stages.size(); ++s) {
-      text += shown(fmt::format("\nstage {}: {}\n", stages[s].id.value_or(static_cast<int>(s)),
-                                fmt::join(stages[s].nodes, " ")));
+      text +=
+          in_lines(shown(fmt::format("\nstage {}: {}", stages[s].id.value_or(static_cast<int>(s)),
+                                     fmt::join(stages[s].nodes, " "))),
+                   2);
     }
   }
   return text;
@@ -313,9 +329,11 @@ PartitionText describe(const PartitionCase& made, const PlacementAnswer& answer,
                               : answer.stop == StopReason::kCancelled ? ", when the search was "
                                                                         "interrupted"
                                                                       : ""));
-  row("counted", scope_text(made, flags));
+  constexpr std::size_t kNear = 15;  // where the text of a row begins
+  text.head += screen_row("counted", scope_text(made, flags), kNear);
   if (is_verbose) {
-    text.body = fmt::format("\n{}: {}\n", to_string(*answer.status), to_string(certificate.proof));
+    text.body = in_lines(
+        fmt::format("\n{}: {}\n", to_string(*answer.status), to_string(certificate.proof)), 2);
   }
   text.body +=
       "\n" + stages_text(made, answer, flags) + cuts_text(answer, is_verbose) + calls_text(answer);
@@ -481,7 +499,7 @@ void add_partition_command(CLI::App& app, Run& run) {
       ->type_name("SHARE")
       ->capture_default_str();
   add_partition_flags(*command, flags->partition);
-  add_global_flags(*command, flags->global);
+  add_planning_globals(*command, flags->global);
   set_help(
       *command,
       {{kCommonGroup, "plimsoll partition model.pt2 --on 4xh100-sxm -o placement.json"},

@@ -146,7 +146,8 @@ PipelineText describe(const PipelineCase& made, const study::PipelineAnswer& ans
           : bound_words(certificate));
   row("found in", seconds_text(seconds));
   if (run.global.verbosity > 0) {
-    text.body = fmt::format("\n{}: {}\n", to_string(*answer.status), to_string(certificate.proof));
+    text.body = in_lines(
+        fmt::format("\n{}: {}\n", to_string(*answer.status), to_string(certificate.proof)), 2);
   }
   text.body += "\n" + stages_text(answer, made.model);
   return text;

@@ -24,7 +24,7 @@ std::string text_of(const CheckpointReport& report, const GlobalFlags& global) {
       fmt::format(", peak {} ({} bytes) {}, recompute {}\n", size_text(report.peak), report.peak,
                   report.binding.empty() ? "at the loss" : "in the backward of " + report.binding,
                   ms_text(report.recompute_ms)));
-  return text + judgement_lines(report, global) + findings_text(report, global);
+  return in_lines(text, 2) + judgement_lines(report, global) + findings_text(report, global);
 }
 
 Result<CheckpointReport> judge(const CheckpointCheckRun& run, const io::PlanFile& plan) {

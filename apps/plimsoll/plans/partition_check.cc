@@ -25,7 +25,7 @@ std::string text_of(const check::PlacementReport& report, const GlobalFlags& glo
   if (report.batch_ms) text += fmt::format(", batch {}", ms_text(*report.batch_ms));
   text += fmt::format(", largest load {}, {}\n", ms_text(report.max_load),
                       report.is_line ? "contiguous" : "not contiguous");
-  text += judgement_lines(report, global) + findings_text(report, global);
+  text = in_lines(text, 2) + judgement_lines(report, global) + findings_text(report, global);
   if (global.verbosity == 0) return text;
   TextTable devices({"device", "compute ms", "transfer ms", "load ms", "memory"},
                     {true, true, true, true, true});

@@ -15,6 +15,7 @@
 #include "plimsoll/help.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/plan_json.h"
+#include "plimsoll/planning_run.h"
 #include "plimsoll/shard/shard_dump.h"
 
 namespace plimsoll::app {
@@ -378,7 +379,7 @@ void add_shard_flags(CLI::App& command, ShardFlags& flags) {
   command.add_option("--tolerance", flags.tolerance, "A gap up to this counts as optimal")
       ->type_name("SHARE")
       ->capture_default_str();
-  add_global_flags(command, flags.global);
+  add_planning_globals(command, flags.global);
   set_help(
       command,
       {{kCommonGroup, "plimsoll shard mlperf-dlrm-dcnv2 --on dgx-h100:2 -o plan.json"},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <string>
@@ -59,7 +60,8 @@ inline std::string verdict(const check::CheckReport& report, bool has_hazards,
 }
 
 // Violations and hazards below the verdict, those of one kind folded unless all are asked for. What
-// the certificate says of warnings, its line says.
+// the certificate says of warnings, its line says. One line each, except at a terminal that is
+// narrower.
 inline std::string findings_text(const check::CheckReport& report, const GlobalFlags& global) {
   std::vector<CodedLine> lines;
   for (const auto severity : {check::Severity::kViolation, check::Severity::kHazard}) {
@@ -70,7 +72,7 @@ inline std::string findings_text(const check::CheckReport& report, const GlobalF
   }
   std::string text;
   for (const std::string& line : fold_lines(lines, global.verbosity > 0)) text += line + "\n";
-  return text;
+  return isatty(STDOUT_FILENO) != 0 ? in_lines(text, 2) : text;
 }
 
 }  // namespace plimsoll::app
