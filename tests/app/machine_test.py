@@ -223,6 +223,7 @@ class TestOperators:
         options = answer["provenance"]["options"]
         assert options["machine"] == "operators.json"
         assert options["operator_times"] == "operators measured, launches assumed (mine)"
+        assert set(answer["provenance"]["inputs"]) == {"graph", "machine"}
 
     def test_measured_times_come_first_and_take_a_launch_at_least(self, plimsoll):
         answer = plimsoll.run("partition", "graph.json", *ONE, "--times", "mine", "--json").document
@@ -239,6 +240,17 @@ class TestOperators:
         plimsoll.write("other.json", machine(operators=OPERATORS | {"launch_us": 0}))
         judged = plimsoll.run("check", "graph.json", "plan.json", "--machine", "other.json", code=5)
         assert "load_mismatch" in judged.out
+
+    @pytest.mark.parametrize("verb", ["partition", "checkpoint"])
+    def test_a_document_that_changed_is_noticed(self, plimsoll, verb):
+        """Even where the plan's figures are the same by both: the peak of a type that no operator has."""
+        on = ("graph.json", *ONE) if verb == "partition" else ("llama-3-8b", "--budget", "70%", *ONE[2:])
+        plimsoll.run(verb, *on, "-o", "plan.json")
+        plimsoll.run("check", on[0], "plan.json", "--strict")
+        same = OPERATORS | {"peak_tflops": OPERATORS["peak_tflops"] | {"fp64": 0.5}}
+        plimsoll.write("operators.json", machine(operators=same))
+        judged = plimsoll.run("check", on[0], "plan.json", "--json", code=5).document
+        assert [violation["code"] for violation in judged["violations"]] == ["inputs_mismatch"]
 
     def test_statistics_by_a_roofline_are_scaled_and_launched(self, plimsoll):
         for on in ("a100-sxm4-80gb", "h100-sxm5-80gb"):

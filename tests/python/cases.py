@@ -67,8 +67,12 @@ def bags(tables, device="meta", pooling=PoolingType.SUM):
 
 def sequences(tables, device="meta"):
     configs = [
-        EmbeddingConfig(name=name, num_embeddings=rows, embedding_dim=columns, feature_names=[f"f_{name}"])
-        for name, rows, columns in tables
+        table
+        if isinstance(table, EmbeddingConfig)
+        else EmbeddingConfig(
+            name=table[0], num_embeddings=table[1], embedding_dim=table[2], feature_names=[f"f_{table[0]}"]
+        )
+        for table in tables
     ]
     return EmbeddingCollection(tables=configs, device=torch.device(device))
 

@@ -253,6 +253,7 @@ Result<Answered> plan_model(ModuleStats stats, const Flags& flags, const RunCont
   if (!timed.times.empty() && answer->provenance) {
     answer->provenance->options["machine"] = flags.question.model.machine;
     answer->provenance->options["operator_times"] = timed.times;
+    answer->provenance->inputs["machine"] = timed.machine_hash;
   }
   const CheckpointSubject subject{made->stats.name.empty() ? flags.stats : made->stats.name,
                                   made->problem.num_modules(), made->baseline, made->compute_ms};

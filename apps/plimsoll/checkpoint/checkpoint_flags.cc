@@ -177,12 +177,13 @@ checkpoint::ModuleStats priced_stats(checkpoint::ModuleStats stats, const Checkp
 }
 
 Result<TimedStats> timed_stats(checkpoint::ModuleStats stats, const CheckpointFlags& flags) {
-  TimedStats timed{std::move(stats), ""};
+  TimedStats timed{std::move(stats), "", ""};
   if (flags.machine.empty()) return timed;
   PLIMSOLL_ASSIGN(const OperatorTimes times, load_operator_times(flags.machine));
   timed.times = scale_times(times, timed.stats)
                     ? fmt::format("{} ({})", times.sources, times.machine)
                     : "as the statistics measured them";
+  timed.machine_hash = times.hash;
   return timed;
 }
 

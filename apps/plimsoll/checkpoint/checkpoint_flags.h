@@ -45,6 +45,7 @@ Result<checkpoint::ModuleStats> load_module_stats(const std::string& name);
 struct TimedStats {
   checkpoint::ModuleStats stats;
   std::string times;
+  std::string machine_hash;  // of the machine document
 };
 Result<TimedStats> timed_stats(checkpoint::ModuleStats stats, const CheckpointFlags& flags);
 

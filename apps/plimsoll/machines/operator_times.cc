@@ -82,7 +82,7 @@ Result<OperatorTimes> load_operator_times(const std::string& machine) {
                 "the machine model lacks the bandwidth or the peaks of dense operators",
                 "measure them: plimsoll calibrate");
   }
-  return OperatorTimes{model.name, *model.operators, sources_of(model)};
+  return OperatorTimes{model.name, *model.operators, sources_of(model), model.hash};
 }
 
 Result<void> add_times(const OperatorTimes& times, const std::string& measured,

@@ -20,6 +20,7 @@ struct OperatorTimes {
   std::string machine;  // its name
   embedding::DenseOperators operators;
   std::string sources;  // "operators published, launches assumed"
+  std::string hash;     // of the document
 
   // launch + max(operations / peak, bytes / bandwidth). A data type without a peak has the highest.
   double operator_ms(double flops, double bytes, std::string_view data_type) const;

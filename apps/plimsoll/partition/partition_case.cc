@@ -96,6 +96,7 @@ Result<PartitionCase> read_operators(const io::GraphFile& file, const PartitionF
     PLIMSOLL_RETURN_IF_ERROR(add_times(times, flags.times, imported.graph));
     timed.times = kMachineColumn;
     made.times = times.sources + " (" + times.machine + ")";
+    made.machine_hash = times.hash;
   }
   PLIMSOLL_ASSIGN(partition::OperatorCosts costs, make_operator_costs(timed, imported.graph));
   for (const partition::CostNode& node : costs.graph.nodes) made.names.push_back(node.name);

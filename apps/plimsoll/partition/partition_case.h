@@ -32,7 +32,8 @@ struct PartitionCase : study::GraphCase {
   std::optional<std::vector<std::int64_t>> dnn_ids;  // [num_nodes] of a dnn-partitioning graph
   std::optional<OperatorCase> operators;             // of a traced model
   std::optional<PipelineCase> pipeline;              // a profile, with nothing of the above
-  std::string times;  // what operators' times rest on, with a machine
+  std::string times;         // what operators' times rest on, with a machine
+  std::string machine_hash;  // of the machine document
   std::vector<Warning> warnings;
 };
 

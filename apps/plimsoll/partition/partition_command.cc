@@ -55,6 +55,7 @@ void put_provenance(const PartitionCase& made, const study::PlacementSearch& sea
   if (made.fx) provenance.options["variant"] = flags.variant;
   put_limits(flags.effort, flags.tolerance, provenance);
   provenance.inputs["graph"] = made.input_hash;
+  if (!made.machine_hash.empty()) provenance.inputs["machine"] = made.machine_hash;
   provenance.seed = flags.global.seed;
   answer.warnings.insert(answer.warnings.begin(), made.warnings.begin(), made.warnings.end());
 }

@@ -43,8 +43,9 @@ Result<CheckpointReport> judge(const CheckpointCheckRun& run, const io::PlanFile
   CheckpointFlags own;
   PLIMSOLL_RETURN_IF_ERROR(fill_from_provenance(recorded, own));
   PLIMSOLL_ASSIGN(const checkpoint::CheckpointProblem made_by, make_problem(own, priced));
-  study::JudgedCheckpointing judged{priced,  hash,          problem, filled.in_flight,
-                                    made_by, own.in_flight, {},      run.strict};
+  study::JudgedCheckpointing judged{priced,           hash,    timed.machine_hash, problem,
+                                    filled.in_flight, made_by, own.in_flight,      {},
+                                    run.strict};
   if (!run.budget.empty()) {
     PLIMSOLL_ASSIGN(judged.budget, parse_budget(run.budget, replay(problem, {}).peak, "--budget"));
   }

@@ -64,13 +64,16 @@ constexpr const char* kSearchOptions[] = {"operator_times", "search", "variant",
 
 // The options of a plan, as the planner would record them, where they are what is there.
 std::vector<std::string> contradictions_of(const PlacementAnswer& answer,
-                                           const std::string& input_hash) {
+                                           const PartitionCase& made) {
   std::vector<std::string> found;
   if (!answer.provenance) return found;
   for (const auto& [name, hash] : answer.provenance->inputs) {
-    if (name == "graph" && hash == input_hash) continue;
-    found.push_back(name == "graph" ? "the placement was made from another graph"
-                                    : fmt::format("provenance/inputs/{}: no such input", name));
+    const bool is_machine = name == "machine" && !made.machine_hash.empty();
+    if (name != "graph" && !is_machine) {
+      found.push_back(fmt::format("provenance/inputs/{}: no such input", name));
+    } else if (hash != (is_machine ? made.machine_hash : made.input_hash)) {
+      found.push_back(fmt::format("the placement was made from another {}", name));
+    }
   }
   PartitionFlags own;
   fill_from_answer(answer, own);
@@ -108,7 +111,7 @@ int run_placement_check(PlacementCheckRun run, const io::PlanFile& plan) {
   fill_from_answer(*answer, run.partition);
   const auto made = load_partition_case(run.partition);
   if (!made) return report(made.error(), global);
-  const study::PlanMaking making{contradictions_of(*answer, made->input_hash), missing_in(*answer),
+  const study::PlanMaking making{contradictions_of(*answer, *made), missing_in(*answer),
                                  has_other_rules(*answer, run.partition), run.is_strict};
   bool is_right = false;
   if (made->fx) {

@@ -67,6 +67,7 @@ class ResidentMemory {
     ShardingType type = ShardingType::kDataParallel;
     Bytes batch = 0;  // ids and lengths of a rank's own samples
     Bytes sent = 0;   // the same, cut by rows
+    Bytes order = 0;  // in which the rows of sequences came from where they are cut by rows
     std::vector<std::int32_t> first_ranks;
   };
   Bytes batches_of(const std::map<std::int32_t, Waiting>& module) const;

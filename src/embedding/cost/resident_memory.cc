@@ -22,6 +22,7 @@ namespace {
 constexpr double kIdBytes = 8;
 constexpr double kLengthBytes = 8;
 constexpr double kIdWeightBytes = 4;
+constexpr double kPlaceBytes = 8;        // of an id among those of its batch
 constexpr Bytes kStateElementBytes = 4;  // fbgemm's float32
 constexpr Bytes kStepBytes = 4;          // torch.optim counts the steps of every parameter
 
@@ -134,22 +135,25 @@ void ResidentMemory::add(const ResidentParts& shard, int rank) {
 Result<void> ResidentMemory::add_table(const TableProfile& table, const std::string& module_path,
                                        std::int32_t position, ShardingType type,
                                        std::span<const std::int32_t> first_ranks) {
-  Waiting waiting{type, 0, 0, {first_ranks.begin(), first_ranks.end()}};
+  Waiting waiting{type, 0, 0, 0, {first_ranks.begin(), first_ranks.end()}};
   const CostModel& cost_model = estimator_.cost_model();
   PLIMSOLL_ASSIGN(waiting.batch, whole(batch_of(cost_model, table, 1)));
   PLIMSOLL_ASSIGN(waiting.sent,
                   whole(batch_of(cost_model, table, row_parts(type, estimator_.topology()))));
+  if (!table.is_pooled && is_cut_by_rows(type)) {
+    PLIMSOLL_ASSIGN(waiting.order, whole(make_loads(cost_model, table).ids * kPlaceBytes));
+  }
   waiting_[module_path][position] = std::move(waiting);
   return {};
 }
 
 // The features of a module are put in the order of sharding types and ranks, which copies the batch
 // unless they are in that order; tables that are not cut by rows, and replicas, keep pieces of that
-// copy. A cut by rows makes a copy of its own.
+// copy. A cut by rows makes a copy of its own, and of sequences keeps the order of the ids.
 Bytes ResidentMemory::batches_of(const std::map<std::int32_t, Waiting>& module) const {
   const PipelineCopies copies = copies_of(estimator_.mode());
   std::vector<ShardingType> types;  // in the order of their first tables
-  Bytes batch = 0, sent = 0, ordered = 0;
+  Bytes batch = 0, sent = 0, ordered = 0, orders = 0;
   bool keeps_pieces = false;
   for (const auto& [position, table] : module) {
     if (std::find(types.begin(), types.end(), table.type) == types.end()) {
@@ -157,6 +161,7 @@ Bytes ResidentMemory::batches_of(const std::map<std::int32_t, Waiting>& module) 
     }
     const Bytes blocks = std::max<Bytes>(1, std::ssize(table.first_ranks));
     batch = saturated_add(batch, table.batch);
+    orders = saturated_add(orders, table.order);
     ordered = saturated_add(ordered, saturated_multiply(table.batch, blocks));
     if (is_cut_by_rows(table.type)) {
       sent = saturated_add(sent, saturated_multiply(table.sent, blocks));
@@ -180,7 +185,8 @@ Bytes ResidentMemory::batches_of(const std::map<std::int32_t, Waiting>& module) 
   }
   const bool is_in_order =
       order.size() == module.size() && std::is_sorted(order.begin(), order.end());
-  Bytes bytes = saturated_multiply(batch, copies.batches);
+  if (copies.received == 0) return 0;
+  Bytes bytes = saturated_add(saturated_multiply(batch, copies.batches), orders);
   if (!copies.keeps_sent) return bytes;
   bytes = saturated_add(bytes, sent);
   return keeps_pieces && !is_in_order ? saturated_add(bytes, ordered) : bytes;

@@ -44,6 +44,7 @@ std::vector<std::string> contradictions(const CheckpointAnswer& answer,
   if (!answer.provenance) return found;
   for (const auto& [name, value] : answer.provenance->inputs) {
     if (name == "module_stats" && value == hash) continue;
+    if (name == "machine" && value == judged.machine_hash) continue;
     found.push_back(fmt::format("provenance/inputs/{}: made from something else", name));
   }
   if (recorded != canonical) {

@@ -18,7 +18,8 @@ check::CheckpointCheckOptions make_check_options(const checkpoint::CheckpointPro
 // The problem that an answer is judged on, and the one that it records.
 struct JudgedCheckpointing {
   const checkpoint::ModuleStats& stats;
-  std::string input_hash;  // of the statistics
+  std::string input_hash;    // of the statistics
+  std::string machine_hash;  // of the machine document; empty: none
   const checkpoint::CheckpointProblem& problem;
   int in_flight = 1;
   const checkpoint::CheckpointProblem& recorded;

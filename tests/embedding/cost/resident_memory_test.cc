@@ -97,10 +97,11 @@ struct Placed {
 
 // Input bytes of each rank, four tables.
 std::vector<Bytes> inputs(int ranks, int hosts, PipelineType pipeline,
-                          const std::vector<Placed>& tables) {
+                          const std::vector<Placed>& tables, bool is_pooled = true) {
   const Estimator estimator = estimator_of(ranks, hosts, pipeline);
   ResidentMemory resident(estimator);
-  const TableProfile table = table_of(1000, 64, Optimizer::kSgd);
+  TableProfile table = table_of(1000, 64, Optimizer::kSgd);
+  table.is_pooled = is_pooled;
   for (std::size_t t = 0; t < tables.size(); ++t) {
     const Placed& placed = tables[t];
     const ComputeKernel kernel =
@@ -152,6 +153,15 @@ TEST(ResidentMemory, CutsIdsByRowsAndSendsLengthsToEveryRank) {
                                   {kTableRowWise, {{2, 3}}}};
   EXPECT_EQ(inputs(4, 2, PipelineType::kTrainSparseDist, hosts)[0],
             2 * 2 * (2 * kIds + 4 * kLengths) + 2 * 4 * kBatch + 4 * (kIds + 2 * kLengths));
+}
+
+TEST(ResidentMemory, KeepsThePlacesOfIdsWhoseSequencesAreCutByRows) {
+  const std::vector<Placed> tables{{kRowWise, {{0, 1}}}, {kTableWise, {{1}}}, {kRowWise, {{0, 1}}}};
+  for (const PipelineType pipeline :
+       {PipelineType::kNone, PipelineType::kTrainBase, PipelineType::kTrainSparseDist}) {
+    const Bytes pooled = inputs(2, 1, pipeline, tables)[0];
+    EXPECT_EQ(inputs(2, 1, pipeline, tables, false)[0], pooled + 2 * kIds);
+  }
 }
 
 TEST(ResidentMemory, KeepsOneCopyOfABatchForReplicasBesideWholeTables) {
