@@ -22,7 +22,7 @@ CheckpointAnswer plan(const CheckpointCase& made, const CheckpointQuestion& ques
 
 check::CheckpointReport judge(const CheckpointCase& made, const CheckpointAnswer& answer) {
   const auto report = judge_checkpointing(
-      {made.stats, "hash", made.problem, 1, made.problem, 1, {}, false}, answer);
+      {made.stats, "hash", "", made.problem, 1, made.problem, 1, {}, false}, answer);
   EXPECT_TRUE(report) << format_error(report.error());
   return report.value_or(check::CheckpointReport{});
 }
@@ -61,8 +61,8 @@ TEST(CheckpointPlanning, AClaimOfOtherStatisticsIsRefused) {
 
 TEST(CheckpointPlanning, AnAnswerWithoutPlanHasNothingToJudge) {
   const CheckpointCase made = make_case();
-  const auto report =
-      judge_checkpointing({made.stats, "hash", made.problem, 1, made.problem, 1, {}, false}, {});
+  const auto report = judge_checkpointing(
+      {made.stats, "hash", "", made.problem, 1, made.problem, 1, {}, false}, {});
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().place, "plan");
 }
