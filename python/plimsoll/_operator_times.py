@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from plimsoll import _native
 from plimsoll._errors import Error
 from plimsoll._files import read_object
 
@@ -35,15 +37,12 @@ class OperatorTimes:
 
     @classmethod
     def of(cls, machine: Machine) -> OperatorTimes:
-        """Of a document, or the path of one.
+        """Of a document, the path of one, or the name of one that comes with Plimsoll ("h100-sxm5-80gb").
 
         Raises:
-            Error: It is another document, or has no dense operators.
+            Error: Nothing has that name; it is another document, or has no dense operators.
         """
-        if isinstance(machine, Mapping):
-            document, place = machine, "machine"
-        else:
-            document, place = read_object(machine, "plimsoll calibrate"), os.fspath(machine)
+        document, place = read_machine(machine)
         if document.get("schema") != "plimsoll.machine/1":
             raise Error("schema", place, "is not a machine document", "give what plimsoll calibrate wrote")
         operators = document.get("operators") or {}
@@ -73,3 +72,17 @@ class OperatorTimes:
         name = data_type.rpartition(".")[2].lower()
         peak = self.tflops.get(_SHORT.get(name, "fp32")) or max(self.tflops.values())
         return self.launch_us * 1e-3 + max(flops / (peak * 1e9), moved / (self.gb_per_s * 1e6))
+
+
+def read_machine(machine: Machine) -> tuple[Mapping[str, Any], str]:
+    """The document and its place, whatever it holds.
+
+    Raises:
+        Error: Nothing has that name, or the file cannot be read.
+    """
+    if isinstance(machine, Mapping):
+        return machine, "machine"
+    is_file = not isinstance(machine, str) or "/" in machine or machine.endswith(".json") or os.path.isfile(machine)
+    if is_file:
+        return read_object(machine, "plimsoll calibrate"), os.fspath(machine)
+    return json.loads(_native.shipped_machine(machine)), machine

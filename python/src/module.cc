@@ -375,6 +375,15 @@ embedding::MachineModel read_machine(const std::string& text, const std::string&
   return take(text.empty() ? io::load_shipped_machine(name) : io::read_machine(text, name));
 }
 
+// The text of the shipped document of that name.
+std::string shipped_machine(const std::string& name) {
+  take(io::load_shipped_machine(name));  // or it says which names there are
+  for (const io::ShippedDocument& document : io::shipped_machines()) {
+    if (document.id == name) return std::string(document.text);
+  }
+  return "";
+}
+
 // Times are those of this machine.
 void set_machine(OptionSpace& space, const std::string& text, const std::string& name) {
   if (!space.estimator || space.profiles.size() != space.options.tables.size()) {
@@ -534,6 +543,7 @@ NB_MODULE(_native, module) {
       "check_machine",
       [](const std::string& text, const std::string& name) { read_machine(text, name); },
       nb::arg("text"), nb::arg("name"));
+  module.def("shipped_machine", shipped_machine, nb::arg("name"));
   module.def("enumerate_space", enumerate_space, nb::arg("model"), nb::arg("topology"),
              nb::arg("cost_model"), nb::arg("batch_size"));
 }

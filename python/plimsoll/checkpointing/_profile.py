@@ -96,9 +96,10 @@ def profile(
         loss: Of the model's output; `output.loss` by default.
         optimizer: Whose state is counted all the time, and whose step's temporaries in that step.
         accumulate: Gradients are there when the step begins: every step but the first of an accumulation.
-        times: "roofline" (an A100), a `Roofline` of other hardware, a machine document of `plimsoll calibrate` or the
-            path of one, or "measured": each operator runs on this machine on tensors of its shapes, and what a step
-            takes around operators and what checkpointing costs by itself are measured as well.
+        times: "roofline" (an A100), a `Roofline` of other hardware, a machine document of `plimsoll calibrate`, the
+            path of one or the name of one that comes with Plimsoll ("h100-sxm5-80gb"), or "measured": each operator
+            runs on this machine on tensors of its shapes, and what a step takes around operators and what checkpointing
+            costs by itself are measured as well.
         fake: False runs the step on the model itself, for a forward that reads values; a model that FSDP2 shards
             always does. Gradients, buffers and random state are restored.
         in_flight: Forwards before the first backward, as a stage of a pipeline runs them under 1F1B. With
@@ -277,18 +278,18 @@ def _wrapped_forwards(names: dict[nn.Module, str], recorder: Recorder | None, ru
 def _operator_time(times: Machine | OperatorTime) -> OperatorTime:
     if callable(times):
         return times
-    if not isinstance(times, str) or times.endswith(".json"):
-        return MachineTimes(times)
     if times == "roofline":
         return Roofline()
     if times == "measured":
         return MeasuredTimes()
-    raise Error(
-        "value",
-        "times",
-        f"'{times}' is unknown",
-        "choose 'roofline', 'measured', a Roofline, or a machine document (machine.json)",
-    )
+    try:
+        return MachineTimes(times)
+    except Error as why:
+        is_word = isinstance(times, str) and "/" not in times and not times.endswith(".json")
+        if why.code != "not_found" or not is_word:  # what is wrong with a file says more
+            raise
+        remedy = "choose 'roofline', 'measured', a Roofline, a machine document (machine.json), or the name of one"
+        raise Error("value", "times", f"'{times}' is unknown", f"{remedy}; {why.remedy}") from None
 
 
 # --- copies --------------------------------------------------------------------------------------------------------

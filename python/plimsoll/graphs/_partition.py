@@ -187,8 +187,9 @@ def partition(
         times: "roofline", or a class of devices of which the graph has times; by default "measured" if it is captured
             so, else "roofline".
         launch_floor_us: The least time of an operator.
-        machine: A document of `plimsoll calibrate`, or the path of one: its roofline takes the place of that of `on`,
-            and its launch is the least time of an operator, of measured ones too.
+        machine: A document of `plimsoll calibrate`, the path of one, or the name of one that comes with Plimsoll
+            ("h100-sxm5-80gb"): its roofline takes the place of that of `on`, and its launch is the least time of an
+            operator, of measured ones too.
         progress: Called with (effort, ms, bound).
         flags: Of `plimsoll partition`: time_limit, effort, seed, ...
 

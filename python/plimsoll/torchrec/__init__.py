@@ -17,6 +17,7 @@ need("torchrec", "torchrec")
 from plimsoll.torchrec._check import check  # noqa: E402
 from plimsoll.torchrec._enumerator import Enumerator  # noqa: E402
 from plimsoll.torchrec._file import PlanFile, dump  # noqa: E402
+from plimsoll.torchrec._hooks import comms_bandwidths, perf_config  # noqa: E402
 from plimsoll.torchrec._model import topology_document  # noqa: E402
 from plimsoll.torchrec._offline import model_document, to_sharding_plan  # noqa: E402
 from plimsoll.torchrec._planner import Planner  # noqa: E402
@@ -29,8 +30,10 @@ __all__ = [
     "Planner",
     "Proposer",
     "check",
+    "comms_bandwidths",
     "dump",
     "model_document",
+    "perf_config",
     "to_sharding_plan",
     "topology_document",
 ]

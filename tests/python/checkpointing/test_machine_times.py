@@ -1,6 +1,7 @@
 """Times of operators by a machine document, and what measured times add to operators alone."""
 
 import json
+import pathlib
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from plimsoll import checkpointing as ck
 from plimsoll.checkpointing._times import MeasuredTimes, Operators, fresh_bytes
 
 LAUNCH_US = 7.0
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def machine(**operators):
@@ -45,6 +47,17 @@ def test_a_path_and_a_dict_are_the_same(tmp_path):
     path.write_text(json.dumps(machine()))
     by = [ck.profile(model, batch, loss=loss, times=times) for times in (path, str(path), machine())]
     assert by[0].step_ms == by[1].step_ms == by[2].step_ms > 0
+
+
+def test_a_shipped_machine_goes_by_its_name():
+    model, batch = model_and_batch()
+    stats = ck.profile(model, batch, loss=loss, times="a100-sxm4-80gb")
+    document = json.loads((ROOT / "data/machines/a100-sxm4-80gb.json").read_text())
+    assert stats.step_ms == ck.profile(model, batch, loss=loss, times=document).step_ms > 0
+    with pytest.raises(plimsoll.Error, match=r"times: 'a100-sxm4-80g' is unknown; .*'a100-sxm4-80gb'"):
+        ck.profile(model, batch, loss=loss, times="a100-sxm4-80g")
+    with pytest.raises(plimsoll.Error, match=r"none\.json: No such file"):
+        ck.profile(model, batch, loss=loss, times="none.json")
 
 
 def test_without_work_a_step_is_its_launches():

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import itertools
 import json
+import pathlib
 import warnings
 
 import pytest
@@ -366,3 +367,10 @@ def test_a_machine_gives_every_operator_its_launch(tmp_path):
     path = tmp_path / "machine.json"
     path.write_text(json.dumps(document))
     assert graphs.partition(graph, 2, machine=path).certificate == timed.certificate
+    shipped = json.loads(
+        (pathlib.Path(__file__).resolve().parents[3] / "data/machines/b200-sxm-180gb.json").read_text()
+    )
+    by_name = graphs.partition(graph, 2, machine="b200-sxm-180gb")
+    assert by_name.certificate == graphs.partition(graph, 2, machine=shipped).certificate != timed.certificate
+    with pytest.raises(plimsoll.Error, match="no shipped machine model has this name"):
+        graphs.partition(graph, 2, machine="b200-sxm")
