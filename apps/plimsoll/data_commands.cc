@@ -168,6 +168,7 @@ std::shared_ptr<DataFlags> add(CLI::App& app, Run& run, const std::string& name,
   command->option_defaults()->group(kCommonGroup);
   command->add_option("NAME", flags->name, argument);
   command->add_flag("--json", flags->global.json, "Print the answer as JSON instead of text");
+  command->add_flag("-q,--quiet", flags->global.quiet, "Print the answer alone, as always here");
   set_help(*command, {});
   command->callback([flags, &run, body] { run = [flags, body] { return body(*flags); }; });
   return flags;
