@@ -22,6 +22,7 @@
 #include "balance/part_annealing.h"
 #include "balance/problem/one_load.h"
 #include "balance/problem/placement_judge.h"
+#include "balance/tight/tight_search.h"
 #include "core/check.h"
 
 namespace plimsoll::balance {
@@ -89,7 +90,7 @@ class Balancer {
       construct();
     }
     if (options_.uses_dives) refute(effort_ / 100);
-    exchange_replicas_of_parts();
+    overdraw_parts();
     if (!has_plan()) find_by_backtracking();
     exchange_in_parts(effort_ / 8);
     if (options_.uses_patterns) sharpen(Sharpness::kCoarse);
@@ -259,34 +260,58 @@ class Balancer {
     }
   }
 
-  // Where bytes have a price, changes one by one overdraw some cap. Most of the effort goes here,
-  // and the searches below get the rest.
-  void exchange_replicas_of_parts() {
+  // Where bytes have a price, changes one by one overdraw some cap. Most of the effort goes to
+  // searches that overdraw on the way, and the searches below get the rest.
+  void overdraw_parts() {
     if (!options_.uses_replicas) return;
     const std::int64_t before = clock_.effort();
     share_effort(effort_ / 5 * 4, [this](Part& part, std::int64_t share) {
       if (!is_tight(part) || !is_overdrawable(part.items)) return;
-      ReplicaOptions options;
-      options.lower_bound = std::max(part.lower_bound - part.constant, 1e-9);
-      options.incumbent = best_.objective - part.constant;
-      options.byte_price = byte_prices(part);
-      options.guides = guides_of(part);
-      if (clock_.spend(1)) return;  // what the clock cut is not used: a replay has all of it
-      options.max_moves = share;
-      options.tolerance = tolerance_;
-      options.seed = search_.seed;
-      const auto improve = [&](const UnitPlacements& found) {
-        offer(found);
-        keep_start(part);
-        offer(improved(part, best_, share / 64, exchange));
-        return best_.objective - part.constant;
-      };
-      if (const auto found = exchange_replicas(part.items, options, clock_, improve)) {
-        offer(*found);
-        keep_start(part);
-      }
+      // By experiment; the walks look at all ranks at once, replicas at a few.
+      constexpr int kRanksOfReplicas = 8, kFewRanks = 16;
+      const std::int64_t replicas =
+          share * kRanksOfReplicas / std::max(problem_.num_ranks, kFewRanks);
+      exchange_replicas_of_part(part, replicas);
+      search_tight_part(part, share - replicas);
     });
     effort_ = std::max(effort_ - (clock_.effort() - before), effort_ / 5);
+  }
+
+  void exchange_replicas_of_part(Part& part, std::int64_t share) {
+    ReplicaOptions options;
+    options.lower_bound = std::max(part.lower_bound - part.constant, 1e-9);
+    options.incumbent = best_.objective - part.constant;
+    options.byte_price = byte_prices(part);
+    options.guides = guides_of(part);
+    if (clock_.spend(1)) return;  // what the clock cut is not used: a replay has all of it
+    options.max_moves = share;
+    options.tolerance = tolerance_;
+    options.seed = search_.seed;
+    const auto improve = [&](const UnitPlacements& found) {
+      offer(found);
+      keep_start(part);
+      offer(improved(part, best_, share / 64, exchange));
+      return best_.objective - part.constant;
+    };
+    if (const auto found = exchange_replicas(part.items, options, clock_, improve)) {
+      offer(*found);
+      keep_start(part);
+    }
+  }
+
+  void search_tight_part(Part& part, std::int64_t effort) {
+    if (!is_searchable(part)) return;
+    TightOptions options;
+    options.lower_bound = std::max(part.lower_bound - part.constant, 1e-9);
+    options.incumbent = best_.objective - part.constant;
+    if (has_plan() && part.contains(best_.placements)) options.start = &best_.placements;
+    options.max_effort = effort;
+    options.tolerance = tolerance_;
+    options.seed = search_.seed;
+    if (const auto found = search_tight(part.items, options, clock_)) {
+      offer(*found);
+      keep_start(part);
+    }
   }
 
   std::vector<std::vector<int>> guides_of(const Part& part) const {

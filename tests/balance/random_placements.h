@@ -82,11 +82,11 @@ inline void want_distinct_ranks(std::uint64_t seed, PlacementProblem& problem) {
 }
 
 // Three resources more. Draws of its own, as above.
-inline void add_resources(std::uint64_t seed, PlacementProblem& problem) {
+inline void add_resources(std::uint64_t seed, bool has_pools, PlacementProblem& problem) {
   Random random(seed + 15485863);
   for (const bool is_pooled : {false, true, false}) {
     const std::size_t resource = problem.resources.size();
-    problem.resources.push_back({.name = "other", .is_pooled = is_pooled});
+    problem.resources.push_back({.name = "other", .is_pooled = has_pools && is_pooled});
     Bytes largest = 0;
     for (Unit& unit : problem.units) {
       for (UnitChoice& choice : unit.choices) {
@@ -204,7 +204,7 @@ inline PlacementProblem random_problem(std::uint64_t seed, const InstanceKind& k
     }
     if (kind.apart) problem.apart = {{0, 1 + random.below(2)}};
   }
-  if (kind.many_resources) add_resources(seed, problem);
+  if (kind.many_resources) add_resources(seed, kind.pools && !kind.unequal_caps, problem);
   return problem;
 }
 

@@ -19,10 +19,11 @@ ALLOWED = {
     "balance/patterns": "core math balance/problem balance/prices",
     "balance/bounds": "core math balance/problem balance/prices balance/patterns",
     "balance/moves": "core math balance/problem",
+    "balance/tight": "core math balance/problem balance/moves",
     "balance/contents": "core math balance/problem balance/prices balance/patterns balance/moves",
     "balance/verify": "core math balance/problem balance/prices",
     "balance": "core math balance/problem balance/prices balance/patterns balance/bounds balance/moves"
-    " balance/contents",
+    " balance/contents balance/tight",
     "embedding/model": "core topology",
     "embedding/cost": "core topology embedding/model",
     "embedding/torchrec": "core topology embedding/model embedding/cost",

@@ -1,0 +1,210 @@
+// Walks that mend what overdraws, and the placements that they change, beside judge and
+// enumeration.
+#include "balance/tight/tight_search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "balance/moves/replica_exchange.h"
+#include "balance/problem/placement_judge.h"
+#include "balance/random_placements.h"
+#include "balance/tight/fill_program.h"
+#include "balance/tight/overdraft_state.h"
+
+namespace plimsoll::balance {
+namespace {
+
+using testing::Enumerator;
+using testing::InstanceKind;
+using testing::random_problem;
+
+InstanceKind tight_kind(std::uint64_t seed) {
+  InstanceKind kind;
+  kind.tight_memory = true;
+  kind.unequal_caps = seed % 3 == 1;
+  kind.uneven_pieces = seed % 3 == 2;
+  kind.repeated = seed % 2 == 1;
+  return kind;
+}
+
+TightOptions short_search(std::uint64_t seed = 0) {
+  TightOptions options;
+  options.lower_bound = .1;
+  options.max_effort = 30000;
+  options.seed = seed;
+  return options;
+}
+
+// The state's figures are the judge's, after any changes, and growths are what energies grow by.
+TEST(OverdraftState, KeepsFiguresOfTheJudge) {
+  int num_overdrawn = 0, num_within = 0, num_swaps = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    InstanceKind kind = tight_kind(seed);
+    kind.uneven_pieces = false;
+    const PlacementProblem problem = random_problem(seed, kind);
+    const PlacementItems items = make_placement_items(problem);
+    if (!items.empty_units.empty()) continue;
+    OverdraftState state(items);
+    state.aim(3);
+    testing::Random random(seed);
+    for (int step = 0; step < 20; ++step) {
+      for (int unit = 0; unit < items.num_units; ++unit) {
+        if (step > 0 && !random.chance(40)) continue;
+        if (step > 0) state.remove(unit);
+        const int c = items.first_choice[unit] + random.below(items.num_choices(unit));
+        const PlacementItems::Choice& choice = items.choices[c];
+        double before = state.energy();
+        const double everywhere =
+            choice.spread == Spread::kUniform ? state.growth_everywhere(c) : 0;
+        state.take(unit, c);
+        EXPECT_NEAR(state.energy() - before, everywhere, 1e-9 * (1 + before));
+        const int end = choice.spread == Spread::kHost ? items.num_hosts : items.num_ranks;
+        for (int i = 0; i < choice.num_pieces; ++i) {
+          const int place = random.below(end);
+          before = state.energy();
+          const double growth = state.growth(c, i)[place];
+          state.put(unit, i, place);
+          EXPECT_NEAR(state.energy() - before, growth, 1e-9 * (1 + before));
+        }
+      }
+    }
+    for (int a = 0; a < problem.num_ranks; ++a) {
+      for (int b = 0; b < a; ++b) {
+        if (state.slots_on_rank(a).empty() || state.slots_on_rank(b).empty()) continue;
+        const int one = state.slots_on_rank(a).front();
+        const int other = state.slots_on_rank(b).front();
+        const double before = state.energy();
+        const double growth = state.growth_of_swap(one, other);
+        state.swap(one, other);
+        EXPECT_NEAR(state.energy() - before, growth, 1e-9 * (1 + before));
+        ++num_swaps;
+      }
+    }
+    const PlacementValue value = evaluate(problem, state.placements());
+    const double slowest = *std::max_element(value.load.begin(), value.load.end());
+    EXPECT_EQ(state.is_within_caps(), value.is_allowed());
+    EXPECT_NEAR(state.slowest(), slowest, 1e-9);
+    if (std::abs(slowest - 3) > 1e-9) {
+      EXPECT_EQ(state.is_reached(), value.is_allowed() && slowest < 3);
+    }
+    const double energy = state.energy();
+    state.assign(state.standing());
+    EXPECT_NEAR(state.energy(), energy, 1e-9 * (1 + energy));
+    EXPECT_EQ(evaluate(problem, state.placements()).bytes, value.bytes);
+    (value.is_allowed() ? num_within : num_overdrawn) += 1;
+  }
+  EXPECT_GT(num_overdrawn, 50);
+  EXPECT_GT(num_within, 10);
+  EXPECT_GT(num_swaps, 100);
+}
+
+// No placement of at most the target needs less of some resource than the program's share.
+TEST(FillProgram, IsNoMoreThanAnyPlacementNeeds) {
+  int num_compared = 0;
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    SCOPED_TRACE(seed);
+    InstanceKind kind;
+    kind.tight_memory = true;
+    const PlacementProblem problem = random_problem(seed, kind);
+    const PlacementItems items = make_placement_items(problem);
+    if (!items.empty_units.empty()) continue;
+    const double best = Enumerator(problem).find();
+    if (best == kInfinity || best == 0) continue;
+    const Fill fill = find_fill(items, best, 1000);
+    EXPECT_LE(fill.share, 1 + 1e-6);
+    EXPECT_GE(find_fill(items, .5 * best, 1000).share, fill.share - 1e-6);
+    ++num_compared;
+  }
+  EXPECT_GT(num_compared, 40);
+}
+
+TEST(TightSearch, FindsTheBestOfTinyProblems) {
+  int num_found = 0, num_best = 0;
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    SCOPED_TRACE(seed);
+    const PlacementProblem problem = random_problem(seed, tight_kind(seed));
+    const PlacementItems items = make_placement_items(problem);
+    if (!items.empty_units.empty()) continue;
+    ASSERT_TRUE(is_overdrawable(items));
+    const double best = Enumerator(problem).find();
+    TightOptions options = short_search(seed);
+    if (best < kInfinity) options.lower_bound = .5 * best;
+    EffortClock clock{RunContext{}};
+    const auto found = search_tight(items, options, clock);
+    if (best == kInfinity) {
+      EXPECT_FALSE(found);
+      continue;
+    }
+    // Of pieces that differ the largest stands for all.
+    if (!items.has_exact_loads || !items.has_exact_bytes) {
+      if (found) {
+        EXPECT_GE(evaluate(problem, *found).objective, best * (1 - 1e-12));
+      }
+      continue;
+    }
+    ASSERT_TRUE(found);
+    const PlacementValue value = evaluate(problem, *found);
+    EXPECT_THAT(value.faults, ::testing::IsEmpty());
+    EXPECT_GE(value.objective, best * (1 - 1e-12));
+    ++num_found;
+    num_best += value.objective <= best * (1 + 1e-5);
+
+    // From the best there is nothing better.
+    options.incumbent = value.objective - problem.floor_ms;
+    options.start = &*found;
+    options.max_effort = 3000;
+    if (value.objective <= best * (1 + 1e-12)) {
+      EXPECT_FALSE(search_tight(items, options, clock));
+    }
+  }
+  EXPECT_GT(num_found, 40);
+  EXPECT_GE(num_best, num_found - 4);
+}
+
+// Units of two resources on four ranks, which fill both of them but for a tenth.
+PlacementProblem hard_to_fill(std::uint64_t seed) {
+  testing::Random random(seed);
+  PlacementProblem problem;
+  problem.num_ranks = 4;
+  problem.ranks_per_host = 4;
+  problem.resources = testing::three_memories();
+  problem.caps.assign(4, {1000, 1000, 0});
+  for (int i = 0; i < 24; ++i) {
+    const Bytes bytes = 150 + random.below(310);
+    const double slow = 1 + random.below(9);
+    Unit unit;
+    unit.choices.push_back({Spread::kDevice, {{1, {.1 * slow}, {bytes, 0, 0}}}, 1, {}});
+    unit.choices.push_back({Spread::kDevice, {{1, {slow}, {0, bytes, 0}}}, 1, {}});
+    problem.units.push_back(unit);
+  }
+  return problem;
+}
+
+TEST(TightSearch, IsAFunctionOfItsArguments) {
+  const PlacementProblem problem = hard_to_fill(1);
+  const PlacementItems items = make_placement_items(problem);
+  TightOptions options = short_search(3);
+  options.lower_bound = 1;
+  options.max_effort = 6000;
+  EffortClock one{RunContext{}}, other{RunContext{}};
+  const auto found = search_tight(items, options, one);
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(evaluate(problem, *found).is_allowed());
+  EXPECT_EQ(search_tight(items, options, other), found);
+  EXPECT_EQ(one.effort(), other.effort());
+  EXPECT_LE(one.effort(), options.max_effort * 3 / 2);
+
+  // A stopped search stops at the same place again, with the same placement.
+  EffortClock stopped({}, 3000), again({}, stopped.effort() + 3000);
+  const auto early = search_tight(items, options, stopped);
+  EXPECT_EQ(stopped.reason(), StopReason::kEffort);
+  EXPECT_LT(stopped.effort(), 3500);
+  EXPECT_EQ(search_tight(items, options, again), early);
+}
+
+}  // namespace
+}  // namespace plimsoll::balance
