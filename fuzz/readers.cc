@@ -34,6 +34,7 @@
 #include "plimsoll/io/plan_json.h"
 #include "plimsoll/io/plan_report_json.h"
 #include "plimsoll/io/replan_json.h"
+#include "plimsoll/io/robust_json.h"
 #include "plimsoll/io/topology_json.h"
 #include "plimsoll/io/trace_json.h"
 #include "plimsoll/topology/presets.h"
@@ -254,9 +255,11 @@ constexpr auto kTargets = std::to_array<Target>({
     {"placement", read_and_write<&io::read_placement, &io::write_placement>},
     {"placement_rules", read_placement_rules},
     {"plan", read_and_write<&io::read_plan, &io::write_answer>},
+    {"pooling_factors", read_and_write<&io::read_pooling_factors, &io::write_pooling_factors>},
     {"preset", read_preset},
     {"recorded_trace", read_recorded_trace},
     {"replan", read_and_write<&io::read_replan, &io::write_replan>},
+    {"robust", read_and_write<&io::read_robust_plan, &io::write_robust_plan>},
     {"sac_stats", read_and_write<&io::read_sac_stats, &io::write_sac_stats>},
     {"seconds", read_quantity<&parse_seconds>},
     {"sharding_types", read_only<&io::read_sharding_types>},

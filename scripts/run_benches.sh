@@ -28,6 +28,7 @@ for bench in "$folder"/*_bench; do
       placement_bench) arguments=(data/graphs 0.2 0 bert-l3) ;;
       planner_bench) arguments=(--benchmark_min_time=0.001 --benchmark_filter=dcnv2_8x80_default) ;;
       replan_bench) arguments=(--effort 1000 --model movielens-two-tower drift-1 17) ;;
+      robust_bench) arguments=(--effort 500 --scenarios 20 --model movielens-two-tower --ranks 4 2) ;;
       tight_bench) arguments=(--effort 100000 40x8_0.8_0.4_2) ;;
     esac
   fi

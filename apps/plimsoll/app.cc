@@ -146,6 +146,7 @@ int run_unguarded(int argc, const char* const* argv) {
   add_check_command(app, command);
   add_convert_command(app, command);
   add_replan_command(app, command);
+  add_robust_command(app, command);
   add_diff_command(app, command);
   add_trace_command(app, command);
   add_report_command(app, command);

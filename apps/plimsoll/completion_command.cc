@@ -47,7 +47,7 @@ Words shipped_for(const std::string& command) {
   Words words;
   const bool is_any = command == "check" || command == "convert" || command == "models";
   const bool is_of_tables = command == "shard" || command == "explain" || command == "size" ||
-                            command == "whatif" || command == "replan";
+                            command == "whatif" || command == "replan" || command == "robust";
   if (is_any || is_of_tables) add_ids(io::shipped_models(), words);
   if (is_any || command == "checkpoint") add_ids(io::shipped_module_stats(), words);
   if (is_any || command == "partition" || command == "size") {

@@ -7,6 +7,7 @@ namespace plimsoll::app {
 
 void add_diff_command(CLI::App& app, Run& run);
 void add_replan_command(CLI::App& app, Run& run);
+void add_robust_command(CLI::App& app, Run& run);
 void add_report_command(CLI::App& app, Run& run);
 void add_trace_command(CLI::App& app, Run& run);
 

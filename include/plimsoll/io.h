@@ -15,6 +15,7 @@
 #include "plimsoll/io/plan_json.h"
 #include "plimsoll/io/plan_report_json.h"
 #include "plimsoll/io/replan_json.h"
+#include "plimsoll/io/robust_json.h"
 #include "plimsoll/io/shipped.h"
 #include "plimsoll/io/topology_json.h"
 #include "plimsoll/io/trace_json.h"

@@ -13,6 +13,7 @@
 #include "plimsoll/study/plan_report.h"
 #include "plimsoll/study/replan.h"
 #include "plimsoll/study/search_aid.h"
+#include "plimsoll/study/robust.h"
 #include "plimsoll/study/sharding_answer.h"
 #include "plimsoll/study/step_timeline.h"
 #include "plimsoll/study/what_if.h"

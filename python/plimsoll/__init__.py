@@ -37,6 +37,7 @@ from plimsoll._flags import (
     PartitionFlags,
     PlanFlags,
     ReplanFlags,
+    RobustFlags,
     ShardFlags,
     SizeFlags,
     WhatIfFlags,
@@ -57,6 +58,7 @@ from plimsoll.plans import (
     MachineSize,
     Placement,
     Replan,
+    RobustPlan,
     SavePolicy,
     ShardingPlan,
     TradeOffCurves,
@@ -88,6 +90,7 @@ __all__ = [
     "OutOfMemory",
     "Placement",
     "Replan",
+    "RobustPlan",
     "SavePolicy",
     "ShardingPlan",
     "TradeOffCurves",
@@ -107,6 +110,7 @@ __all__ = [
     "replan",
     "replan_experts",
     "report",
+    "robust",
     "schema",
     "shard",
     "size",
@@ -351,6 +355,34 @@ def replan(
     asked = {"on": on, "max_moved": max_moved, "price_of_move": price_of_move, "was_on": was_on}
     documents: dict[str, Document] = {"model": model, "plan": plan}  # type: ignore[dict-item]
     return Replan(call("replan", documents, {**asked, **flags}, progress))
+
+
+def robust(
+    model: Document,
+    on: Document | None = None,
+    *,
+    pooling: Document,
+    quantile: float | str | None = None,
+    cvar: float | str | None = None,
+    progress: Progress | None = None,
+    **flags: Unpack[RobustFlags],
+) -> RobustPlan:
+    """Plans embedding tables whose pooling factors are known as quantiles or samples.
+
+    Args:
+        model: What is planned, as of `shard`.
+        on: Hardware, as of `shard`.
+        pooling: How pooling factors are distributed (plimsoll.pooling_factors/1): {"tables": {"t": {"p50": 10,
+            "p95": 30}}}.
+        quantile: Minimize this quantile over the scenarios: 0.95 (the default) or "95%".
+        cvar: Instead minimize the mean of the worst scenarios: of the worst 5 % with 0.95.
+        progress: As of `shard`.
+        flags: Those of `plimsoll robust`: batch_size, objective, scenarios, seed, effort, ...
+    """
+    check_keywords(robust, flags, RobustFlags)
+    levels = {"quantile": quantile, "cvar": cvar}
+    asked = {"on": on, **{name: level if level is None else str(level) for name, level in levels.items()}}
+    return RobustPlan(call("robust", {"model": model}, {**asked, "pooling": pooling, **flags}, progress))
 
 
 def place_experts(model: Document, *, progress: Progress | None = None, **flags: Unpack[ExpertFlags]) -> ExpertPlan:

@@ -187,6 +187,15 @@ class ReplanFlags(TableFlags, SearchFlags, total=False):
     tolerance: float | None
 
 
+class RobustFlags(TableFlags, SearchFlags, total=False):
+    """Of `robust`."""
+
+    objective: Literal["rating", "step", "time", None]
+    scenarios: int | None
+    fresh_scenarios: int | None
+    tolerance: float | None
+
+
 class SizeFlags(TableFlags, DeviceFlags, SearchFlags, total=False):
     """Of `size`."""
 

@@ -598,6 +598,57 @@ class Replan(Answer):
         return head, [[step.get(key, "") for key in head] for step in self.steps]
 
 
+class RobustPlan(Answer):
+    """A plan of embedding tables for pooling factors that are known as distributions."""
+
+    SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.robust_plan/1",)
+
+    @property
+    def risk_ms(self) -> float:
+        """The measure (a quantile, or the mean of the worst) over the scenarios; NaN without a plan."""
+        return self.document.get("figures", {}).get("risk_ms", math.nan)
+
+    @property
+    def fresh_risk_ms(self) -> float:
+        """The same over fresh scenarios."""
+        return self.document.get("figures", {}).get("fresh_risk_ms", math.nan)
+
+    @property
+    def means_fresh_risk_ms(self) -> float:
+        """That of the plan for the mean pooling factors."""
+        return self.document.get("means_figures", {}).get("fresh_risk_ms", math.nan)
+
+    @property
+    def lower_bound(self) -> float | None:
+        """No plan's measure over the scenarios is below it, ms."""
+        return self.document.get("lower_bound")
+
+    @property
+    def tables(self) -> list[dict[str, Any]]:
+        """The plan's tables, as of a `ShardingPlan`."""
+        return self.document.get("plan", {}).get("tables", [])
+
+    @property
+    def scenario_ms(self) -> list[float]:
+        """What the plan takes in every scenario."""
+        return self.document.get("scenario_ms", [])
+
+    @property
+    def drifts(self) -> list[dict[str, Any]]:
+        """Tables whose drift would change the plan: table, kept_ms, replanned_ms."""
+        return self.document.get("drifts", [])
+
+    def _summary(self) -> str:
+        return (
+            f"{self.risk_ms:.4g} ms, in fresh scenarios {self.fresh_risk_ms:.4g} ms "
+            f"(the plan for the means: {self.means_fresh_risk_ms:.4g} ms)"
+        )
+
+    def _rows(self) -> tuple[list[str], list[list[object]]]:
+        head = ["table", "kept_ms", "replanned_ms"]
+        return head, [[drift[key] for key in head] for drift in self.drifts]
+
+
 class ExpertPlan(Answer):
     """Where the replicas of experts stand."""
 

@@ -69,10 +69,12 @@ ALLOWED = {
     " checkpoint/model check check/partition",
     "study/replan": "core topology balance/problem balance/prices balance/moves embedding/model embedding/cost"
     " embedding/torchrec embedding/problem embedding/balanced study/embedding",
+    "study/robust": "core topology balance/problem balance/prices balance/bounds balance/verify balance/moves"
+    " embedding/model embedding/cost embedding/torchrec embedding/problem embedding/balanced check check/embedding",
     "io": "core",
     "io/json": "core io",
     "io/documents": "core topology math study/embedding study/checkpoint study/machines study/partition"
-    " study/plans study/replan"
+    " study/plans study/replan study/robust"
     " balance/prices embedding/model embedding/problem checkpoint/model"
     " checkpoint/torch partition/fx partition/graph partition/pipeline check/embedding check/checkpoint"
     " check/partition check/experts experts/model experts/search io io/json",

@@ -18,6 +18,7 @@ FUNCTIONS = {  # of each command: the function, and the type of its keywords
     "check": (plimsoll.check, _flags.CheckFlags),
     "convert": (plimsoll.convert, _flags.ConvertFlags),
     "replan": (plimsoll.replan, _flags.ReplanFlags),
+    "robust": (plimsoll.robust, _flags.RobustFlags),
     "diff": (plimsoll.diff, _flags.DiffFlags),
     "trace": (plimsoll.trace, _flags.PlanFlags),
     "report": (plimsoll.report, _flags.PlanFlags),

@@ -84,6 +84,23 @@ def test_notebooks_show_pages(plans):
     assert impossible.status == "infeasible" and "<table>" in impossible._repr_html_()
 
 
+def test_robust():
+    pooling = {"tables": {"t0": {"p50": 5, "p95": 20}}, "others_p95_over_p50": 1.5}
+    few = {"scenarios": 40, "fresh_scenarios": 40, "effort": 2000}
+    model = json.loads(json.dumps(MODEL))
+    pooling["tables"] = {model["tables"][0]["name"]: pooling["tables"]["t0"]}
+    plan = plimsoll.robust(model, **ON, pooling=pooling, cvar=0.9, **few)
+    assert isinstance(plan, plimsoll.RobustPlan) and len(plan.scenario_ms) == 40
+    worst = sorted(plan.scenario_ms)[-4:]
+    assert plan.risk_ms == pytest.approx(sum(worst) / 4)
+    assert plan.lower_bound <= plan.risk_ms * (1 + 1e-9)
+    assert plimsoll.check(model, plan, **ON).is_right
+    assert f"{plan.risk_ms:.4g} ms" in repr(plan) and len(plan.tables) == len(model["tables"])
+    assert plimsoll.RobustPlan.from_json(plan.to_json()) == plan
+    with pytest.raises(plimsoll.Error, match="no such table"):
+        plimsoll.robust(model, **ON, pooling={"tables": {"nobody": {"p50": 1, "p95": 2}}}, **few)
+
+
 def test_replan(plans):
     grown = json.loads(json.dumps(MODEL))
     grown["tables"][3]["constraints"] = {"pooling_factors": [40.0]}

@@ -15,6 +15,7 @@
 #include "embedding/torchrec/planning_record.h"
 #include "io/documents/plan_tree.h"
 #include "io/documents/report_json.h"
+#include "io/documents/robust_tree.h"
 #include "io/import/foreign_plan.h"
 #include "plimsoll/check/balance_check.h"
 #include "plimsoll/check/options_check.h"
@@ -409,7 +410,45 @@ Result<check::BalanceReport> judge_claims(const JudgedSharding& judged, const Cl
   return balance;
 }
 
+// A robust plan: right as a plan of the model, and what it states of its scenarios is true.
+Result<ShardingJudgement> judge_robust(const CheckFlags& flags, const io::PlanFile& plan) {
+  PLIMSOLL_ASSIGN(const study::ShardingAnswer answer, io::read_plan_tree(plan.root, plan.name));
+  const std::map<std::string, std::string> recorded = recorded_options(answer);
+  PLIMSOLL_RETURN_IF_ERROR(check_machine(flags.planning, recorded));
+  PLIMSOLL_ASSIGN(const embedding::PlanningProblem problem, make_problem(flags.planning, recorded));
+  PLIMSOLL_ASSIGN(const study::RobustPlan robust, io::read_robust_tree(plan.root, plan.name));
+  if (!robust.plan) return nothing_to_judge(plan.name);
+  ShardingJudgement judgement;
+  judgement.batch = counted(problem.batch_size, "sample", "samples") + " per rank";
+  check::CheckOptions options;
+  options.strict = flags.strict;
+  options.strict_numerics = flags.strict_numerics;
+  options.batch_size = problem.batch_size;
+  options.reservation = problem.reservation;
+  options.fqn_constraints = problem.enumeration.fqn_constraints;
+  options.global_constraints = problem.enumeration.global_constraints;
+  PLIMSOLL_ASSIGN(judgement.report,
+                  check::check_sharding(problem.model, *robust.plan, problem.topology,
+                                        problem.cost_model, problem.mode, options));
+  PLIMSOLL_ASSIGN(const study::RobustVerdict verdict, study::judge_robust_plan(problem, robust));
+  check::BalanceReport claims;
+  claims.is_anything_claimed = true;
+  for (const std::string& fault : verdict.faults) {
+    claims.violate(check::FindingCode::kTimesMismatch, fault);
+  }
+  for (const std::string& fault : verdict.bound_faults) {
+    claims.violate(check::FindingCode::kBoundNotProved, fault);
+  }
+  if (verdict.proved_ms) {
+    claims.proof =
+        fmt::format("no plan is below {} in these scenarios", ms_text(*verdict.proved_ms));
+  }
+  check::conclude(std::move(claims), flags.strict, judgement.report);
+  return judgement;
+}
+
 Result<ShardingJudgement> judge_sharding(const CheckFlags& flags, const io::PlanFile& plan) {
+  if (io::is_robust_tree(plan.root)) return judge_robust(flags, plan);
   PLIMSOLL_ASSIGN(const JudgedSharding judged, read_sharding(flags, plan));
   const study::ShardingAnswer& answer = judged.answer;
   PLIMSOLL_ASSIGN(Claims claims, read_claims(flags, answer));

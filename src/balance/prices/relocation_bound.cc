@@ -284,6 +284,7 @@ class Ascent {
   }
 
   RelocationBound run(const RunContext& context) {
+    if (options_.max_moved) fit_price(context);
     RelocationBound best{-kInfinity, now_};
     double length = 1;
     int failures = 0;
@@ -311,6 +312,39 @@ class Ascent {
  private:
   static constexpr int kPatience = 12;
   static constexpr double kShortest = 1e-3;
+
+  // The price of a moved byte that proves most beside the other prices as they are: of a concave
+  // function, first within a factor of two, then by thirds. Steps along the subgradient, whose
+  // length all prices share, would come near it too late.
+  void fit_price(const RunContext& context) {
+    constexpr int kLeast = -8, kMost = 8;  // powers of two of the target for all bytes
+    constexpr int kThirds = 8;
+    const auto value_at = [&](double price) {
+      now_.moved = price;
+      return is_stopped(context) ? -kInfinity
+                                 : finish(problem_, now_, priced_.solve(now_), options_.max_moved);
+    };
+    const double unit = options_.target / all_bytes_;
+    double best_price = 0;
+    double best = value_at(0);
+    for (int power = kLeast; power <= kMost; ++power) {
+      const double price = std::ldexp(unit, power);
+      const double value = value_at(price);
+      if (value < best) break;
+      best = value;
+      best_price = price;
+    }
+    double low = best_price / 2, high = std::max(2 * best_price, std::ldexp(unit, kLeast));
+    for (int i = 0; i < kThirds; ++i) {
+      const double a = low + (high - low) / 3, b = high - (high - low) / 3;
+      const double at_a = value_at(a), at_b = value_at(b);
+      for (const auto& [value, price] : {std::pair(at_a, a), std::pair(at_b, b)}) {
+        if (value > best) best = value, best_price = price;
+      }
+      (at_a < at_b ? low : high) = at_a < at_b ? a : b;
+    }
+    now_.moved = best_price;
+  }
 
   // A step along the subgradient, every variable in a unit of its own: weights as they are, bytes
   // as shares of what there is, charges as shares of them.

@@ -12,10 +12,10 @@
 // for every allowed placement x: a maximum is at least a weighted mean, bytes beyond a cap would be
 // paid for, and a cause that some unit names is charged in whole. Where at most M bytes may move,
 // the objective is at least that, less p M: with the p that gives most. Weights, prices and shares
-// come from projected subgradient steps (Polyak's length towards the best known plan); any of them
-// give a valid bound, so it may be stopped anywhere.
-// Cost. O(pieces * ranks * barriers) a step.
-// Source: docs/mathematics/balanced-sharding.md#moved-bytes.
+// come from projected subgradient steps (Polyak's length towards the best known plan), which begin
+// at the p that gives most beside equal weights, a search of one variable; any of them give a valid
+// bound, so it may be stopped anywhere. Cost. O(pieces * ranks * barriers) a step. Source:
+// docs/mathematics/balanced-sharding.md#moved-bytes.
 #pragma once
 
 #include <optional>

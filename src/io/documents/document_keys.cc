@@ -8,6 +8,7 @@
 #include "io/documents/pipeline_descriptions.h"
 #include "io/documents/placement_descriptions.h"
 #include "io/documents/replan_descriptions.h"
+#include "io/documents/robust_descriptions.h"
 #include "io/documents/study_descriptions.h"
 #include "io/documents/torchrec_options_description.h"
 
@@ -80,6 +81,12 @@ std::vector<TypeKeys> document_keys() {
       {"replan", "step", keys_of<embedding::TransferStep>()},
       {"replan", "schedule", keys_of<embedding::TransferSchedule>()},
       {"replan", "source", keys_of<embedding::TransferSource>()},
+      {"pooling_factors", "", keys_of<PoolingFactorsDocument>()},
+      {"pooling_factors", "distribution", keys_of<DistributionEntry>()},
+      {"robust_plan", "", keys_of<RobustDocument>()},
+      {"robust_plan", "figures", keys_of<study::RiskFigures>()},
+      {"robust_plan", "drift", keys_of<study::PlanDrift>()},
+      {"robust_plan", "scenario_bound", keys_of<study::ScenarioBound>()},
       {"experts", "", keys_of<ExpertsDocument>()},
       {"expert_plan", "", keys_of<ExpertPlanDocument>()},
       {"expert_plan", "before", keys_of<experts::ExpertPlan>()},

@@ -6,6 +6,7 @@
 
 #include "io/documents/descriptions.h"
 #include "io/documents/plan_tree.h"
+#include "io/documents/robust_tree.h"
 #include "io/json/json_writer.h"
 
 namespace plimsoll::io {
@@ -75,8 +76,15 @@ Result<ShardingAnswer> read_plan_tree(const JsonValue& root, std::string_view fi
     PLIMSOLL_ASSIGN(study::Replan replan, read_replan_tree(root, file));
     return std::move(replan.answer);
   }
-  PLIMSOLL_RETURN_IF_ERROR(check_schema(root, file, kPlanSchema));
   ShardingAnswer answer;
+  if (is_robust_tree(root)) {
+    PLIMSOLL_ASSIGN(study::RobustPlan robust, read_robust_tree(root, file));
+    if (robust.plan) PLIMSOLL_RETURN_IF_ERROR(check_tables(robust.plan->tables, file, "/plan"));
+    answer.plan = std::move(robust.plan);
+    answer.provenance = std::move(robust.provenance);
+    return answer;
+  }
+  PLIMSOLL_RETURN_IF_ERROR(check_schema(root, file, kPlanSchema));
   if (root.find("tables") != nullptr) {
     PLIMSOLL_ASSIGN(PlanDocument document, read_tree<PlanDocument>(root, file));
     PLIMSOLL_RETURN_IF_ERROR(check_tables(document.plan.tables, file, ""));

@@ -187,6 +187,40 @@ TEST(PlacementRelocation, AnyPricesGiveABound) {
   }
 }
 
+// Forty units stand on four ranks, ten on each, where each takes 8 ms. Spread over all ranks it
+// would take 1 ms of each, and move. Where nothing may move, 80 ms is the least. The price that
+// proves it is found before the first step, whatever the loads.
+TEST(PlacementRelocation, ThePriceOfAMovedByteIsFoundFirst) {
+  PlacementProblem problem;
+  problem.num_ranks = problem.ranks_per_host = 4;
+  problem.resources = testing::three_memories();
+  problem.caps.assign(4, {1000, 1000, 1000});
+  MoveCosts costs;
+  for (int u = 0; u < 40; ++u) {
+    Unit unit;
+    unit.name = "u";
+    unit.choices.resize(2);
+    unit.choices[0].runs = {{1, {8.0}, {}}};
+    unit.choices[1].spread = Spread::kUniform;
+    unit.choices[1].runs = {{4, {1.0}, {}}};
+    problem.units.push_back(unit);
+    ChoiceMoves whole, spread;
+    whole.slots.resize(1);
+    whole.slots[0].elsewhere = 100;
+    whole.slots[0].at = {{u % 4, 0}};
+    spread.everywhere = 75;
+    costs.units.push_back({whole, spread});
+    costs.home.push_back({0, {u % 4}});
+  }
+  RelocationBoundOptions options;
+  options.max_moved = 0;
+  options.target = 80;
+  options.max_steps = 1;
+  const RelocationBound bound = bound_relocation(problem, costs, options, RunContext{});
+  EXPECT_NEAR(bound.value, 80, 1e-6);
+  EXPECT_NEAR(verify_relocation(problem, costs, bound.prices, 0).value, 80, 1e-5);
+}
+
 // The judge takes no prices that prove nothing.
 TEST(PlacementRelocation, TheJudgeRefusesWrongPrices) {
   InstanceKind kind;

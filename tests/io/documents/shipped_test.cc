@@ -125,15 +125,15 @@ TEST(ShippedModels, AreSuggestedWhereAnUnknownOneIsAsked) {
 
 TEST(Schemas, AreFoundByName) {
   for (const char* name :
-       {"checkpoint_policy", "constraints",   "cost_graph", "expert_plan",      "experts",
-        "explanation",       "fx_graph",      "machine",    "machine_size",     "model",
-        "module_stats",      "pipeline_plan", "placement",  "placement_rules",  "plan",
-        "plan_difference",   "plan_report",   "prices",     "replan",           "sac_stats",
-        "save_policy",       "step_model",    "topology",   "torchrec_options", "trace",
-        "tradeoff_curves",   "what_if"}) {
+       {"checkpoint_policy", "constraints",   "cost_graph",      "expert_plan",     "experts",
+        "explanation",       "fx_graph",      "machine",         "machine_size",    "model",
+        "module_stats",      "pipeline_plan", "placement",       "placement_rules", "plan",
+        "plan_difference",   "plan_report",   "pooling_factors", "prices",          "replan",
+        "robust_plan",       "sac_stats",     "save_policy",     "step_model",      "topology",
+        "torchrec_options",  "trace",         "tradeoff_curves", "what_if"}) {
     EXPECT_TRUE(find_schema(name).has_value()) << name;
   }
-  EXPECT_EQ(schemas().size(), 27u);
+  EXPECT_EQ(schemas().size(), 29u);
   expect_error(find_schema("modell"), ErrorCode::kNotFound, "modell", "did you mean 'model'");
 }
 
