@@ -52,7 +52,7 @@ class Judge {
   void find_in_bound(std::string fault) { verdict_.bound_faults.push_back(std::move(fault)); }
 
   Result<check::ShardingReport> report_of(const embedding::PlanningProblem& problem,
-                                       const embedding::ShardingPlan& plan) const {
+                                          const embedding::ShardingPlan& plan) const {
     check::CheckOptions options;
     options.batch_size = problem.batch_size;
     options.reservation = problem.reservation;
@@ -84,7 +84,7 @@ class Judge {
   }
 
   // Of the objective, from the sums of every rank.
-  double value_of(const check::CheckReport& report, const embedding::ShardingPlan& plan) const {
+  double value_of(const check::ShardingReport& report, const embedding::ShardingPlan& plan) const {
     if (stated_.options.objective == embedding::BalanceObjective::kRating) return report.rating;
     embedding::Perf slowest;
     double kernels = 0, collectives = 0;
@@ -108,7 +108,7 @@ class Judge {
     std::vector<double> values;
     for (const Factors& factors : scenarios) {
       PLIMSOLL_ASSIGN(
-          const check::CheckReport report,
+          const check::ShardingReport report,
           report_of(with_factors(problem_, scenes_.prepared.enumeration.options, factors), plan));
       values.push_back(value_of(report, plan));
     }
