@@ -98,7 +98,7 @@ bench-python: build python  ## the Python planner beside TorchRec's own, steps o
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_settings.py $(if $(QUICK),--quick,--all)
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/published_steps.py
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/step_charges.py build/step_model.json $(if $(QUICK),--quick)
-	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_steps.py 100 build/step_model.json $(if $(QUICK),--quick)
+	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/torchrec_steps.py --steps 100 --machine build/step_model.json $(if $(QUICK),--quick)
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/graphs/balanced_stages.py $(if $(QUICK),--quick)
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/embedding/resident_memory.py $(if $(QUICK),--quick)
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/checkpoint/step_times.py $(if $(QUICK),--quick)

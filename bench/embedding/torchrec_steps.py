@@ -1,9 +1,9 @@
-"""Steps of DistributedModelParallel under our default plan and under TorchRec's own, on 2 gloo ranks.
+"""Steps of DistributedModelParallel under our default plan and under TorchRec's own, on gloo ranks.
 
 Usage: PYTHONPATH=build/python build/python-env/bin/python bench/embedding/torchrec_steps.py
-           [STEPS [MODEL]] [--quick]
+           [--machine FILE] [--ranks N] [--steps N] [--rounds N] [--models NAME,NAME] [--quick]
 
-MODEL is what our planner predicts with: a machine document of `plimsoll calibrate`, or a step model of
+FILE is what our planner predicts with: a machine document of `plimsoll calibrate`, or a step model of
 `step_charges.py`; without it the default charges. *Predicted* is what that says of a step under both plans. With
 --quick one model, two rounds.
 
@@ -11,14 +11,18 @@ Where a module lies in memory, and whether it was made first, is worth some perc
 long as the module lives. So the steps are taken in rounds, each in new processes. In a round each plan is made into two
 modules, in the order ours, TorchRec's, TorchRec's, ours or the other way round by turns, and their steps (forward,
 backward, the tables' optimizer) come in one random order. Of each rank the 10th percentile of a step's processor time
-counts, which leaves out what else the machine did; the slower rank is the module's, the mean of its two modules the
+counts, which leaves out what else the machine did; the slowest rank is the module's, the mean of its two modules the
 plan's. Printed are the geometric mean of the rounds' ratios and, as noise, half its 95 % interval: a ratio within
-1 +- noise tells no difference. *Every step* is the same with the slower rank taken step by step before the percentile:
-there both ranks' disturbances count, which costs a plan of two equally busy ranks most.
+1 +- noise tells no difference. *Every step* is the same with the slowest rank taken step by step before the percentile:
+there all ranks' disturbances count, which costs a plan of equally busy ranks most.
+
+Below the table: the mean ratio of the models whose plans differ in sharding types, how far predictions are off, and
+which are off by more than the machine document states of models that it did not see (the 90 % of `held_out_models`).
 """
 
 from __future__ import annotations
 
+import argparse
 import functools
 import json
 import math
@@ -27,6 +31,7 @@ import random
 import statistics
 import sys
 import time
+from dataclasses import dataclass
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "python"))
 
@@ -34,6 +39,7 @@ import cases
 import ranks
 import torch
 import torch.distributed as dist
+from scipy.stats import spearmanr, t
 from torch.distributed.optim import _apply_optimizer_in_backward
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.model_parallel import DistributedModelParallel
@@ -46,8 +52,6 @@ from plimsoll.options import STEP_MODEL
 from plimsoll.torchrec import Planner
 
 BATCH_SIZE = 512
-ROUNDS = 12
-T_QUANTILE = 2.201  # of Student, 97.5 %, ROUNDS - 1 degrees of freedom
 # Tables as (rows, columns, ids a sample).
 MODELS = {
     "heavy look-ups": [(200_000, 64, 20 + 4 * i) for i in range(10)],
@@ -58,6 +62,12 @@ MODELS = {
     "narrow": [(30_000 + 5_000 * i, 16, 10 + i % 8) for i in range(24)],
     "mixed widths": [(60_000 + 3_000 * i, (16, 64, 256)[i % 3], 2 + i % 6) for i in range(18)],
     "few": [(150_000 * (1 + i), 128, 8 + 8 * i) for i in range(4)],
+    "wide and one large": [(1_500_000, 128, 4), *[(40_000 + 5_000 * i, 256, 1) for i in range(9)]],
+    "wide, many ids": [(60_000 + 9_000 * i, 256, 3 + 2 * i) for i in range(7)],
+    "very wide": [(20_000 + 2_000 * i, 512, 1 + i % 3) for i in range(6)],
+    "two widths": [(50_000, 16 if i % 2 else 384, 1 + i % 4) for i in range(12)],
+    "odd tables": [(90_000 - 6_000 * i, 192, 1 + i % 2) for i in range(11)],
+    "three wide": [(120_000, 320, 2), (90_000, 256, 5), (30_000, 448, 1)],
 }
 
 
@@ -67,10 +77,10 @@ def make_module(tables):
     return module
 
 
-def make_plan(kind, tables):
+def make_plan(kind, tables, world_size):
     """(planner, plan)."""
     planner = kind(
-        topology=Topology(world_size=2, local_world_size=2, compute_device="cpu"),
+        topology=Topology(world_size=world_size, local_world_size=world_size, compute_device="cpu"),
         batch_size=BATCH_SIZE,
         constraints={f"t{i}": ParameterConstraints(pooling_factors=[float(ids)]) for i, (*_, ids) in enumerate(tables)},
         stats=[],
@@ -122,59 +132,118 @@ def low(values):
 
 
 def low_ms(spent, num_models):
-    """[(ms of the slower rank, ms of every step's slower rank)] of each model, 10th percentiles; `spent` of both."""
-    of = [([], []) for _ in range(num_models)]
-    for (which, first), (_, second) in zip(*spent, strict=True):
-        of[which][0].append(1000 * first)
-        of[which][1].append(1000 * second)
-    return [(max(low(first), low(second)), low(list(map(max, first, second)))) for first, second in of]
+    """[(ms of the slowest rank, ms of every step's slowest rank)] of each model, 10th percentiles; `spent` by rank."""
+    found = []
+    for model in range(num_models):
+        steps = [[1000 * s for which, s in rank if which == model] for rank in spent]
+        found.append((max(map(low, steps)), low(list(map(max, *steps)))))
+    return found
 
 
 def work(rank, tables, plans, steps, seed):
     return run_steps(rank, tables, [make_model(plan, tables) for plan in plans], steps, seed)
 
 
-def run_round(number, tables, ours, own, steps):
-    """((ours, TorchRec's) by slower rank, the same by every step), ms."""
+def run_round(number, world_size, tables, ours, own, steps):
+    """((ours, TorchRec's) by slowest rank, the same by every step), ms."""
     outer, inner = (ours, own) if number % 2 == 0 else (own, ours)
-    ms = low_ms(ranks.run(2, work, tables, [outer, inner, inner, outer], steps, number), 4)
+    plans = [outer, inner, inner, outer]
+    ms = low_ms(ranks.run(world_size, work, tables, plans, steps, number), 4)
     pairs = [((a + d) / 2, (b + c) / 2) for a, b, c, d in zip(*ms, strict=True)]
     return pairs if number % 2 == 0 else [pair[::-1] for pair in pairs]
 
 
 def ratio_and_noise(pairs):
     logs = [math.log(ours / own) for ours, own in pairs]
-    noise = T_QUANTILE * statistics.stdev(logs) / math.sqrt(len(logs))
-    return f"{math.exp(statistics.fmean(logs)):.3f} | {noise:.3f}"
+    quantile = t.ppf(0.975, len(logs) - 1)
+    return math.exp(statistics.fmean(logs)), quantile * statistics.stdev(logs) / math.sqrt(len(logs))
+
+
+@dataclass
+class Row:
+    """What was measured of a model; pairs are of our plan and of TorchRec's, ms."""
+
+    name: str
+    measured: tuple[float, float]
+    predicted: tuple[float, float]
+    ratio: float
+    noise: float
+    types: tuple[str, str]
+
+    def errors(self):
+        return [told / ms - 1 for told, ms in zip(self.predicted, self.measured)]
+
+
+def compare(name, tables, planner, options):
+    made, ours = make_plan(planner, tables, options.ranks)
+    _, own = make_plan(EmbeddingShardingPlanner, tables, options.ranks)
+    steps = max(options.steps // options.rounds, 10)
+    rounds = [run_round(number, options.ranks, tables, ours, own, steps) for number in range(options.rounds)]
+    by_rank, by_step = zip(*rounds, strict=True)
+    measured = tuple(statistics.median(ms) for ms in zip(*by_rank, strict=True))
+    predicted = (made.times["time"], made.reference["time"])
+    row = Row(name, measured, predicted, *ratio_and_noise(by_rank), (types_of(ours), types_of(own)))
+    every, every_noise = ratio_and_noise(by_step)
+    print(
+        f"| {name} | {measured[0]:.2f}, {measured[1]:.2f} | {predicted[0]:.2f}, {predicted[1]:.2f} | {row.ratio:.3f}"
+        f" | {row.noise:.3f} | {predicted[0] / predicted[1]:.3f} | {every:.3f} | {every_noise:.3f} | {row.types[0]}"
+        f" | {row.types[1]} |",
+        flush=True,
+    )
+    return row
+
+
+def summarize(rows, stated):
+    """What the rows say together; `stated` is the error that nine of ten predictions should keep, or None."""
+    other = [row for row in rows if row.types[0] != row.types[1]]
+    slower = [row.name for row in rows if row.ratio > 1 + row.noise]
+    print(f"slower beyond the noise: {', '.join(slower) or 'none of'} {len(rows)} models")
+    if other:
+        mean = math.exp(statistics.fmean(math.log(row.ratio) for row in other))
+        print(f"with other sharding types: {len(other)} models, mean ratio {mean:.3f}")
+    errors = [error for row in rows for error in row.errors()]
+    order = spearmanr(*zip(*[(told, ms) for row in rows for told, ms in zip(row.predicted, row.measured)])).statistic
+    print(
+        f"predictions: mean error {statistics.fmean(map(abs, errors)):.1%}, worst {max(errors, key=abs):+.1%},"
+        f" rank correlation of all steps {order:.2f}"
+    )
+    if stated is not None:
+        beyond = [
+            f"{row.name} ({max(row.errors(), key=abs):+.0%})" for row in rows if max(map(abs, row.errors())) > stated
+        ]
+        print(f"off by more than the stated {stated:.0%}: {', '.join(beyond) or 'none'}")
+
+
+def parse():
+    parser = argparse.ArgumentParser(description="Steps under our plan and under TorchRec's, on gloo ranks.")
+    parser.add_argument("--machine", type=pathlib.Path, help="a machine document, or a step model")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=120, help="of each module, in all rounds together")
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--models", type=lambda text: text.split(","), default=list(MODELS))
+    parser.add_argument("--quick", action="store_true", help="one model, two rounds")
+    options = parser.parse_args()
+    if options.quick:
+        options.models, options.rounds = ["many small"], 2
+    return options
 
 
 def main():
-    arguments = [word for word in sys.argv[1:] if word != "--quick"]
-    is_quick = len(arguments) < len(sys.argv) - 1
-    steps = int(arguments[0]) if arguments else 100
-    models = {"many small": MODELS["many small"]} if is_quick else MODELS
-    num_rounds = 2 if is_quick else ROUNDS
-    planner = Planner
-    if len(arguments) > 1:
-        document = json.loads(pathlib.Path(arguments[1]).read_text())
+    options = parse()
+    planner, stated = Planner, None
+    if options.machine:
+        document = json.loads(options.machine.read_text())
         if document["schema"] == "plimsoll.machine/1":
             planner = functools.partial(Planner, machine=document)
+            stated = document.get("step", {}).get("held_out_models", {}).get("p90")
         else:
             planner = functools.partial(Planner, step_model={name: document[name] for name in STEP_MODEL})
-    print("| model | ours ms | TorchRec's ms | predicted | ratio | noise | every step | noise | ours | TorchRec's |")
+    print(
+        "| model | ms: ours, TorchRec's | predicted | ratio | noise | predicted ratio | every step | noise | ours"
+        " | TorchRec's |"
+    )
     print("|---|---|---|---|---|---|---|---|---|---|")
-    for name, tables in models.items():
-        made, ours = make_plan(planner, tables)
-        _, own = make_plan(EmbeddingShardingPlanner, tables)
-        predicted = f"{made.times['time']:.2f}, {made.reference['time']:.2f}"
-        rounds = [run_round(number, tables, ours, own, max(steps // ROUNDS, 10)) for number in range(num_rounds)]
-        by_rank, by_step = zip(*rounds, strict=True)
-        mine, torchrecs = (statistics.median(ms) for ms in zip(*by_rank, strict=True))
-        print(
-            f"| {name} | {mine:.2f} | {torchrecs:.2f} | {predicted} | {ratio_and_noise(by_rank)}"
-            f" | {ratio_and_noise(by_step)} | {types_of(ours)} | {types_of(own)} |",
-            flush=True,
-        )
+    summarize([compare(name, MODELS[name], planner, options) for name in options.models], stated)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from plimsoll.calibration._forms import operator_ms
 
 DATA_TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 MATMULS = {"cpu": (64, 96, 128, 192, 256, 384, 512, 768, 1024), "cuda": (256, 512, 1024, 2048, 3072, 4096, 6144, 8192)}
-TINY_LAYERS, WIDE_LAYERS = 20, 8  # of models that a step is measured of
+NARROW_LAYERS, WIDE_LAYERS = 20, 8  # of models that a step is measured of
 WIDE = {"cpu": (512, 128), "cuda": (8192, 1024)}  # rows and columns
 ADDITIONS = tuple(1 << power for power in range(14, 26))  # elements
 
@@ -22,7 +22,7 @@ def operator_designs(device: str) -> list[tuple[str, str, int]]:
     """(operation, data type, size): sides of square matrices, elements of vectors; a single element is a launch."""
     sides = MATMULS["cuda" if device == "cuda" else "cpu"]
     matmuls = [("matmul", data_type, side) for data_type in DATA_TYPES for side in sides]
-    steps = [("step", "fp32", layers) for layers in (TINY_LAYERS, WIDE_LAYERS)]
+    steps = [("step", "fp32", layers) for layers in (NARROW_LAYERS, WIDE_LAYERS)]
     return [*steps, ("add", "fp32", 1), *(("add", "fp32", size) for size in ADDITIONS), *matmuls]
 
 
@@ -52,10 +52,12 @@ def measure_operator(operation: str, data_type: str, size: int, device_name: str
 
 def _measure_step(layers: int, device: torch.device, seconds: float) -> dict[str, Any]:
     """A training step of layers so narrow that they cost launches only, or wide enough that memory counts."""
-    from plimsoll.checkpointing._times import Operators, layers_step
+    from plimsoll.checkpointing._times import Operators, narrow_step, wide_step
 
-    rows, width = (2, 8) if layers == TINY_LAYERS else WIDE["cuda" if device.type == "cuda" else "cpu"]
-    step = layers_step(layers, rows, width, device)
+    if layers == NARROW_LAYERS:
+        step = narrow_step(layers, device)
+    else:
+        step = wide_step(layers, *WIDE["cuda" if device.type == "cuda" else "cpu"], device)
     step()
     with Operators() as seen:
         step()
@@ -108,9 +110,9 @@ def fit_operators(points: list[dict[str, Any]], is_processor: bool) -> dict[str,
 
     peaks = {name: rate("matmul", name, "flops") for name in DATA_TYPES}
     bandwidth = rate("add", "fp32", "bytes")
-    if TINY_LAYERS in steps:
-        tiny = steps[TINY_LAYERS]
-        launch = max(launch, fitted_ms(tiny, is_processor) / len(tiny["work"]))
+    if NARROW_LAYERS in steps:
+        narrow = steps[NARROW_LAYERS]
+        launch = max(launch, fitted_ms(narrow, is_processor) / len(narrow["work"]))
     if WIDE_LAYERS in steps and bandwidth is not None:
         wide = steps[WIDE_LAYERS]
         bandwidth = _step_bandwidth(wide, fitted_ms(wide, is_processor), launch, peaks["fp32"], bandwidth)

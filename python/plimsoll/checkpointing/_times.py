@@ -115,16 +115,29 @@ def _flops(func: Any, args: Any, kwargs: Any, out: Any) -> float:
     return 0.0
 
 
-def layers_step(layers: int, rows: int, width: int, device: torch.device) -> Callable[[], None]:
+def wide_step(layers: int, rows: int, width: int, device: torch.device) -> Callable[[], None]:
     """Forward and backward of a perceptron, each layer with a norm and an activation."""
+    # Made and freed: from then on glibc keeps what smaller tensors leave, as it does in a job after its first steps.
+    torch.empty(1 << 24, dtype=torch.uint8, device="cpu")
     with torch.random.fork_rng():
         blocks = [
             torch.nn.Sequential(torch.nn.LayerNorm(width), torch.nn.Linear(width, width), torch.nn.GELU())
             for _ in range(layers)
         ]
-    model = torch.nn.Sequential(*blocks).to(device)
-    batch = torch.ones(rows, width, device=device)
+    return _step_of(torch.nn.Sequential(*blocks).to(device), torch.ones(rows, width, device=device))
 
+
+def narrow_step(layers: int, device: torch.device) -> Callable[[], None]:
+    """Forward and backward of transformer layers with next to no arithmetic: launches, views, modules."""
+    with torch.random.fork_rng():
+        blocks = [
+            torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, device=device)
+            for _ in range(layers)
+        ]
+    return _step_of(torch.nn.Sequential(*blocks), torch.ones(1, 2, 8, device=device))
+
+
+def _step_of(model: torch.nn.Module, batch: torch.Tensor) -> Callable[[], None]:
     def step() -> None:
         model.zero_grad(set_to_none=True)
         model(batch).sum().backward()
@@ -159,7 +172,7 @@ class MeasuredTimes:
     """An operator takes what it takes here: the least of several runs on tensors of the same shapes and strides.
 
     On a CPU a step takes more than its operators alone: autograd and modules around them, and fresh memory. This is
-    measured once, of layers of two widths, and every operator gets its share.
+    measured once, of narrow and of wide layers, and every operator gets its share.
 
     Operators with equal arguments are measured once. Floating numbers are drawn, whole ones are 0, since they may be
     indices. Collectives, and what does not run on such numbers, count as nothing.
@@ -191,9 +204,8 @@ class MeasuredTimes:
             return 0.0
         return self._known[key] + self._operator_ms + fresh_bytes(func, args, kwargs, out) * self._byte_ms
 
-    def _measure_step(self, layers: int, rows: int, width: int) -> tuple[float, int, int]:
+    def _measure_step(self, step: Callable[[], None]) -> tuple[float, int, int]:
         """Of a step: ms that its operators do not take alone, how many they are, bytes that they make."""
-        step = layers_step(layers, rows, width, torch.device("cpu"))
         ms = self._least(step, False, 3 * self.repeats)
         with Operators() as seen:
             step()
@@ -203,13 +215,14 @@ class MeasuredTimes:
         return ms - alone, len(seen.calls), made
 
     def _measure_around(self) -> tuple[float, float]:
-        """ms of an operator, from tiny layers; and of a byte that it makes, from wide ones.
+        """ms of an operator, from narrow layers; and of a byte that it makes, from wide ones.
 
         Memory for what operators make is fresh in a step, and used again when an operator runs by itself.
         """
-        (less, few, _), (more, many, _) = self._measure_step(4, 2, 8), self._measure_step(24, 2, 8)
+        cpu = torch.device("cpu")
+        (less, few, _), (more, many, _) = (self._measure_step(narrow_step(layers, cpu)) for layers in (2, 14))
         operator = max(0.0, more - less) / (many - few)
-        rest, count, made = self._measure_step(8, 512, 128)
+        rest, count, made = self._measure_step(wide_step(8, 512, 128, cpu))
         return operator, max(0.0, rest - count * operator) / made
 
     def _alone(self, func: Any, args: Any, kwargs: Any) -> float:

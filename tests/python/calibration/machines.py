@@ -54,7 +54,7 @@ class Machine:
         if size == 1:
             ms = LAUNCH_US * 1e-3
         if operation == "step":  # ten operators; wide ones move 1 MB each
-            moved = 0.0 if size == _operators.TINY_LAYERS else 1e6
+            moved = 0.0 if size == _operators.NARROW_LAYERS else 1e6
             one = STEP_LAUNCH_US * 1e-3 + moved / STEP_GB_PER_S * 1e-6
             about = {"operation": operation, "data_type": data_type, "size": size, "work": [[0.0, moved]] * 10}
             return {**about, "flops": 0.0, "bytes": 10 * moved, **sample(self.pace * 10 * one)}
