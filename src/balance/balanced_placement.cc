@@ -266,13 +266,18 @@ class Balancer {
     if (!options_.uses_replicas) return;
     const std::int64_t before = clock_.effort();
     share_effort(effort_ / 5 * 4, [this](Part& part, std::int64_t share) {
-      if (!is_tight(part) || !is_overdrawable(part.items)) return;
+      if (!is_overdrawable(part.items)) return;
       // By experiment; the walks look at all ranks at once, replicas at a few.
-      constexpr int kRanksOfReplicas = 8, kFewRanks = 16;
-      const std::int64_t replicas =
-          share * kRanksOfReplicas / std::max(problem_.num_ranks, kFewRanks);
-      exchange_replicas_of_part(part, replicas);
-      search_tight_part(part, share - replicas);
+      constexpr int kRanksOfReplicas = 8, kFewRanks = 16, kShareOfFull = 4;
+      constexpr double kFullGap = .02;
+      if (is_tight(part)) {
+        const std::int64_t replicas =
+            share * kRanksOfReplicas / std::max(problem_.num_ranks, kFewRanks);
+        exchange_replicas_of_part(part, replicas);
+        search_tight_part(part, share - replicas);
+      } else if (gap_of(part) >= kFullGap && is_nearly_full(part)) {
+        search_tight_part(part, share / kShareOfFull);
+      }
     });
     effort_ = std::max(effort_ - (clock_.effort() - before), effort_ / 5);
   }
@@ -355,6 +360,20 @@ class Balancer {
     const std::vector<double>& price = part.bound.prices.price;
     return !has_plan() ||
            std::any_of(price.begin(), price.end(), [](double one) { return one > 0; });
+  }
+
+  // Do the incumbent's bytes fill most of some tier?
+  bool is_nearly_full(const Part& part) const {
+    constexpr double kMost = .7;
+    const PlacementValue value = evaluate(problem_, best_.placements);
+    return std::any_of(part.items.tiers.begin(), part.items.tiers.end(), [&](int tier) {
+      double used = 0, cap = 0;
+      for (int rank = 0; rank < problem_.num_ranks; ++rank) {
+        used += static_cast<double>(value.bytes[rank][tier]);
+        cap += static_cast<double>(problem_.caps[rank][tier]);
+      }
+      return used > kMost * cap;
+    });
   }
 
   // Rules and caps that leave few placements.

@@ -11,16 +11,17 @@
 //   completions of ranks, constructions by targets of the uniform load;
 //   of up to kMaxDiveUnits units: a short depth-first search for anything better
 //   (placement_dive.h), whose exhaustion is a proof; where bytes have a price and the best of them
-//   is far from the bound, with most of the effort, replicas
-//   (replica_exchange.h) and walks (tight_search.h) whose caps are all soft; where nothing fits yet
-//   (rules, tight caps), depth-first search for some placement (placement_backtracking.h); exact
-//   exchanges between ranks of the best of them; bounds by windows and by coarse contents of hosts
-//   and ranks (bound_placement); of up to kMaxDiveUnits units: such searches by bisection between
-//   bound and incumbent; dives by contents and into neighbourhoods, choices of few parts first
-//   (content_search); annealing from the best starts, all of them, then 4, then 2; of several parts
-//   from two starts each of those that look good by bound or start, 12 in all, then 5, then 2; of
-//   up to kMaxDiveUnits units: shakes; bounds by fine contents, branched where units are few; of up
-//   to kMaxDiveUnits units: a last depth-first search.
+//   is far from the bound, with most of the effort, replicas (replica_exchange.h) and walks
+//   (tight_search.h) whose caps are all soft, or a few walks where the best fills most of a tier;
+//   where nothing fits yet (rules, tight caps), depth-first search for some placement
+//   (placement_backtracking.h); exact exchanges between ranks of the best of them; bounds by
+//   windows and by coarse contents of hosts and ranks (bound_placement); of up to kMaxDiveUnits
+//   units: such searches by bisection between bound and incumbent; dives by contents and into
+//   neighbourhoods, choices of few parts first (content_search); annealing from the best starts,
+//   all of them, then 4, then 2; of several parts from two starts each of those that look good by
+//   bound or start, 12 in all, then 5, then 2; of up to kMaxDiveUnits units: shakes; bounds by fine
+//   contents, branched where units are few; of up to kMaxDiveUnits units: a last depth-first
+//   search.
 // Parts whose bound reaches the incumbent are left; the bound of all is the least of the parts'.
 // Cost. Effort counts moves, nodes, units placed, thousands of cells priced, and a bound's
 // pricings. Promises. A function of problem, options and seed, whatever the clock, unless a clock
