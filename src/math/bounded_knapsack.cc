@@ -6,13 +6,13 @@
 namespace plimsoll::math {
 namespace {
 
-constexpr std::size_t kPassesToSnapshot = 16;
-
-// best[i] = max(best[i], from[i] + value); the two do not overlap.
+// best[i] = max(best[i], from[i] + value), and whether that is more; the two do not overlap.
 [[gnu::always_inline]] inline void take_more_of(const double* from, double value,
-                                                double* __restrict best, std::size_t n) {
+                                                double* __restrict best,
+                                                unsigned char* __restrict is_more, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
     const double more = from[i] + value;
+    is_more[i] = more > best[i] ? 1 : 0;
     best[i] = more > best[i] ? more : best[i];
   }
 }
@@ -20,16 +20,18 @@ constexpr std::size_t kPassesToSnapshot = 16;
 #if defined(__x86_64__)
 // The same sums and comparisons, four at a time.
 [[gnu::target("avx2")]] void take_more_in_fours(const double* from, double value,
-                                                double* __restrict best, std::size_t n) {
-  take_more_of(from, value, best, n);
+                                                double* __restrict best,
+                                                unsigned char* __restrict is_more, std::size_t n) {
+  take_more_of(from, value, best, is_more, n);
 }
 #endif
 
-void take_more(const double* from, double value, double* __restrict best, std::size_t n) {
+void take_more(const double* from, double value, double* __restrict best,
+               unsigned char* __restrict is_more, std::size_t n) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) return take_more_in_fours(from, value, best, n);
+  if (__builtin_cpu_supports("avx2")) return take_more_in_fours(from, value, best, is_more, n);
 #endif
-  take_more_of(from, value, best, n);
+  take_more_of(from, value, best, is_more, n);
 }
 
 }  // namespace
@@ -85,65 +87,53 @@ void KnapsackTable::add_passes(int number, const KnapsackItem& item, bool lasts)
   }
 }
 
-void KnapsackTable::add_pass(const Pass& pass) {
-  if (passes_.size() % kPassesToSnapshot == 0) {
-    const std::size_t number = passes_.size() / kPassesToSnapshot;
-    if (number == snapshots_.size()) snapshots_.emplace_back();
-    snapshots_[number] = best_;
-  }
-  passes_.push_back(pass);
-  run(pass, best_);
-}
-
 // In place, by stretches that do not overlap what they read: where any number may be taken a
 // stretch reads the one before it, already done; else one that is done later.
-void KnapsackTable::run(const Pass& pass, std::vector<double>& best) {
+void KnapsackTable::add_pass(const Pass& pass) {
   constexpr std::size_t kShort = 32;
-  const std::size_t end = best.size();
+  const std::size_t end = best_.size();
+  const std::size_t first = passes_.size() * end;
+  passes_.push_back(pass);
+  if (is_taken_.size() < first + end) is_taken_.resize(first + end);
+  unsigned char* is_taken = is_taken_.data() + first;
   const auto step = static_cast<std::size_t>(pass.size) * static_cast<std::size_t>(pass.times);
+  std::fill_n(is_taken, std::min(step, end), static_cast<unsigned char>(0));
   if (pass.lasts) {
     for (std::size_t x = step; x < end; x += step) {
-      take_more(&best[x - step], pass.value, &best[x], std::min(step, end - x));
+      take_more(&best_[x - step], pass.value, &best_[x], is_taken + x, std::min(step, end - x));
     }
   } else if (step < kShort) {
-    for (std::size_t x = end; x-- > step;) best[x] = std::max(best[x], best[x - step] + pass.value);
+    for (std::size_t x = end; x-- > step;) {
+      const double more = best_[x - step] + pass.value;
+      is_taken[x] = more > best_[x] ? 1 : 0;
+      best_[x] = std::max(best_[x], more);
+    }
   } else {
     for (std::size_t x = end; x > step;) {
       const std::size_t n = std::min(step, x - step);
       x -= n;
-      take_more(&best[x - step], pass.value, &best[x], n);
+      take_more(&best_[x - step], pass.value, &best_[x], is_taken + x, n);
     }
   }
 }
 
-std::vector<KnapsackCount> KnapsackTable::filling(int room) {
+std::vector<KnapsackCount> KnapsackTable::filling(int room) const {
   auto x = static_cast<std::size_t>(poured_from_.empty() ? room : poured_from_[room]);
   std::vector<KnapsackCount> result = free_;
-  // From snapshot to snapshot, last first, with all passes between two of them done again.
-  steps_.resize(kPassesToSnapshot + 1);
-  for (std::size_t s = (passes_.size() + kPassesToSnapshot - 1) / kPassesToSnapshot; s-- > 0;) {
-    const std::size_t first = s * kPassesToSnapshot;
-    const std::size_t count = std::min(kPassesToSnapshot, passes_.size() - first);
-    steps_[0].assign(snapshots_[s].begin(),
-                     snapshots_[s].begin() + static_cast<std::ptrdiff_t>(x) + 1);
-    for (std::size_t i = 0; i < count; ++i) {
-      steps_[i + 1] = steps_[i];
-      run(passes_[first + i], steps_[i + 1]);
+  for (std::size_t i = passes_.size(); i-- > 0;) {
+    const Pass& pass = passes_[i];
+    const unsigned char* is_taken = is_taken_.data() + i * best_.size();
+    std::int64_t taken = 0;
+    while (is_taken[x] != 0) {
+      taken += pass.times;
+      x -= static_cast<std::size_t>(pass.times) * static_cast<std::size_t>(pass.size);
+      if (!pass.lasts) break;
     }
-    for (std::size_t i = count; i-- > 0;) {
-      const Pass& pass = passes_[first + i];
-      std::int64_t taken = 0;
-      while (steps_[i + 1][x] > steps_[i][x]) {
-        taken += pass.times;
-        x -= static_cast<std::size_t>(pass.times) * static_cast<std::size_t>(pass.size);
-        if (!pass.lasts) break;
-      }
-      if (taken == 0) continue;
-      if (!result.empty() && result.back().item == pass.item) {
-        result.back().count += taken;
-      } else {
-        result.push_back({pass.item, taken});
-      }
+    if (taken == 0) continue;
+    if (!result.empty() && result.back().item == pass.item) {
+      result.back().count += taken;
+    } else {
+      result.push_back({pass.item, taken});
     }
   }
   std::sort(result.begin(), result.end(),

@@ -6,7 +6,7 @@
 // Method. Dynamic programming item by item: one pass where the copies cannot run out, else one for
 // 1, 2, 4, ... copies at once. Items of size 0 are all taken. An item that is no smaller and worth
 // no more than another one whose copies cannot run out is left out. Cost. O(items x room x log
-// copies) time; O(room x passes / 16) memory: a filling runs the passes again from snapshots.
+// copies) time, and a byte of memory for each room and pass, which says where the pass took more.
 // Monotone queues would save the logarithm, but these passes have no branches and are several times
 // faster at 16,000 cells. Promises. Exact; ties leave later items out.
 #pragma once
@@ -42,7 +42,7 @@ class KnapsackTable {
   double value(int room) const { return best_[room]; }
   const std::vector<double>& values() const { return best_; }  // [room + 1], non-decreasing
   // A best filling without what is poured, items ascending.
-  std::vector<KnapsackCount> filling(int room);
+  std::vector<KnapsackCount> filling(int room) const;
   // Cells of it that are poured full.
   int poured(int room) const { return poured_from_.empty() ? 0 : room - poured_from_[room]; }
 
@@ -57,14 +57,12 @@ class KnapsackTable {
   };
   void add_passes(int number, const KnapsackItem& item, bool lasts);
   void add_pass(const Pass& pass);
-  static void run(const Pass& pass, std::vector<double>& best);
 
   std::vector<double> best_;
   std::vector<int> poured_from_;  // [room + 1] where pouring began; empty: nothing is poured
   std::vector<Pass> passes_;
-  std::vector<std::vector<double>> snapshots_;  // before every 16th pass; more may be left over
-  std::vector<std::vector<double>> steps_;      // of one filling
-  std::vector<KnapsackCount> free_;             // of size 0
+  std::vector<unsigned char> is_taken_;  // [passes][room + 1]; more may be left over
+  std::vector<KnapsackCount> free_;      // of size 0
 };
 
 }  // namespace plimsoll::math
