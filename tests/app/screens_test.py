@@ -1,11 +1,15 @@
 """What a person sees: first screens, help, the manual page, and what is typed without a thought."""
 
 import copy
+import fcntl
 import json
 import os
+import pty
 import re
 import shutil
+import struct
 import subprocess
+import termios
 import unicodedata
 
 import pytest
@@ -15,6 +19,24 @@ PLANNING = ["shard", "checkpoint", "partition", "explain", "size", "whatif", "ch
 PLANNING += ["trace", "report"]
 COMMANDS = [*PLANNING, "models", "hardware", "schema", "completion"]
 ON = ("--on", "2x8GiB")
+
+
+def at_terminal(plimsoll, columns, *arguments):
+    """What stands on a terminal of so many columns after a command."""
+    main, other = pty.openpty()
+    fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    command = [plimsoll.path, *arguments, "--color", "never"]
+    with subprocess.Popen(command, cwd=plimsoll.folder, env=environment(), stdout=other, stderr=other) as run:
+        os.close(other)
+        text = b""
+        try:
+            while part := os.read(main, 4096):
+                text += part
+        except OSError:  # Linux tells the end of a terminal so
+            pass
+    os.close(main)
+    shown = re.sub(r"\x1b\[K", "", text.decode()).replace("\r\n", "\n")
+    return run.returncode, [line.rpartition("\r")[2] for line in shown.splitlines()]
 
 
 @pytest.fixture
@@ -132,6 +154,17 @@ class TestFirstScreens:
                 check=True,
             ).stdout
             assert max(map(len, text.splitlines())) <= 80
+
+    def test_at_a_terminal_nothing_is_wider_and_nothing_said_twice(self, plimsoll):
+        asked = ("shard", "mlperf-dlrm-dcnv2", "--on", "8x28GiB", "--ddr-cap", "0", "--batch-size", "4096")
+        code, lines = at_terminal(plimsoll, 70, *asked)
+        assert code == 2 and max(map(len, lines)) <= 70
+        said = " ".join(" ".join(lines).split())
+        assert said.count("ebc.cat_2 does not fit on any rank") == 1
+        assert "these are the fewest bytes" in said
+        plimsoll.run("shard", "mlperf-dlrm-dcnv2", "--on", "dgx-h100:2", "-o", "plan.json")
+        code, lines = at_terminal(plimsoll, 60, "check", "mlperf-dlrm-dcnv2", "plan.json", "--on", "dgx-h100:1")
+        assert code == 5 and max(map(len, lines)) <= 60
 
     def test_numbered_nodes_are_folded(self, plimsoll):
         assert re.search(r"(?m) 1-8, 33-40$", plimsoll.run("partition", "bert24-training").out)

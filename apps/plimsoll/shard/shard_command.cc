@@ -1,6 +1,7 @@
 // plimsoll shard: plans embedding tables over devices.
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -40,6 +41,17 @@ std::string reports_of(const ShardFlags& flags, const ShardRequest& request,
   }
   if (flags.prints_stats) text += "\n" + stats_of(request, run);
   return text;
+}
+
+// The text has the first reason already. Where both streams are one terminal it is not said again.
+std::size_t num_remarks_in_text(const ReportedRun& run) {
+  constexpr std::size_t kKindAndReason = 2;
+  const bool is_one_screen = isatty(STDOUT_FILENO) != 0 && isatty(STDERR_FILENO) != 0;
+  const Outcome<embedding::ShardingPlan>& outcome = run.planning().outcome;
+  return is_one_screen && run.planning().failure && outcome.status == SolveStatus::kInfeasible &&
+                 !outcome.explanation.lines.empty()
+             ? kKindAndReason
+             : 0;
 }
 
 std::vector<std::string> remarks_of(const ReportedRun& run) {
@@ -91,7 +103,8 @@ Result<Answered> plan_tables(ShardFlags flags) {
                   outcome.status,
                   outcome.stop,
                   outcome.warnings,
-                  remarks_of(run)};
+                  remarks_of(run),
+                  num_remarks_in_text(run)};
 }
 
 int run_shard(const ShardFlags& flags) {

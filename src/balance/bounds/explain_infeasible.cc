@@ -173,11 +173,11 @@ Explanation describe(const MissingBytes& missing, const ExplainedRanks& ranks,
   } else if (explanation.lines.size() > 1) {
     explanation.lines.emplace_back(
         "all of these bytes are missing: with one byte per rank less of any of them nothing fits "
-        "(proved); with all of them the proof no longer holds");
+        "(proved), with all of them the proof fails");
   } else {
     explanation.lines.emplace_back(
-        "with one byte per rank less nothing fits (proved); with all of them the proof no longer "
-        "holds");
+        "these are the fewest bytes: with one byte per rank less nothing fits "
+        "(proved), with all of them the proof fails");
   }
   return explanation;
 }

@@ -340,8 +340,9 @@ class OptionSearch {
     if (!has_plan() || !options_.bridge.rating_cap) return;
     if (keeps_wanted_cap(times_of(*result_.outcome.plan))) return;
     warn({"rating_cap_dropped", "",
-          fmt::format("no plan was found that has as few hazards, keeps all rules and rates at "
-                      "most {:.6g} ms, as TorchRec's plan does",
+          fmt::format("the slowest rank takes longer than in TorchRec's plan ({:.6g} ms): no plan "
+                      "was found that is as fast, has as few hazards as this one and keeps all "
+                      "rules",
                       *options_.bridge.rating_cap)});
   }
 
