@@ -3,6 +3,7 @@
 import json
 import math
 import pathlib
+import random
 import re
 
 import pytest
@@ -14,6 +15,82 @@ GIB = 1 << 30
 
 def stats_path(name):
     return str(DATA / f"{name}.json")
+
+
+def unlike_layers(num_layers, seed):
+    """Layers of eight modules over tables of 79, 47 and 14 operators: those of Llama-3-8B, sizes and times drawn."""
+    draw = random.Random(seed)
+    tables = json.loads((DATA.parents[2] / "data" / "module_stats" / "llama-3-8b.json").read_text())["sac_stats"]
+    mib = 1 << 20
+
+    def table(source, width, cost):
+        memory = [int(size * width * draw.uniform(0.7, 1.3)) for size in source["memory"]]
+        runtimes = [ms * cost * draw.uniform(0.5, 2) for ms in source["runtimes"]]
+        return source | {"memory": memory, "runtimes": runtimes}
+
+    def module(fqn, kept, total, temporaries, ms, operators=None):
+        memory = sum(operators["memory"]) if operators else 0
+        return {
+            "fqn": fqn,
+            "is_leaf": operators is None,
+            "act_fw_per_module": kept,
+            "act_total": total,
+            "act_grad_per_module": temporaries,
+            "grad_total": 0,
+            "param_per_module": 0,
+            "fw_runtime_per_module": ms,
+            "bw_runtime_per_module": 2 * ms,
+            "sac_memory": max(memory, kept if operators else 0),
+            "sac_runtime": ms if operators else 0,
+            "n_segments": 0,
+            "slopes": [],
+            "intercepts": [],
+        }
+
+    modules, after, found, of = [], ["R.embed"], [], {}
+    total = 64 * mib
+    for layer in range(num_layers):
+        name, width = f"R.model.layers.{layer}", draw.uniform(0.4, 2)
+        whole, attention, mlp = (table(tables[k], width, draw.uniform(0.4, 2)) for k in range(3))
+        ms, kept, end = sum(whole["runtimes"]), int(0.62 * sum(whole["memory"])), total
+        inside = []
+        for part, share, operators in (
+            ("norm", 0.03, None),
+            ("attention", 0.3, attention),
+            ("attention.q", 0.1, None),
+            ("attention.o", 0.1, None),
+            ("second_norm", 0.03, None),
+            ("mlp", 0.5, mlp),
+            ("mlp.down", 0.1, None),
+        ):
+            if "." not in part:
+                end += int(share * kept)
+            temporaries = int(draw.uniform(30, 300) * mib * width)
+            inside.append(module(f"{name}.{part}", int(share * kept), end, temporaries, share * ms, operators))
+            if operators:
+                of[f"{name}.{part}"] = len(found)
+                found.append(operators)
+        total += kept + int(64 * mib * width)
+        of[name] = len(found)
+        found.append(whole)
+        modules += [module(name, kept, total, int(draw.uniform(100, 750) * mib * width), ms, whole), *inside]
+        order = ("norm", "attention.q", "attention.o", "attention", "second_norm", "mlp.down", "mlp")
+        after += [*(f"{name}.{part}" for part in order), name]
+    root, body = module("R", 0, total + 64 * mib, 256 * mib, 0), module("R.model", 0, total, 0, 0)
+    root["is_leaf"] = body["is_leaf"] = False
+    embed, head = module("R.embed", 0, 64 * mib, 0, 0.1), module("R.head", 0, total + 64 * mib, 512 * mib, 0.5)
+    modules = [root, embed, body, *modules, head]
+    return {
+        "schema": "plimsoll.module_stats/1",
+        "name": f"unlike-{num_layers}-{seed}",
+        "mod_order": {
+            "fw_pre_order": [one["fqn"] for one in modules],
+            "fw_post_order": [*after, "R.model", "R.head", "R"],
+        },
+        "mod_stats": modules,
+        "sac_stats": found,
+        "sac_stats_of": of,
+    }
 
 
 def tiny(**changes):
@@ -162,16 +239,50 @@ class TestCheckpoint:
             ms = share * points[middle]["ms"]
             points[middle:] = [point | {"ms": min(ms, point["ms"])} for point in points[middle:]]
             points = [p for p, before in zip(points, [{"ms": math.inf}, *points]) if p["ms"] < before["ms"]]
-            lower = [honest["frontier_bound"][0] | {"ms": 0}]
-            plimsoll.write("curve.json", honest | {"frontier": points, "frontier_bound": lower})
+            lower = [honest["frontier_bound"][0] | {"ms": 0, "ms_per_byte": 0}]
+            forged = {"frontier": points, "frontier_bound": lower}
+            forged["certificate"] = honest["certificate"] | {
+                "objective": points[0]["ms"],
+                "lower_bound": 0,
+                "gap": None,
+            }
+            plimsoll.write("curve.json", honest | forged)
             judged.append(plimsoll.run("check", "llama-3-8b", "curve.json", "--json", code=None).document)
-        assert [report["certificate_status"] for report in judged] == ["not_repeated", "refuted"]
+        assert [report["certificate_status"] for report in judged] == ["proved", "refuted"]
         assert "prices prove" in judged[1]["certificate_reason"]
         honest["frontier"][0]["bytes"] -= 1
         honest["frontier_bound"][0]["bytes"] -= 2
         plimsoll.write("curve.json", honest)
         report = plimsoll.run("check", "llama-3-8b", "curve.json", "--json", code=5).document
         assert "no plan needs less" in report["certificate_reason"]
+
+    def test_equal_layers_are_within_half_a_percent_of_the_best(self, plimsoll):
+        answer = plimsoll.run("checkpoint", "llama-3-8b", "--budget", "70%", "-o", "plan.json")
+        assert re.search(r"warning: \S+layers.0: within 0\.\d+ ms \(0\.[1-5] %\) of the best: it and 31", answer.err)
+        plan = plimsoll.read("plan.json")
+        assert plan["certificate"]["gap"] <= 0.005
+        report = plimsoll.run("check", "llama-3-8b", "plan.json", "--json").document
+        assert report["certificate_status"] == "proved"
+
+    def test_unlike_layers_have_the_best_of_all_choices(self, plimsoll):
+        plimsoll.write("large.json", unlike_layers(85, seed=1))
+        answer = plimsoll.run("checkpoint", "large.json", "--budget", "70%", "--json")
+        assert answer.document["status"] == "optimal" and "within" not in answer.err
+        plimsoll.write("plan.json", answer.document)
+        report = plimsoll.run("check", "large.json", "plan.json", "--json").document
+        assert report["certificate_status"] == "proved"
+
+    def test_a_frontier_of_684_modules_fits_a_megabyte(self, plimsoll):
+        stats = unlike_layers(85, seed=1)
+        assert len(stats["mod_stats"]) == 684 and len(stats["sac_stats"][-1]["func_names"]) == 79
+        plimsoll.write("large.json", stats)
+        answer = plimsoll.run("checkpoint", "large.json", "--frontier", "--json")
+        assert len(answer.out) < 1 << 20
+        curve = answer.document
+        assert curve["status"] == "feasible" and 0 < curve["certificate"]["gap"] < 0.05
+        for point in curve["frontier"][:: len(curve["frontier"]) // 5]:
+            plan = plimsoll.plan("large.json", "--budget", str(point["bytes"]))
+            assert plan["predicted"]["recompute_ms"] <= point["ms"] * (1 + 1e-9)
 
     def test_the_whole_frontier(self, plimsoll):
         points = plimsoll.plan("tiny.json", "--frontier")["frontier"]

@@ -25,6 +25,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "plimsoll/checkpoint/checkpoint_problem.h"
 #include "plimsoll/core/outcome.h"
@@ -43,6 +44,12 @@ struct FrontierOptions {
   bool linear_convolution = true;  // off: the minimum over shifted copies
   // A function of more pieces is an error. > 0
   std::size_t max_segments = 1'000'000;
+  // An exact sweep that makes more pieces than this gives way to one with functions of few pieces,
+  // whose answer has a bound of its own; for one budget, and for all. > 0
+  std::int64_t max_made = 100'000'000;
+  std::int64_t max_frontier_made = 24'000'000;
+  // A frontier of more points is replaced by one of about so many, and a bound. >= 2
+  std::size_t max_points = std::numeric_limits<std::size_t>::max();
 };
 
 // Effort, equal on every machine.
@@ -55,6 +62,7 @@ struct SearchWork {
 
 struct CheckpointPlan {
   CheckpointPolicy policy;
+  // Empty where choices of operators were left out of the problem: the plan may take those, too.
   std::vector<UnitDecision> decisions;
   PlanFigures figures;  // replayed
   // What the next GiB buys at first, >= 0; where prices are steps, by the convex bound.
@@ -71,8 +79,9 @@ struct SmallestBudget {
 // such models), kOverflow beyond max_segments.
 
 // kOptimal with the frontier, whose costs are recompute ms; kFeasible, with a lower twin, where
-// choices of operators were left out (CheckpointProblem::thinned); kLimit when the context stopped
-// it.
+// choices of operators were left out (CheckpointProblem::thinned), where the effort ended, and of
+// more than max_points. The certificate is then of the budget where the curves are farthest apart.
+// kLimit when the context stopped it.
 Result<Outcome<math::Frontier>> plan_frontier(const CheckpointProblem& problem,
                                               const FrontierOptions& options = {},
                                               const RunContext& context = {},
@@ -81,8 +90,9 @@ Result<Outcome<math::Frontier>> plan_frontier(const CheckpointProblem& problem,
 // A convex curve below the frontier, in a fraction of its time.
 Result<math::PiecewiseLinear> bound_frontier(const CheckpointProblem& problem);
 
-// kOptimal or kFeasible as above; kInfeasible with the smallest feasible budget in the explanation;
-// kLimit.
+// kOptimal where no plan is faster, of choices left out as well; else kFeasible with a bound, after
+// the effort that near_choices.h may take. kInfeasible with the smallest feasible budget in the
+// explanation; kLimit.
 Result<Outcome<CheckpointPlan>> plan_for_budget(const CheckpointProblem& problem, Bytes budget,
                                                 const FrontierOptions& options = {},
                                                 const RunContext& context = {},

@@ -11,7 +11,8 @@
 // Promises. Every point has a bit for each operator; the points are a function of the table alone.
 // They are all the undominated ones unless these come to more than `max_options` after some group:
 // then choices go that save hardly more time than one that keeps fewer bytes, and `is_complete` is
-// false.
+// false. The vertices of the lower convex hull of (kept bytes, time) stay, so that a price of bytes
+// has its best choice there.
 // Departures from the reference's policy, each needed by a plan that really runs: the operator that
 // makes the module's output is never saved and costs nothing to recompute (recomputation stops
 // before it); in-place groups are never saved (a cached tensor must not be changed afterwards); an
@@ -23,6 +24,7 @@
 // docs/mathematics/torch-checkpointing.md#applying-a-policy.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "plimsoll/checkpoint/checkpoint_policy.h"
@@ -60,6 +62,11 @@ struct OperatorOptions {
 
 // `stats` is valid and may be empty (one option).
 OperatorOptions operator_options(const SACStats& stats, const OperatorRules& rules = {});
+
+// All undominated choices with recompute_ms + price * kept <= most, where `price` is of a kept
+// byte, >= 0; absent where they are more than `max_options` after some group.
+std::optional<OperatorOptions> operator_options_within(const SACStats& stats, double price,
+                                                       double most, const OperatorRules& rules);
 
 // One choice for each operator of the table, occurrences of a name counted. `save` is [n].
 std::vector<OperatorChoice> make_operator_choices(const SACStats& stats,

@@ -114,14 +114,28 @@ Bytes fitted_capacity(const JudgedCheckpoint& given, int node) {
   return std::max<Bytes>(0, capacity);
 }
 
-std::optional<std::vector<KeptChoice>> find_kept_choices(const std::vector<OperatorGroup>& groups) {
+std::optional<std::vector<KeptChoice>> find_kept_choices(const std::vector<OperatorGroup>& groups,
+                                                         double price, double most) {
+  const auto kept_ms = [price](Bytes kept) { return price * static_cast<double>(kept); };
+  // What the groups from each on take at least.
+  std::vector<double> to_come(groups.size() + 1, 0);
+  for (std::size_t g = groups.size(); g-- > 0;) {
+    const OperatorGroup& group = groups[g];
+    double least = group.must_keep ? kInfinity : group.ms;
+    if (group.may_keep) least = std::min(least, kept_ms(group.memory));
+    to_come[g] = least + to_come[g + 1];
+  }
   std::vector<KeptChoice> choices{{}};
-  for (const OperatorGroup& group : groups) {
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const OperatorGroup& group = groups[g];
     std::vector<KeptChoice> extended;
+    const auto add = [&](const KeptChoice& choice) {
+      if (choice.ms + kept_ms(choice.kept) + to_come[g + 1] <= most) extended.push_back(choice);
+    };
     for (const KeptChoice& choice : choices) {
-      if (!group.must_keep) extended.push_back({choice.kept, choice.copies, choice.ms + group.ms});
+      if (!group.must_keep) add({choice.kept, choice.copies, choice.ms + group.ms});
       if (group.may_keep) {
-        extended.push_back({choice.kept + group.memory, choice.copies + group.copies, choice.ms});
+        add({choice.kept + group.memory, choice.copies + group.copies, choice.ms});
       }
     }
     std::sort(extended.begin(), extended.end(), [](const KeptChoice& a, const KeptChoice& b) {

@@ -40,7 +40,9 @@ bool may_be_unit(const JudgedCheckpoint& given, int node);
 // The most bytes that the module's fit may discard; 0 without a fit.
 Bytes fitted_capacity(const JudgedCheckpoint& given, int node);
 
-// Those that no other beats; absent where they are too many.
-std::optional<std::vector<KeptChoice>> find_kept_choices(const std::vector<OperatorGroup>& groups);
+// Those that no other beats, with ms + price * kept of at most `most`; absent where they are too
+// many.
+std::optional<std::vector<KeptChoice>> find_kept_choices(const std::vector<OperatorGroup>& groups,
+                                                         double price = 0, double most = kInfinity);
 
 }  // namespace plimsoll::check

@@ -77,15 +77,16 @@ void add_searched_knowledge(const JudgedCheckpoint& given, Bytes budget, double 
     known.proof = "prices on the bytes of one module's backward prove the bound";
     if (bound >= claimed) return;
   }
-  const CheckpointOptimum all = find_checkpoint_plans(given, budget);
+  const CheckpointOptimum all = find_plans_below(given, budget, claimed);
   known.obstacle = all.obstacle;
-  if (!all.obstacle.empty() || all.plans.empty()) return;
-  const double least = all.plans.back().ms;
-  known.bound = std::max(*known.bound, least);
-  known.proof =
-      fmt::format("the checker's own search of {} states finds no faster plan", all.num_labels);
+  if (!all.obstacle.empty()) return;
+  // What takes as much as is claimed or more may be missing there.
+  const double least = all.plans.empty() ? kInfinity : all.plans.back().ms;
+  known.bound = std::max(*known.bound, std::min(least, claimed));
+  known.proof = fmt::format("the checker's own search of {} states finds no faster plan{}",
+                            all.num_labels, least > claimed ? " than the bound" : "");
   // Bytes of a fitted price that are bought by the piece are not whole.
-  if (given.options->price != PriceRule::kFit) {
+  if (given.options->price != PriceRule::kFit && !all.plans.empty()) {
     known.plans.push_back({least, "a plan that the checker found"});
   }
 }
@@ -126,6 +127,23 @@ bool says_where_exact(const StatedCheckpointing& stated) {
     if (point.is_exact ? is_open : open <= 0) return false;
   }
   return true;
+}
+
+// Time and bound of the budget where the curves are farthest apart; without a bound, of the last
+// point.
+std::pair<double, double> widest_point(const StatedCheckpointing& stated) {
+  std::pair<double, double> widest{stated.frontier.back().ms, stated.frontier.back().ms};
+  std::vector<Bytes> ends;
+  for (const auto* curve : {&stated.frontier, &stated.frontier_bound}) {
+    for (const auto& point : *curve) ends.insert(ends.end(), {point.bytes - 1, point.bytes});
+  }
+  for (const Bytes bytes : ends) {
+    if (stated.frontier_bound.empty() || bytes < stated.frontier.front().bytes) continue;
+    const double upper = value_at(stated.frontier, bytes);
+    const double lower = std::min(upper, value_at(stated.frontier_bound, bytes));
+    if (upper - lower > widest.first - widest.second) widest = {upper, lower};
+  }
+  return widest;
 }
 
 // What is wrong with the curves; empty: nothing.
@@ -279,14 +297,16 @@ CertificateJudgement judge_frontier(const JudgedCheckpoint& given) {
   CertificateClaims claims = stated.claims;
   claims.has_plan = true;
   KnownOptimum known;
-  known.value = stated.frontier.back().ms;
+  const auto [widest_ms, widest_bound] = widest_point(stated);
+  known.value = widest_ms;
   if (stated.is_for_other_rules) {
     known.obstacle = "the frontier is checked by other rules than it was made by";
     return judge_certificate(claims, known);
   }
   if (const auto& certificate = claims.certificate;
       certificate && !is_same_time(certificate->objective, *known.value)) {
-    return {CertificateStatus::kRefuted, "the certificate is not of the frontier's last point"};
+    return {CertificateStatus::kRefuted,
+            "the certificate is not of the budget where frontier and bound are farthest apart"};
   }
   const CheckpointOptimum all = find_checkpoint_plans(given, std::nullopt);
   known.obstacle = all.obstacle;
@@ -294,11 +314,15 @@ CertificateJudgement judge_frontier(const JudgedCheckpoint& given) {
     if (std::string fault = fault_of_curves(stated, all.plans); !fault.empty()) {
       return {CertificateStatus::kRefuted, std::move(fault)};
     }
-    known.bound = all.plans.back().ms;
+    known.bound = widest_bound;
     known.proof =
         fmt::format("the checker's own search of {} states finds the same curve", all.num_labels);
   } else if (std::string fault = fault_by_prices(given); !fault.empty()) {
     return {CertificateStatus::kRefuted, std::move(fault)};
+  } else if (prices_prove(given, stated.frontier_bound)) {
+    known.obstacle.clear();
+    known.bound = widest_bound;
+    known.proof = "prices on the bytes of a module's backward prove every line of the bound";
   }
   return judge_certificate(claims, known);
 }

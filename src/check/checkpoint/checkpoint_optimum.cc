@@ -6,6 +6,7 @@
 #include <map>
 
 #include "check/checkpoint/checkpoint_choices.h"
+#include "check/checkpoint/checkpoint_price_bound.h"
 
 namespace plimsoll::check {
 namespace {
@@ -33,6 +34,15 @@ struct Label {
   Bytes gone = 0;
   Bytes height = kNone;  // 0 where only what fits the budget is kept
   double ms = 0;
+  Bytes priced = 0;  // bytes of them that the price counts
+};
+
+// What a price says of plans of units along positions: by boundary, the least that units before it
+// and from it on take.
+struct PricedPaths {
+  BestPrice best;
+  std::vector<double> before, after;
+  double most = kInfinity;  // ms, without `fixed`
 };
 
 class Enumeration {
@@ -44,6 +54,32 @@ class Enumeration {
         ignores_time_(ignores_time),
         max_labels_(max_labels),
         num_positions_(given.tree->num_modules()) {}
+
+  // Only plans below so much matter.
+  void drop_above(double ms) {
+    if (!given_.tree->is_nested || !budget_) return;
+    auto best = find_best_price(given_, *budget_);
+    if (!best) return;
+    PricedPaths& paths = paths_.emplace();
+    paths.most = ms - best->fixed;
+    paths.best = *std::move(best);
+    paths.before.assign(num_positions_ + 1, 0);
+    paths.after.assign(num_positions_ + 1, 0);
+    const auto& order = given_.tree->post_order;
+    for (int p = 0; p < num_positions_; ++p) {
+      const double with = paths.before[first_of(order[p])] + paths.best.offers[order[p]];
+      paths.before[p + 1] = std::min(paths.before[p], with);
+    }
+    std::vector<std::vector<int>> starting(num_positions_);
+    for (const int node : order) starting[first_of(node)].push_back(node);
+    for (int p = num_positions_ - 1; p >= 0; --p) {
+      paths.after[p] = paths.after[p + 1];
+      for (const int node : starting[p]) {
+        const int end = given_.tree->position[node] + 1;
+        paths.after[p] = std::min(paths.after[p], paths.after[end] + paths.best.offers[node]);
+      }
+    }
+  }
 
   CheckpointOptimum run() {
     if (given_.options->has_runs_or_nested) {
@@ -80,6 +116,24 @@ class Enumeration {
   bool is_over() const { return out_.num_labels > max_labels_; }
   bool drops_high() const { return budget_ && given_.options->in_flight == 1; }
 
+  int first_of(int node) const {
+    int first = given_.tree->position[node];
+    for (const int below : given_.tree->descendants[node]) {
+      first = std::min(first, given_.tree->position[below]);
+    }
+    return first;
+  }
+
+  double price_at(const Candidate& candidate) const {
+    return paths_ && candidate.last < paths_->best.position ? paths_->best.price : 0;
+  }
+
+  // What a unit may take of time - price * bytes.
+  double most_of(const Candidate& candidate) const {
+    if (!paths_) return kInfinity;
+    return paths_->most - paths_->before[candidate.first] - paths_->after[candidate.last + 1];
+  }
+
   void find_candidates() {
     const bool is_fit = given_.options->price == PriceRule::kFit;
     Bytes all = 0;
@@ -87,10 +141,8 @@ class Enumeration {
       if (!may_be_unit(given_, node)) continue;
       Candidate candidate;
       candidate.node = node;
-      candidate.last = candidate.first = given_.tree->position[node];
-      for (const int below : given_.tree->descendants[node]) {
-        candidate.first = std::min(candidate.first, given_.tree->position[below]);
-      }
+      candidate.last = given_.tree->position[node];
+      candidate.first = first_of(node);
       candidate.need = room_of(given_, {node}).value_or(kNone);
       if (is_fit ? !add_fit(candidate) : !add_operators(candidate)) continue;
       all += candidate.capacity;
@@ -137,7 +189,9 @@ class Enumeration {
       if (!given_.has_copies()) group.copies = 0;
       if (ignores_time_) group.ms = 0;
     }
-    const auto choices = find_kept_choices(groups);
+    const double price = price_at(candidate);
+    const auto choices = find_kept_choices(
+        groups, price, most_of(candidate) - overhead + price * static_cast<double>(inside));
     if (!choices) {
       out_.obstacle = module.fqn + " has too many choices of operators";
       return false;
@@ -157,8 +211,15 @@ class Enumeration {
     return !candidate.offers.empty();
   }
 
-  // Nothing beats a label in bytes gone, height and time together.
-  void prune(std::vector<Label>& labels) {
+  // Nothing beats a label in bytes gone, height and time together, and with what is to come it does
+  // not take too long.
+  void prune(std::vector<Label>& labels, int position) {
+    if (paths_) {
+      std::erase_if(labels, [&](const Label& label) {
+        const double priced = paths_->best.price * static_cast<double>(label.priced);
+        return label.ms - priced + paths_->after[position] > paths_->most;
+      });
+    }
     out_.num_labels += static_cast<std::int64_t>(labels.size());
     std::sort(labels.begin(), labels.end(), [](const Label& a, const Label& b) {
       if (a.gone != b.gone) return a.gone > b.gone;
@@ -198,6 +259,7 @@ class Enumeration {
         Label next = inside;
         if (!meet(offer.need, next)) continue;
         next.gone += offer.discarded;
+        if (paths_ && candidate.last < paths_->best.position) next.priced += offer.discarded;
         next.ms += offer.ms;
         after.push_back(next);
       }
@@ -215,7 +277,7 @@ class Enumeration {
     stages[0] = {start};
     for (int position = 0; position < num_positions_ && !is_over(); ++position) {
       std::vector<Label>& here = stages[position];
-      prune(here);
+      prune(here, position);
       for (const Candidate& candidate : candidates_) {
         if (candidate.first != position) continue;
         Bytes covered = kNone;
@@ -230,7 +292,7 @@ class Enumeration {
       }
       here = {};
     }
-    prune(stages[num_positions_]);
+    prune(stages[num_positions_], num_positions_);
     return std::move(stages[num_positions_]);
   }
 
@@ -243,7 +305,7 @@ class Enumeration {
   // Sets of units one by one, in any order of return.
   void walk_orders(int position, std::vector<Label> labels, std::vector<int> chosen) {
     if (position == 0 && drops_high()) labels.front().height = 0;
-    prune(labels);
+    prune(labels, position);
     if (is_over() || labels.empty()) return;
     if (position == num_positions_) {
       ends_.insert(ends_.end(), labels.begin(), labels.end());
@@ -376,6 +438,7 @@ class Enumeration {
   const bool ignores_time_;
   const std::int64_t max_labels_;
   const int num_positions_;
+  std::optional<PricedPaths> paths_;
   bool buys_by_piece_ = false;
   std::int64_t num_made_ = 0;
   std::vector<Candidate> candidates_;
@@ -388,6 +451,13 @@ class Enumeration {
 CheckpointOptimum find_checkpoint_plans(const JudgedCheckpoint& given, std::optional<Bytes> budget,
                                         std::int64_t max_labels) {
   return Enumeration(given, budget, false, max_labels).run();
+}
+
+CheckpointOptimum find_plans_below(const JudgedCheckpoint& given, Bytes budget, double ms,
+                                   std::int64_t max_labels) {
+  Enumeration plans(given, budget, false, max_labels);
+  plans.drop_above(ms);
+  return plans.run();
 }
 
 std::optional<Bytes> find_least_peak(const JudgedCheckpoint& given, std::int64_t max_labels) {

@@ -9,6 +9,8 @@
 // walked one by one. Choices of operators are built group by group, by rules of the checker's own.
 // A fitted price is taken at every whole byte where these are few; else each set of units buys its
 // bytes where they are cheapest, which is exact for convex prices.
+// Told that only plans below some time matter, it drops labels and choices that a price on bytes
+// (checkpoint_price_bound.h) shows to end above it.
 // Cost. Exponential at worst; given up beyond `max_labels` that are kept, or 32 times as many made.
 // Promises. `least_ms` is exact; of fitted prices bought by the piece, exact except for what a byte
 // or two cost.
@@ -34,6 +36,10 @@ struct CheckpointOptimum {
 // Plans within the budget; absent: all. A plan's peak is what the checker would find.
 CheckpointOptimum find_checkpoint_plans(const JudgedCheckpoint& given, std::optional<Bytes> budget,
                                         std::int64_t max_labels = kMaxLabels);
+
+// Those within the budget that take less than `ms`, and perhaps others; may be none.
+CheckpointOptimum find_plans_below(const JudgedCheckpoint& given, Bytes budget, double ms,
+                                   std::int64_t max_labels = 8 * kMaxLabels);
 
 // The least peak of any plan; absent where that was not found out.
 std::optional<Bytes> find_least_peak(const JudgedCheckpoint& given,

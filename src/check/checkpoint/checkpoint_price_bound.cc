@@ -28,13 +28,33 @@ class PriceBound {
     for (int node = 0; node < given.tree->num_modules(); ++node) add_offer(node);
   }
 
-  double best() const {
-    double best = 0;
-    for (const Need& need : largest_needs()) {
-      if (need.bytes <= budget_) break;
-      best = std::max(best, best_price(need.position, need.bytes));
+  double best() const { return find_best().bound; }
+
+  std::optional<BestPrice> best_price() const {
+    const Found found = find_best();
+    if (found.bound <= 0) return std::nullopt;
+    BestPrice best;
+    best.price = found.price;
+    best.position = found.need.position;
+    best.fixed = found.price * static_cast<double>(found.need.bytes - budget_);
+    best.offers.assign(given_.tree->num_modules(), kInfinity);
+    for (const Offer& offer : offers_) {
+      best.offers[offer.node] = least_of(offer, offer.position < best.position ? best.price : 0);
     }
     return best;
+  }
+
+  bool proves(const math::FrontierPoint& line) const {
+    const double enough = line.ms - kCertificateTolerance * std::max(1.0, line.ms);
+    if (enough <= 0) return true;
+    const double price = -line.slope;
+    if (price <= 0) return false;
+    for (const Need& need : largest_needs()) {
+      const double bound =
+          price * static_cast<double>(need.bytes - line.bytes) + least_before(need.position, price);
+      if (bound >= enough) return true;
+    }
+    return false;
   }
 
   // Prices around the mean one, a quarter of an octave apart.
@@ -61,6 +81,21 @@ class PriceBound {
     int position;
     Bytes bytes;
   };
+  struct Found {
+    double bound = 0;
+    double price = 0;
+    Need need{};
+  };
+
+  Found find_best() const {
+    Found best;
+    for (const Need& need : largest_needs()) {
+      if (need.bytes <= budget_) break;
+      const auto [bound, price] = best_price_at(need.position, need.bytes);
+      if (bound > best.bound) best = {bound, price, need};
+    }
+    return best;
+  }
 
   // At most kMaxPositions, by falling bytes.
   std::vector<Need> largest_needs() const {
@@ -178,23 +213,23 @@ class PriceBound {
   }
 
   // The bound is concave in the price: its top is bracketed by doubling, then narrowed.
-  double best_price(int position, Bytes need) const {
+  std::pair<double, double> best_price_at(int position, Bytes need) const {
     double most_ms = 0;
     for (const Offer& offer : offers_) most_ms = std::max(most_ms, whole_ms(offer));
     double high = (most_ms + 1) / std::max(1.0, static_cast<double>(need - budget_));
-    double best = bound_at(position, need, high);
+    std::pair<double, double> best{bound_at(position, need, high), high};
     for (int k = 0; k < kMaxPrices; ++k) {
       const double next = bound_at(position, need, 2 * high);
-      if (next <= best) break;
-      best = next;
+      if (next <= best.first) break;
       high *= 2;
+      best = {next, high};
     }
     double low = 0;
     high *= 2;
     for (int k = 0; k < kMaxPrices; ++k) {
       const double a = low + (high - low) / 3, b = high - (high - low) / 3;
       const double at_a = bound_at(position, need, a), at_b = bound_at(position, need, b);
-      best = std::max({best, at_a, at_b});
+      best = std::max({best, {at_a, a}, {at_b, b}});
       (at_a < at_b ? low : high) = at_a < at_b ? a : b;
     }
     return best;
@@ -223,6 +258,18 @@ bool is_in_scope(const JudgedCheckpoint& given) {
 
 double price_bound(const JudgedCheckpoint& given, Bytes budget) {
   return is_in_scope(given) ? PriceBound(given, budget).best() : 0;
+}
+
+std::optional<BestPrice> find_best_price(const JudgedCheckpoint& given, Bytes budget) {
+  if (!is_in_scope(given)) return std::nullopt;
+  return PriceBound(given, budget).best_price();
+}
+
+bool prices_prove(const JudgedCheckpoint& given, const std::vector<math::FrontierPoint>& lines) {
+  if (lines.empty() || !is_in_scope(given)) return false;
+  const PriceBound bound(given, 0);
+  return std::all_of(lines.begin(), lines.end(),
+                     [&](const math::FrontierPoint& line) { return bound.proves(line); });
 }
 
 std::vector<PriceLine> price_lines(const JudgedCheckpoint& given) {

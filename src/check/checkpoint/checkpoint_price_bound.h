@@ -10,6 +10,7 @@
 // Promises. A lower bound, in any order of return, with runs and nested units left out.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "check/checkpoint/checkpoint_rules.h"
@@ -17,6 +18,17 @@
 namespace plimsoll::check {
 
 double price_bound(const JudgedCheckpoint& given, Bytes budget);
+
+// The price that proves it, and what it says of each module by itself: no plan takes less than
+// `fixed` plus the sum of what it takes of its units.
+struct BestPrice {
+  double price = 0;            // ms of a byte that is gone before `position`
+  int position = 0;            // the number of modules: the end of the step
+  double fixed = 0;            // ms
+  std::vector<double> offers;  // by node: the least of time - price * bytes as a unit, or infinity
+};
+// Absent where none proves more than 0 ms.
+std::optional<BestPrice> find_best_price(const JudgedCheckpoint& given, Bytes budget);
 
 // No plan within a budget takes less than price * (need - budget) + rest.
 struct PriceLine {
@@ -26,5 +38,9 @@ struct PriceLine {
   double at(Bytes budget) const { return price * (need - static_cast<double>(budget)) + rest; }
 };
 std::vector<PriceLine> price_lines(const JudgedCheckpoint& given);
+
+// Is each line, from (bytes, ms) on with a falling slope, below what the price of its slope proves?
+// Lines at 0 ms are.
+bool prices_prove(const JudgedCheckpoint& given, const std::vector<math::FrontierPoint>& lines);
 
 }  // namespace plimsoll::check

@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "math/fewer_pieces.h"
+
 namespace plimsoll::checkpoint {
 namespace {
 
@@ -172,7 +174,10 @@ PiecewiseLinear IntervalProgram::terminal(const Range& range, Bytes floor) const
 
 PiecewiseLinear IntervalProgram::priced(int unit, const PiecewiseLinear& after) const {
   const CandidateUnit& candidate = problem_.units[unit];
-  if (!candidate.points.empty()) return math::convolve(after, candidate.points);
+  if (!candidate.points.empty()) {
+    work_.convolved += static_cast<std::int64_t>(after.size() * candidate.points.size());
+    return math::convolve(after, candidate.points);
+  }
   return options_.linear_convolution
              ? math::convolve(after, candidate.price, &work_.convolved)
              : math::convolve_by_copies(after, candidate.price, &work_.convolved);
@@ -240,8 +245,12 @@ SweepEnd IntervalProgram::sweep_range(const Range& range, Bytes floor, Piecewise
       if (entry != nullptr && (*entry)[position] != nullptr) {
         prune(now, *(*entry)[position], ceiling);
       }
+      if (coarse_pieces_ > 0) math::raise_to_fewer(now, coarse_pieces_);
       work_.largest = std::max(work_.largest, now.size());
       if (now.size() > options_.max_segments) return SweepEnd::kTooLarge;
+      if (coarse_pieces_ == 0 && work_.segments + work_.convolved > options_.max_made) {
+        return SweepEnd::kTooLong;
+      }
       if (context_.is_cancelled() || context_.is_past_deadline()) return SweepEnd::kStopped;
       if (context_.progress) context_.progress({work_.segments, {}, {}});
     }
@@ -272,7 +281,14 @@ SweepEnd IntervalProgram::solve(Bytes budget, Boundaries& kept, PiecewiseLinear&
   }
 }
 
-PiecewiseLinear IntervalProgram::convex_sweep(Bytes floor) const {
+SweepEnd IntervalProgram::solve_within(Bytes budget, double ceiling, Boundaries& kept,
+                                       PiecewiseLinear& first) {
+  if (insides_ != SweepEnd::kDone) return insides_;
+  const Boundaries entry = forward_sweep(budget);
+  return sweep(budget, first, &kept, &entry, ceiling * (1 + 10 * kTimeTie));
+}
+
+PiecewiseLinear IntervalProgram::convex_sweep(Bytes floor, Boundaries* kept) const {
   const int n = problem_.num_modules();
   std::vector<PiecewiseLinear> at(n + 1);
   std::vector<int> ending(n + 1, 0);
@@ -280,8 +296,12 @@ PiecewiseLinear IntervalProgram::convex_sweep(Bytes floor) const {
     for (int u : units) ++ending[problem_.units[u].last + 1];
   }
   PiecewiseLinear now = terminal(whole(), floor);
+  if (kept != nullptr) kept->assign(n + 1, nullptr);
   for (int position = n - 1; position >= 0; --position) {
-    if (ending[position + 1] > 0) at[position + 1] = now;
+    if (ending[position + 1] > 0) {
+      at[position + 1] = now;
+      if (kept != nullptr) (*kept)[position + 1] = std::make_shared<const PiecewiseLinear>(now);
+    }
     math::clip_below(now, std::max(problem_.base_at(position), floor));
     for (int u : starting_at_[position]) {
       PiecewiseLinear& after = at[problem_.units[u].last + 1];

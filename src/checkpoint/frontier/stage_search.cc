@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <queue>
 
@@ -61,7 +62,10 @@ class StageSearch {
         relaxed_(problem),
         budget_(budget),
         options_(options),
-        context_(context) {}
+        search_(options.search),
+        context_(context) {
+    search_.max_made = std::numeric_limits<std::int64_t>::max();  // max_nodes is the limit here
+  }
 
   Result<Outcome<StagePlan>> run() {
     PLIMSOLL_RETURN_IF_ERROR(open(0, most_discarded(problem_)));
@@ -94,7 +98,7 @@ class StageSearch {
     const Bytes slack = budget_ - in_flight_need(high);
     relaxed_.end_base = std::max(problem_.end_base.value_or(slack + low), slack + low);
     SearchWork work;
-    IntervalProgram program(relaxed_, options_.search, context_, work);
+    IntervalProgram program(relaxed_, search_, context_, work);
     if (slack < program.smallest_slack()) return {};
     Boundaries kept;
     math::PiecewiseLinear first;
@@ -103,6 +107,7 @@ class StageSearch {
         is_stopped_ = true;
         return {};
       case SweepEnd::kTooLarge:
+      case SweepEnd::kTooLong:
         return too_large_stage();
       case SweepEnd::kDone:
         break;
@@ -162,6 +167,7 @@ class StageSearch {
   CheckpointProblem relaxed_;
   const Bytes budget_;
   const StageOptions& options_;
+  FrontierOptions search_;
   const RunContext& context_;
   std::priority_queue<Node, std::vector<Node>, ByBound> queue_;
   std::optional<StagePlan> best_;

@@ -211,8 +211,7 @@ class FrontierProof {
     }
     const bool is_exact = num_open == 0 && loss_ms == 0;
     outcome.plan = is_exact ? math::Frontier(curve_) : math::Frontier(curve_, std::move(lower));
-    outcome.certificate = {outcome.plan->min_ms(), outcome.plan->lower().back().y,
-                           ProofKind::kProgramsOfPieces};
+    outcome.certificate = certificate_of(*outcome.plan, ProofKind::kProgramsOfPieces);
     if (!problem_.thinned.empty()) outcome.warnings.push_back(choices_left_out(problem_));
     outcome.status = is_exact && starts_proved_ ? SolveStatus::kOptimal : SolveStatus::kFeasible;
     return outcome;

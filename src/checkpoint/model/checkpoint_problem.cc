@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "checkpoint/model/missing_fit.h"
+#include "checkpoint/model/unit_points.h"
 #include "core/suggest.h"
 
 namespace plimsoll::checkpoint {
@@ -207,10 +208,7 @@ class Builder {
     const int table = problem_.table_of[node];
     if (table < 0) return nullptr;
     if (options_[table].options.empty()) {
-      OperatorRules rules;
-      rules.early_stop = model_.early_stop;
-      rules.counts_copies = model_.saved_copies && model_.costs == DiscardModel::kOperators;
-      options_[table] = operator_options(stats_.sac_stats[table], rules);
+      options_[table] = operator_options(stats_.sac_stats[table], operator_rules(model_));
     }
     return &options_[table];
   }
@@ -289,17 +287,7 @@ class Builder {
       if (choices == nullptr) {
         unit.points.push_back({unit.kept_inside, module.sac_runtime + model_.unit_overhead_ms});
       } else {
-        for (const OperatorOption& option : choices->options) {
-          if (option.kept >= unit.kept_inside) continue;
-          unit.points.push_back(
-              {unit.kept_inside - option.kept, option.recompute_ms + model_.unit_overhead_ms});
-          // What is kept lies there already while the forward makes the rest again.
-          Bytes needs = std::numeric_limits<Bytes>::min();
-          if (model_.saved_copies) needs = unit.threshold + option.kept_extra;
-          if (model_.recompute_working_set) needs = std::max(needs, unit.own_need + option.kept);
-          unit.points.back().needs = needs;
-          unit.saves.push_back(option.save);
-        }
+        set_points(model_, choices->options, unit);
       }
       if (unit.points.empty()) return {};
       if (choices != nullptr && !choices->is_complete) {
@@ -358,6 +346,29 @@ class Builder {
 };
 
 }  // namespace
+
+OperatorRules operator_rules(const MemoryModel& model) {
+  OperatorRules rules;
+  rules.early_stop = model.early_stop;
+  rules.counts_copies = model.saved_copies && model.costs == DiscardModel::kOperators;
+  return rules;
+}
+
+void set_points(const MemoryModel& model, const std::vector<OperatorOption>& options,
+                CandidateUnit& unit) {
+  unit.points.clear();
+  unit.saves.clear();
+  for (const OperatorOption& option : options) {
+    if (option.kept >= unit.kept_inside) continue;
+    // What is kept lies there already while the forward makes the rest again.
+    Bytes needs = std::numeric_limits<Bytes>::min();
+    if (model.saved_copies) needs = unit.threshold + option.kept_extra;
+    if (model.recompute_working_set) needs = std::max(needs, unit.own_need + option.kept);
+    unit.points.push_back(
+        {unit.kept_inside - option.kept, option.recompute_ms + model.unit_overhead_ms, needs});
+    unit.saves.push_back(option.save);
+  }
+}
 
 Result<CheckpointProblem> make_checkpoint_problem(const ModuleStats& stats, const ModuleTree& tree,
                                                   const MemoryModel& model) {

@@ -152,26 +152,102 @@ void add_group(const Group& group, int index, bool counts_copies, std::vector<Ch
   front = merged.take();
 }
 
+// By place in the front: is it a vertex of the upper hull of saved time over kept bytes?
+std::vector<char> find_vertices(const std::vector<Choice>& arena, const std::vector<int>& front) {
+  std::vector<std::size_t> hull;
+  const auto gain = [&](std::size_t from, std::size_t to) {
+    return arena[front[to]].saved_ms - arena[front[from]].saved_ms;
+  };
+  const auto bytes = [&](std::size_t from, std::size_t to) {
+    return static_cast<double>(arena[front[to]].kept - arena[front[from]].kept);
+  };
+  for (std::size_t at = 0; at < front.size(); ++at) {
+    if (!hull.empty() && gain(hull.back(), at) <= 0) continue;
+    while (hull.size() >= 2) {
+      const std::size_t a = hull[hull.size() - 2], b = hull.back();
+      if (gain(a, b) * bytes(b, at) > gain(b, at) * bytes(a, b)) break;
+      hull.pop_back();
+    }
+    hull.push_back(at);
+  }
+  std::vector<char> is_vertex(front.size(), 0);
+  for (std::size_t at : hull) is_vertex[at] = 1;
+  return is_vertex;
+}
+
 // Leaves out choices that save less than a `count`-th part of all savings, or several such parts,
-// more than one before them, which keeps fewer bytes. Returns how much less.
+// more than one before them, which keeps fewer bytes; vertices of the hull stay. Returns how much
+// less.
 double thin(const std::vector<Choice>& arena, std::vector<int>& front, std::size_t count) {
   double most = 0;
   for (int choice : front) most = std::max(most, arena[choice].saved_ms);
+  const std::vector<char> is_vertex = find_vertices(arena, front);
+  const auto num_vertices =
+      static_cast<std::size_t>(std::count(is_vertex.begin(), is_vertex.end(), char{1}));
   double step = most / static_cast<double>(count - 1);
   std::vector<int> thinned;
   for (;; step *= 2) {  // once, unless copies count
     thinned.clear();
-    for (int choice : front) {
-      const auto is_near = [&](int at) {
-        return arena[choice].saved_ms < arena[at].saved_ms + step &&
-               arena[at].copies <= arena[choice].copies;
+    for (std::size_t at = 0; at < front.size(); ++at) {
+      const Choice& choice = arena[front[at]];
+      const auto is_near = [&](int other) {
+        return choice.saved_ms < arena[other].saved_ms + step &&
+               arena[other].copies <= choice.copies;
       };
-      if (std::none_of(thinned.begin(), thinned.end(), is_near)) thinned.push_back(choice);
+      if (is_vertex[at] != 0 || std::none_of(thinned.begin(), thinned.end(), is_near)) {
+        thinned.push_back(front[at]);
+      }
     }
-    if (thinned.size() <= count) break;
+    if (thinned.size() <= count + num_vertices) break;
   }
   front = std::move(thinned);
   return step;
+}
+
+// What becomes of the groups of a table.
+struct Fates {
+  std::vector<Group> groups;
+  std::vector<int> open;  // groups that may be kept and whose time counts
+  Bytes always_kept = 0;
+  double total_ms = 0;  // of all that may run again
+};
+
+Fates find_fates(const SACStats& stats, const OperatorRules& rules) {
+  Fates fates;
+  fates.groups = make_groups(stats, rules);
+  for (std::size_t g = 0; g < fates.groups.size(); ++g) {
+    const Group& group = fates.groups[g];
+    if (group.fate == Fate::kSave) {
+      fates.always_kept += group.memory;
+      continue;
+    }
+    fates.total_ms += group.runtime;
+    if (group.fate == Fate::kFree && group.runtime > 0) fates.open.push_back(static_cast<int>(g));
+  }
+  return fates;
+}
+
+std::vector<OperatorOption> make_options(const Fates& fates, const std::vector<Choice>& arena,
+                                         const std::vector<int>& front, std::size_t num_operators) {
+  std::vector<OperatorOption> options;
+  options.reserve(front.size());
+  for (int choice : front) {
+    OperatorOption& option = options.emplace_back();
+    option.kept = fates.always_kept + arena[choice].kept;
+    option.recompute_ms = std::max(0.0, fates.total_ms - arena[choice].saved_ms);
+    option.save.assign(num_operators, 0);
+    const auto save = [&](const Group& group) {
+      for (int op : group.operators) option.save[op] = 1;
+      option.kept_extra += group.extra;
+    };
+    for (const Group& group : fates.groups) {
+      if (group.fate == Fate::kSave) save(group);
+    }
+    for (int at = choice; arena[at].group >= 0; at = arena[at].previous) {
+      save(fates.groups[arena[at].group]);
+    }
+  }
+  return options;
 }
 
 }  // namespace
@@ -188,44 +264,52 @@ int output_operator(const SACStats& stats) {
 
 OperatorOptions operator_options(const SACStats& stats, const OperatorRules& rules) {
   OperatorOptions out;
-  const std::vector<Group> groups = make_groups(stats, rules);
-  Bytes always_kept = 0;
-  double total_ms = 0;
+  const Fates fates = find_fates(stats, rules);
   std::vector<Choice> arena{{}};
   std::vector<int> front{0};
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    const Group& group = groups[g];
-    if (group.fate == Fate::kSave) {
-      always_kept += group.memory;
-      continue;
-    }
-    total_ms += group.runtime;
-    if (group.fate == Fate::kDiscard || group.runtime == 0) continue;
-    add_group(group, static_cast<int>(g), rules.counts_copies, arena, front);
+  for (int g : fates.open) {
+    add_group(fates.groups[g], g, rules.counts_copies, arena, front);
     if (front.size() > rules.max_options) {
       out.loss_ms += thin(arena, front, rules.max_options);
       out.is_complete = false;
     }
   }
+  out.options = make_options(fates, arena, front, stats.func_names.size());
+  return out;
+}
 
-  out.options.reserve(front.size());
-  for (int choice : front) {
-    OperatorOption option;
-    option.kept = always_kept + arena[choice].kept;
-    option.recompute_ms = std::max(0.0, total_ms - arena[choice].saved_ms);
-    option.save.assign(stats.func_names.size(), 0);
-    const auto save = [&](const Group& group) {
-      for (int op : group.operators) option.save[op] = 1;
-      option.kept_extra += group.extra;
-    };
-    for (const Group& group : groups) {
-      if (group.fate == Fate::kSave) save(group);
-    }
-    for (int at = choice; arena[at].group >= 0; at = arena[at].previous) {
-      save(groups[arena[at].group]);
-    }
-    out.options.push_back(std::move(option));
+std::optional<OperatorOptions> operator_options_within(const SACStats& stats, double price,
+                                                       double most, const OperatorRules& rules) {
+  const Fates fates = find_fates(stats, rules);
+  // The least that groups still to come add to time and the price of kept bytes; all of them run
+  // again until they are added.
+  const auto gain = [&](const Group& group) {
+    return std::min(0.0, price * static_cast<double>(group.memory) - group.runtime);
+  };
+  double to_come = 0;
+  for (int g : fates.open) to_come += gain(fates.groups[g]);
+  const double fixed = fates.total_ms + price * static_cast<double>(fates.always_kept);
+  std::vector<Choice> arena{{}};
+  std::vector<int> front{0};
+  const auto drop_far = [&] {
+    front.erase(std::remove_if(front.begin(), front.end(),
+                               [&](int at) {
+                                 const Choice& choice = arena[at];
+                                 return fixed - choice.saved_ms +
+                                            price * static_cast<double>(choice.kept) + to_come >
+                                        most;
+                               }),
+                front.end());
+  };
+  for (int g : fates.open) {
+    add_group(fates.groups[g], g, rules.counts_copies, arena, front);
+    to_come -= gain(fates.groups[g]);
+    drop_far();
+    if (front.size() > rules.max_options) return std::nullopt;
   }
+  drop_far();
+  OperatorOptions out;
+  out.options = make_options(fates, arena, front, stats.func_names.size());
   return out;
 }
 

@@ -264,7 +264,10 @@ Result<CheckpointAnswer> plan_on_milp_frontier(const CheckpointCase& made,
 Result<CheckpointAnswer> plan_on_frontier(const CheckpointCase& made,
                                           const CheckpointQuestion& question,
                                           const RunContext& context) {
-  PLIMSOLL_ASSIGN(const Outcome<Frontier> found, plan_frontier(made.problem, {}, context));
+  checkpoint::FrontierOptions options;
+  // A curve to read: steps of a thousandth of its width or height are fine enough.
+  if (!question.is_knee && !question.overhead_ms) options.max_points = 2048;
+  PLIMSOLL_ASSIGN(const Outcome<Frontier> found, plan_frontier(made.problem, options, context));
   if (!found.plan) return answer_of_frontier(made, found, question);
   if (question.is_knee) {
     PLIMSOLL_ASSIGN(const auto outcome, plan_at_knee(made.problem, *found.plan, {}, context));

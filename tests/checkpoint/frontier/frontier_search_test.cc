@@ -29,6 +29,7 @@ Frontier frontier_of(const CheckpointProblem& problem, const FrontierOptions& op
   const auto outcome = plan_frontier(problem, options, {}, work);
   EXPECT_TRUE(outcome) << format_error(outcome.error());
   EXPECT_EQ(outcome->status, SolveStatus::kOptimal);
+  EXPECT_TRUE(outcome->plan && outcome->plan->is_exact());
   return outcome->plan.value_or(Frontier());
 }
 
@@ -609,6 +610,48 @@ TEST(FrontierSearch, TakesTimesAndSizesOfZero) {
   }
   EXPECT_EQ(frontier_of(problem_from(stats)).min_bytes(), 0);
   EXPECT_EQ(plan_of(problem_from(stats), 0).certificate.objective, 0);
+}
+
+// An effort of one piece: curves and plans by functions of few pieces, around the exact ones.
+TEST(FrontierSearch, BoundsTheExactCurveWhereTheEffortEnds) {
+  int num_open = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(seed);
+    const CheckpointProblem problem = layered_tree(
+        static_cast<int>(4 + seed % 12), seed % 2 == 0 ? Family::kPlain : Family::kMoe, seed);
+    const Frontier exact = frontier_of(problem);
+    FrontierOptions options;
+    options.max_frontier_made = options.max_made = 1;
+    options.prune_by_bounds = false;
+    options.max_points = 20;
+    const auto found = plan_frontier(problem, options);
+    ASSERT_TRUE(found && found->plan);
+    EXPECT_EQ(found->status, SolveStatus::kFeasible);
+    EXPECT_EQ(found->plan->min_bytes(), exact.min_bytes());
+    double widest = 0;
+    for (int k = 0; k <= 40; ++k) {
+      const Bytes budget =
+          exact.min_bytes() + k * (exact.saturation_bytes() - exact.min_bytes()) / 40;
+      const double ms = *exact.ms_at(budget), upper = *found->plan->ms_at(budget);
+      const double lower = math::value_at(found->plan->lower(), budget);
+      EXPECT_GE(upper, ms - 1e-9);
+      EXPECT_LE(lower, ms + 1e-9);
+      widest = std::max(widest, upper - lower);
+      const auto plan = plan_for_budget(problem, budget, options);
+      ASSERT_TRUE(plan && plan->plan);
+      EXPECT_LE(plan->plan->figures.peak, budget);
+      EXPECT_GE(plan->certificate.objective, ms - 1e-9);
+      EXPECT_LE(*plan->certificate.lower_bound, ms + 1e-9);
+      if (plan->status == SolveStatus::kFeasible) {
+        ++num_open;
+        EXPECT_EQ(plan->stop, StopReason::kEffort);
+        EXPECT_EQ(plan->warnings.size(), 1u);
+      }
+    }
+    const Certificate& certificate = found->certificate;
+    EXPECT_GE(certificate.objective - *certificate.lower_bound, widest - 1e-9);
+  }
+  EXPECT_GT(num_open, 100);
 }
 
 TEST(FrontierSearch, RefusesWhatItCannotSweepAndStopsWhenTold) {
