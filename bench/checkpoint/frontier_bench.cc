@@ -97,7 +97,7 @@ void plan(benchmark::State& state, const CheckpointProblem& problem, double shar
     state.counters["convex_gap"] = ms / value_at(*curve, budget) - 1;
     state.counters["sweeps"] = work.passes;
     state.counters["largest"] = static_cast<double>(work.largest);
-    state.counters["units"] = static_cast<double>(outcome->plan->decisions.size());
+    state.counters["units"] = static_cast<double>(outcome->plan->policy.units.size());
   }
   state.counters["nodes"] = problem.num_modules();
 }

@@ -61,7 +61,7 @@ TEST(CheckpointPlans, PeakInARealStepWhereTheySay) {
       EXPECT_LE(plan.figures.peak, step.peak.resident);
       EXPECT_LE(step.recompute_ms, plan.figures.recompute_ms * (1 + 1e-12));
       num_exact += step.peak.resident == plan.figures.peak ? 1 : 0;
-      num_units += static_cast<int>(plan.decisions.size());
+      num_units += static_cast<int>(plan.policy.units.size());
     });
   }
   EXPECT_GT(num_exact, 1000);  // of 1,500
@@ -76,7 +76,7 @@ TEST(CheckpointPlans, HoldTheirBudgetInARealStepWithRoomForTheirUnits) {
     for_each_plan(program, true, [&](Bytes budget, const CheckpointPlan& plan, const auto& step) {
       EXPECT_LE(step.peak.resident, plan.figures.peak);
       EXPECT_LE(plan.figures.peak, budget);
-      num_units += static_cast<int>(plan.decisions.size());
+      num_units += static_cast<int>(plan.policy.units.size());
     });
   }
   EXPECT_GT(num_units, 800);
