@@ -375,7 +375,11 @@ TEST(OperatorChoices, LeftOutAreTriedWhereTheyCouldBeBetter) {
         Bytes kept = 0;
         double ms = 0;
         for (int op = 0; op < 8; ++op) {
-          (set >> op & 1) != 0 ? kept += stats.memory[op] : ms += stats.runtimes[op];
+          if ((set >> op & 1) != 0) {
+            kept += stats.memory[op];
+          } else {
+            ms += stats.runtimes[op];
+          }
         }
         if (kept < unit.kept_inside) sets[u].emplace_back(unit.kept_inside - kept, ms);
       }
