@@ -38,7 +38,7 @@ def test_keywords_are_the_flags_of_the_command(command):
     function, kind = FUNCTIONS[command]
     text = _native.run([command, "--help"], _native.Cancel(), None)[1]
     flags = {name.replace("-", "_") for name in re.findall(r"^  (?:-\w, )?--([\w-]+)", text, re.MULTILINE)}
-    assert "seed" in flags
+    assert "json" in flags
     unknown = set(kind.__annotations__) - flags
     assert unknown == set(), "keywords without a flag"
     missing = flags - set(kind.__annotations__) - parameters(function) - PRINTED - ELSEWHERE.get(command, set())

@@ -15,8 +15,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from torchrec.distributed.planner.constants import DP_ELEMENTWISE_KERNELS_PERF_FACTOR, kernel_bw_lookup
-from torchrec.distributed.planner.types import CollectiveType, GeneralizedCommsBandwidth, Perf, Topology
+from torchrec.distributed.planner.constants import kernel_bw_lookup
+from torchrec.distributed.planner.types import Perf, Topology
 from torchrec.distributed.types import ShardingType
 
 from plimsoll._errors import Error
@@ -24,6 +24,11 @@ from plimsoll._operator_times import Machine, read_machine
 from plimsoll.calibration._forms import ELEMENT_BYTES, KERNEL_VARIABLES, MIB, collective_ms, find_kernel, kernel_ms
 
 try:
+    from torchrec.distributed.planner.types import CollectiveType, GeneralizedCommsBandwidth
+except ImportError:  # TorchRec 1.2
+    GeneralizedCommsBandwidth = object  # type: ignore[assignment, misc]
+try:
+    from torchrec.distributed.planner.constants import DP_ELEMENTWISE_KERNELS_PERF_FACTOR
     from torchrec.distributed.planner.estimator import (
         EstimatorPerfCoefficients,
         HardwarePerfConfig,
@@ -206,6 +211,11 @@ def comms_bandwidths(machine: Machine, *, message_bytes: int = 4 * MIB) -> Gener
     Args:
         machine: As in `perf_config`.
         message_bytes: Of a typical message of a rank.
+
+    Raises:
+        Error: TorchRec 1.2, whose topology takes no such object; the document lacks collectives.
     """
+    if GeneralizedCommsBandwidth is object:
+        raise Error("usage", "torchrec", "takes no bandwidths by collective", "install TorchRec 1.3 or later")
     document, _ = read_machine(machine)
     return _Bandwidths(document, message_bytes, document.get("step", {}).get("collective_weight", 1.0))
