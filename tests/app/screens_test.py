@@ -15,7 +15,19 @@ import unicodedata
 import pytest
 from program import Plimsoll, constrained, environment, table
 
-PLANNING = ["shard", "checkpoint", "partition", "explain", "size", "whatif", "check", "convert", "replan", "diff", "robust"]
+PLANNING = [
+    "shard",
+    "checkpoint",
+    "partition",
+    "explain",
+    "size",
+    "whatif",
+    "check",
+    "convert",
+    "replan",
+    "diff",
+    "robust",
+]
 PLANNING += ["trace", "report"]
 COMMANDS = [*PLANNING, "models", "hardware", "schema", "completion"]
 ON = ("--on", "2x8GiB")
