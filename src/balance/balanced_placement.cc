@@ -362,17 +362,17 @@ class Balancer {
            std::any_of(price.begin(), price.end(), [](double one) { return one > 0; });
   }
 
-  // Do the incumbent's bytes fill most of some tier?
+  // Do the incumbent's bytes fill most of some memory?
   bool is_nearly_full(const Part& part) const {
     constexpr double kMost = .7;
     const PlacementValue value = evaluate(problem_, best_.placements);
-    return std::any_of(part.items.tiers.begin(), part.items.tiers.end(), [&](int tier) {
+    return std::any_of(part.items.resources.begin(), part.items.resources.end(), [&](int r) {
       double used = 0, cap = 0;
       for (int rank = 0; rank < problem_.num_ranks; ++rank) {
-        used += static_cast<double>(value.bytes[rank][tier]);
-        cap += static_cast<double>(problem_.caps[rank][tier]);
+        used += static_cast<double>(value.bytes[rank][r]);
+        cap += static_cast<double>(problem_.caps[rank][r]);
       }
-      return used > kMost * cap;
+      return !problem_.resources[r].is_time && used > kMost * cap;
     });
   }
 
