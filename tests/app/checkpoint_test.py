@@ -259,7 +259,7 @@ class TestCheckpoint:
     def test_equal_layers_are_within_half_a_percent_of_the_best(self, plimsoll):
         answer = plimsoll.run("checkpoint", "llama-3-8b", "--budget", "70%", "-o", "plan.json")
         assert re.search(r"warning: \S+layers.0: within 0\.\d+ ms \(0\.[1-5] %\) of the best: it and 31", answer.err)
-        plan = plimsoll.read("plan.json")
+        plan = json.loads(plimsoll.read("plan.json"))
         assert plan["certificate"]["gap"] <= 0.005
         report = plimsoll.run("check", "llama-3-8b", "plan.json", "--json").document
         assert report["certificate_status"] == "proved"

@@ -82,8 +82,11 @@ double widest_gap(const Frontier& frontier) {
 }
 
 // A curve above its bound: the convex one, which prices prove line by line, or with `other` where
-// that is nearer.
+// that is nearer. No time is below 0, where sums of lines may end by their rounding.
 Frontier with_bound(PiecewiseLinear upper, PiecewiseLinear convex, PiecewiseLinear other) {
+  for (PiecewiseLinear* curve : {&convex, &other}) {
+    for (math::Segment& piece : *curve) piece.y = std::max(piece.y, 0.0);
+  }
   if (other.empty()) return {std::move(upper), std::move(convex)};
   Frontier both(upper, math::upper_envelope(convex, std::move(other)));
   Frontier by_prices(std::move(upper), std::move(convex));

@@ -1,4 +1,4 @@
-// The judge of robust plans: scenarios are drawn again, each is judged as a plan of its own by
+// Checks robust plans: scenarios are drawn again, each is judged as a plan of its own by
 // check::check_sharding, measures are sorted sums, and bounds are those of their witnesses.
 
 #include <fmt/format.h>
