@@ -281,7 +281,7 @@ class TestCheckpoint:
         curve = answer.document
         assert curve["status"] == "feasible" and 0 < curve["certificate"]["gap"] < 0.05
         for point in curve["frontier"][:: len(curve["frontier"]) // 5]:
-            plan = plimsoll.plan("large.json", "--budget", str(point["bytes"]))
+            plan = plimsoll.plan("large.json", "--budget", f"{point['bytes']}B")
             assert plan["predicted"]["recompute_ms"] <= point["ms"] * (1 + 1e-9)
 
     def test_the_whole_frontier(self, plimsoll):

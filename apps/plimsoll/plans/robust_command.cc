@@ -195,7 +195,7 @@ void add_robust_command(CLI::App& app, Run& run) {
   command->add_option("--tolerance", flags->tolerance, "A gap up to this counts as optimal")
       ->type_name("SHARE")
       ->check(CLI::Range(0.0, 1.0));
-  add_global_flags(*command, flags->global);
+  add_planning_globals(*command, flags->global);
   set_help(*command,
            {{kCommonGroup, "plimsoll robust model.json --on dgx-h100:2 --pooling pooling.json"},
             {"Memory", "plimsoll robust model.json --on 8x80GiB --hbm-cap 60GiB --pooling p.json"}},
