@@ -66,7 +66,7 @@ class FillProgram {
 
   // Of one piece, as a share of a cap.
   double need(const Choice& choice, int i, std::size_t d) const {
-    const auto record = static_cast<std::size_t>(choice.first_record + i);
+    const auto record = static_cast<std::size_t>(choice.first_record) + static_cast<std::size_t>(i);
     const double need = d == 0 ? items_.load[record * static_cast<std::size_t>(items_.stride)]
                                : static_cast<double>(items_.bytes[record][items_.resources[d - 1]]);
     return need * scale_[d];

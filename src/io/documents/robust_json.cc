@@ -11,14 +11,14 @@
 namespace plimsoll::io {
 namespace {
 
-study::PoolingForecast to_forecast(PoolingFactorsDocument document) {
+study::PoolingForecast to_forecast(const PoolingFactorsDocument& document) {
   study::PoolingForecast forecast;
-  for (auto& [name, entry] : document.tables) {
+  for (const auto& [name, entry] : document.tables) {
     study::PoolingDistribution& distribution = forecast.tables[name];
-    distribution.p50 = std::move(entry.p50.values);
-    distribution.p95 = std::move(entry.p95.values);
-    for (FeatureNumbers& sample : entry.samples) {
-      distribution.samples.push_back(std::move(sample.values));
+    distribution.p50 = entry.p50.values;
+    distribution.p95 = entry.p95.values;
+    for (const FeatureNumbers& sample : entry.samples) {
+      distribution.samples.push_back(sample.values);
     }
   }
   forecast.others_p95_over_p50 = document.others_p95_over_p50;

@@ -16,7 +16,6 @@ namespace plimsoll::study {
 namespace {
 
 using balance::PlacementItems;
-using balance::PlacementProblem;
 using balance::Spread;
 using balance::UnitPlacements;
 
@@ -31,7 +30,7 @@ constexpr std::int64_t kMovesOfClock = 64;
 // Objectives of all scenarios, kept up to date piece by piece.
 class ScenarioLoads {
  public:
-  ScenarioLoads(const RiskProblem& problem)
+  explicit ScenarioLoads(const RiskProblem& problem)
       : problem_(problem),
         width_(static_cast<std::size_t>(problem.num_scenarios) *
                static_cast<std::size_t>(problem.placement.num_barriers)),

@@ -60,8 +60,8 @@ Result<OptionSet> ScenarioCosts::with_table(OptionSet options, std::size_t table
                                             const std::vector<double>& factors) const {
   const embedding::TableOptions& entry = base().tables[table];
   std::vector<ShardRun> runs;
-  for (int i = 0; i < entry.num_options; ++i) {
-    const auto o = static_cast<std::size_t>(entry.first_option + i);
+  for (std::int32_t i = entry.first_option; i < entry.first_option + entry.num_options; ++i) {
+    const auto o = static_cast<std::size_t>(i);
     PLIMSOLL_RETURN_IF_ERROR(estimate_option(factors, o, runs));
     std::copy(runs.begin(), runs.end(), options.runs.begin() + base().options[o].first_run);
   }
