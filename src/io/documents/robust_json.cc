@@ -44,7 +44,7 @@ PoolingFactorsDocument to_document(const study::PoolingForecast& forecast) {
 Result<study::PoolingForecast> read_pooling_factors(std::string_view text, std::string_view file) {
   PLIMSOLL_ASSIGN(PoolingFactorsDocument document,
                   read_document<PoolingFactorsDocument>(text, file, kPoolingFactorsSchema));
-  return to_forecast(std::move(document));
+  return to_forecast(document);
 }
 
 std::string write_pooling_factors(const study::PoolingForecast& forecast) {
@@ -69,7 +69,7 @@ Result<study::RobustPlan> read_robust_tree(const JsonValue& root, std::string_vi
   PLIMSOLL_ASSIGN(RobustDocument document,
                   read_tree<RobustDocument>(root, file, kRobustPlanSchema));
   study::RobustPlan robust = std::move(document.robust);
-  robust.forecast = to_forecast(std::move(document.pooling_factors));
+  robust.forecast = to_forecast(document.pooling_factors);
   for (study::ScenarioBound& part : robust.bounds) restore_infinities(part.bound);
   return robust;
 }
