@@ -84,6 +84,11 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
     for (const CLI::App* other : app.get_subcommands({})) known.push_back(other->get_name());
   }
   const auto similar = find_similar(word, known);
+  const bool takes_model = command.get_option_no_throw("--model") != nullptr;
+  if (!word.starts_with('-') && takes_model) {
+    return {ErrorCode::kUsage, word, "one argument too many",
+            fmt::format("give what the plans are of by --model {}; {}", word, help), ""};
+  }
   return {ErrorCode::kUsage, word,
           word.starts_with('-') ? "no such flag"
           : chosen.empty()      ? "no such command"
