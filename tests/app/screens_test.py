@@ -183,6 +183,13 @@ class TestFirstScreens:
         code, lines = at_terminal(plimsoll, 60, "check", "mlperf-dlrm-dcnv2", "plan.json", "--on", "dgx-h100:1")
         assert code == 5 and max(map(len, lines)) <= 60
 
+    def test_colours_are_not_shown_as_escape_codes(self, plimsoll):
+        plimsoll.run("shard", "model.json", *ON, "-o", "plan.json")
+        plimsoll.run("shard", "model.json", "--on", "4x8GiB", "-o", "other.json")
+        for other in ("plan.json", "other.json"):
+            text = plimsoll.run("diff", "plan.json", other, "--color", "always").out
+            assert "\x1b[1m" in text and "\\x1b" not in text
+
     def test_numbered_nodes_are_folded(self, plimsoll):
         assert re.search(r"(?m) 1-8, 33-40$", plimsoll.run("partition", "bert24-training").out)
 
