@@ -218,6 +218,7 @@ int run_guarded(int argc, const char* const* argv) {
 int run(int argc, const char* const* argv) {
   const int code = run_guarded(argc, argv);
   if (code == kExitInternal || (std::fflush(stdout) == 0 && std::ferror(stdout) == 0)) return code;
+  if (errno == EPIPE) return kExitUsage;  // `| head`: who reads has seen enough
   print_error_text(fmt::format("plimsoll: standard output: cannot write: {}\n",
                                std::generic_category().message(errno)));
   return kExitUsage;
