@@ -1,7 +1,7 @@
 # The commands of the house; cmake and ninja do the work. `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install-deps build python wheel demo test test-long test-long-python asan coverage fuzz bench bench-peers bench-python compare-builds format format-check ruff lint lint-all docs docs-outputs clean
+.PHONY: help install-deps build program python wheel demo test test-long test-long-python asan coverage fuzz bench bench-peers bench-python compare-builds format format-check ruff lint lint-all docs docs-outputs clean
 
 JOBS ?= $(shell nproc)
 # SECONDS is a variable of bash, too, which may stand in the environment: only the command line counts.
@@ -30,6 +30,10 @@ build: install-deps  ## build everything, optimised, into build/ (programs in bu
 	$(WITH_CCACHE) cmake --preset release
 	cmake --build --preset release --parallel $(JOBS)
 
+program: install-deps  ## build the command-line program only, build/bin/plimsoll
+	$(WITH_CCACHE) cmake --preset release
+	cmake --build --preset release --target plimsoll --parallel $(JOBS)
+
 python: build  ## build the Python package's extension, into build/python (its environment: build/python-env)
 	scripts/make_python_environment.sh $(PYTHON_ENVIRONMENT)
 	cmake --preset release -DPLIMSOLL_BUILD_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(PYTHON)
@@ -39,7 +43,7 @@ wheel: install-deps  ## build a wheel that needs no library of the system, into 
 	scripts/make_python_environment.sh $(PYTHON_ENVIRONMENT)
 	scripts/make_wheel.sh $(PYTHON) build/dist
 
-demo: build  ## plan MLPerf DLRM-DCNv2 on two DGX H100 and check the plan
+demo: program  ## plan MLPerf DLRM-DCNv2 on two DGX H100 and check the plan
 	mkdir -p $(dir $(DEMO_PLAN))
 	build/bin/plimsoll shard $(DEMO_MODEL) --on $(DEMO_TOPOLOGY) --batch-size 4096 -o $(DEMO_PLAN) --stats-file build/demo/stats.txt > build/demo/summary.txt
 	build/bin/plimsoll check $(DEMO_MODEL) $(DEMO_PLAN) --on $(DEMO_TOPOLOGY)

@@ -12,14 +12,24 @@ function(plimsoll_require_packages)
                       "and run the same command again.")
 endfunction()
 
-# Before project(), which fails without a compiler and does not say what to install.
-if(NOT CMAKE_CXX_COMPILER AND NOT DEFINED ENV{CXX})
-  find_program(PLIMSOLL_ANY_COMPILER NAMES c++ g++ clang++)
+# Before project(), which fails without a compiler and does not say what to install. scikit-build-core sets CXX to the
+# compiler that Python was built with, whether it is installed or not.
+if(NOT CMAKE_CXX_COMPILER)
+  set(plimsoll_compilers c++ g++ clang++)
+  if(DEFINED ENV{CXX})
+    separate_arguments(plimsoll_compilers UNIX_COMMAND "$ENV{CXX}")
+    list(GET plimsoll_compilers 0 plimsoll_compilers)
+  endif()
+  find_program(PLIMSOLL_ANY_COMPILER NAMES ${plimsoll_compilers})
   mark_as_advanced(PLIMSOLL_ANY_COMPILER)
   if(NOT PLIMSOLL_ANY_COMPILER)
+    set(plimsoll_python "")
+    if(PLIMSOLL_BUILD_PYTHON)
+      set(plimsoll_python python3-dev)
+    endif()
     plimsoll_require_packages(
       g++ pkg-config nlohmann-json3-dev libcli11-dev libfmt-dev libexpected-dev libsodium-dev coinor-libcbc-dev
-      libzip-dev libprotobuf-dev)
+      libzip-dev libprotobuf-dev ${plimsoll_python})
   endif()
 endif()
 

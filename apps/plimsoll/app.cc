@@ -84,6 +84,11 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
     for (const CLI::App* other : app.get_subcommands({})) known.push_back(other->get_name());
   }
   const auto similar = find_similar(word, known);
+  const bool takes_model = command.get_option_no_throw("--model") != nullptr;
+  if (!word.starts_with('-') && takes_model) {
+    return {ErrorCode::kUsage, word, "one argument too many",
+            fmt::format("give what the plans are of by --model {}; {}", word, help), ""};
+  }
   return {ErrorCode::kUsage, word,
           word.starts_with('-') ? "no such flag"
           : chosen.empty()      ? "no such command"
@@ -213,6 +218,7 @@ int run_guarded(int argc, const char* const* argv) {
 int run(int argc, const char* const* argv) {
   const int code = run_guarded(argc, argv);
   if (code == kExitInternal || (std::fflush(stdout) == 0 && std::ferror(stdout) == 0)) return code;
+  if (errno == EPIPE) return kExitUsage;  // `| head`: who reads has seen enough
   print_error_text(fmt::format("plimsoll: standard output: cannot write: {}\n",
                                std::generic_category().message(errno)));
   return kExitUsage;

@@ -62,10 +62,12 @@ void interrupt(int) {
 
 }  // namespace
 
-void add_global_flags(CLI::App& command, GlobalFlags& flags) {
+void add_global_flags(CLI::App& command, GlobalFlags& flags, Details details) {
   command.option_defaults()->group(kCommonGroup);
   command.add_flag("--json", flags.json, "Print the answer as JSON instead of text");
-  command.add_flag("-v,--verbose", flags.verbosity, "Print every row, and how the search went");
+  if (details == Details::kOfAnswer) {
+    command.add_flag("-v,--verbose", flags.verbosity, "Print every row, and how the search went");
+  }
   command.add_flag("-q,--quiet", flags.quiet, "Print no warnings, notes or progress");
   command.option_defaults()->group(kGeneralGroup);
   command.add_option("--color", flags.color, "When text is coloured")

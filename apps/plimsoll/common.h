@@ -41,8 +41,9 @@ struct GlobalFlags {
   std::uint64_t seed = 0;
 };
 
-// Flags that every command takes.
-void add_global_flags(CLI::App& command, GlobalFlags& flags);
+// Flags that every command takes. A command whose answer has no details takes no -v.
+enum class Details { kOfAnswer, kNone };
+void add_global_flags(CLI::App& command, GlobalFlags& flags, Details details = Details::kOfAnswer);
 
 // A command registers itself on the application; `run` is set when it was chosen.
 using Run = std::function<int()>;

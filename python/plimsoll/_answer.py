@@ -26,7 +26,7 @@ def cell_text(value: object) -> str:
 
 
 def folded(rows: list[list[object]]) -> list[list[str]]:
-    """Rows as texts; rows in a row that differ in their first cell only are one, "first .. last (count)"."""
+    """Rows as texts; neighbours that differ in their first cell alone are one: "a .. c (3)"; "a, b"."""
     texts: list[list[str]] = []
     runs: list[list[str]] = []  # the first cells of every row of `texts`
     for row in rows:
@@ -37,7 +37,9 @@ def folded(rows: list[list[object]]) -> list[list[str]]:
             texts.append(cells)
             runs.append([cells[0]])
     for text, names in zip(texts, runs):
-        if len(names) > 1:
+        if len(names) == 2:
+            text[0] = ", ".join(names)
+        elif len(names) > 2:
             text[0] = f"{names[0]} .. {names[-1]} ({len(names)})"
     return texts
 

@@ -68,7 +68,8 @@ def refuse_object(value: object, command: str, name: str) -> TypeError:
             remedy = advice.get(command, advice[""])
             break
     else:
-        remedy = "give a dict, a path, a name or a number"
+        is_number = isinstance(value, (int, float))  # refused where a document is meant
+        remedy = "give a dict, a path or a name" if is_number else "give a dict, a path, a name or a number"
     return TypeError(f"{command}: '{name}' is of type {kind.__name__}, not a document; {remedy}")
 
 

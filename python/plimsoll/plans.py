@@ -539,7 +539,12 @@ class Explanation(Answer):
         head = ["table", "sharding type", "compute kernel", "ms", "HBM GiB"]
         keys = ("table", "sharding_type", "compute_kernel")
         return head, [
-            [*(table[key] for key in keys), f"{table['ms']:.4g}", f"{table['hbm_bytes'] / GIB:.3g}"]
+            [
+                table["table"].removeprefix("."),
+                *(table[key] for key in keys[1:]),
+                f"{table['ms']:.4g}",
+                f"{table['hbm_bytes'] / GIB:.3g}",
+            ]
             for table in self.tables
         ]
 

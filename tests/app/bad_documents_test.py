@@ -101,9 +101,12 @@ MODELS = {
     "a document of another kind": ({"schema": "plimsoll.topology/1", "tables": []}, "/schema", "", "plimsoll.model/1"),
     "nested too deeply": (nested(200), "/facts/x/0/0", "syntax", "128"),
     "nested without end": ("[" * 10**6, "/0/0", "syntax", "128"),
-    "an empty file": ("", "", "syntax", "complete"),
+    "an empty file": ("", "", "syntax", "is empty"),
+    "half a file": ('{"tables": [', "/tables/0", "syntax", "complete"),
     "two documents": ('{"tables": []} {"tables": []}', "", "syntax", ""),
-    "no JSON": ("tables:\n - t\n", "", "syntax", ""),
+    "no JSON": ("tables:\n - t\n", "", "syntax", "YAML is not read"),
+    "neither JSON nor YAML": ("tables\n", "", "syntax", ""),
+    "a compressed file": ("\x1f\udc8b\x08", "", "syntax", "gunzip"),
     "bytes that are not UTF-8": ('{"tables": [{"name": "\udcff"}]}', FIRST + "name", "syntax", ""),
 }
 

@@ -152,6 +152,9 @@ def test_values_that_do_not_go_together(plimsoll, arguments, place):
         (["convert", "model.json", "plan.json", "--on", "4x40GiB", "--to", "xml"], "--to", "torchrec"),
         (["size", "model.json", "--on", "dgx-h100:2"], "--on", "give the kind alone: --on dgx-h100"),
         (["whatif", "model.json", "--on", "8x80GiB", "--ranks", "8:16"], "--on", "give the kind alone: --on 80GiB"),
+        (["diff", "a.json", "b.json", "model.json"], "model.json", "--model model.json"),
+        (["size", "model.json", "--on", "dgx-h100", "--within", "5"], "--within", "write 5ms or 5s"),
+        (["check", "mlperf-dlrm-dcnv2", "model.json", "--on", "4x40GiB"], "model.json", "this is not a plan"),
         (["help", "shrad"], "shrad", "did you mean 'shard'?"),
     ],
 )

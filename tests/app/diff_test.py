@@ -315,6 +315,20 @@ class TestText:
         assert plimsoll.run("diff", "a.json", "b.json", "-v").out.count("moved") == 31
         assert "The same decisions" in plimsoll.run("diff", "a.json", "a.json", "--exit-code").out
 
+    def test_it_begins_with_the_figure_that_plans_are_chosen_by(self, plimsoll):
+        for name, step_ms in (("a.json", 4.0), ("b.json", 3.0)):
+            plimsoll.write(
+                name,
+                {
+                    "schema": "plimsoll.pipeline_plan/1",
+                    "slowest_ms": step_ms,
+                    "stages": [{"data_parallel": 1, "tensor_parallel": 1, "operators": [0], "choices": ["c"]}],
+                },
+            )
+        lines = plimsoll.run("diff", "a.json", "b.json").out.splitlines()
+        assert lines[1] == "slowest stage 4 ms -> 3 ms (-25.0 %)"
+        assert plimsoll.run("diff", "a.json", "a.json").out.splitlines()[1] == "slowest stage 4 ms in both"
+
     def test_control_characters_stay_off_the_terminal(self, plimsoll):
         plimsoll.write("a.json", plan(whole("t\x1b[2J", 0)))
         plimsoll.write("b.json", plan(whole("t\x1b[2J", 1)))

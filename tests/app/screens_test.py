@@ -89,6 +89,10 @@ class TestFirstScreens:
         text = plimsoll.run("shard", "model.json", *ON, "--search", "torchrec").out
         assert re.search(r"(?m)^ +12 .*\bt_0 \.\. t_11$", text), text
         assert "t_5" in plimsoll.run("shard", "model.json", *ON, "--search", "torchrec", "-v").out
+        named = [{**table(f"t{i:03}"), "feature_names": [f"f{i}"]} for i in range(7, 13)]
+        plimsoll.write("padded.json", {"name": "padded", "tables": named})
+        text = plimsoll.run("shard", "padded.json", *ON, "--search", "torchrec").out
+        assert re.search(r"(?m)^ +6 .*\bt007 \.\. t012$", text), text
 
     def test_many_findings_of_one_kind_are_one_line(self, plimsoll):
         grids = [constrained(f"t{i}", "grid_shard", rows=100000, columns=256) | {"pooling": "mean"} for i in range(6)]
@@ -155,6 +159,7 @@ class TestFirstScreens:
         for arguments in (
             ("partition", "bert24-training", "-v"),
             ("partition", "bert-l3-inference", "-v"),
+            ("partition", "bert24-training", "--objective", "pipeline", "--microbatches", "16", "-v"),
             ("checkpoint", "llama-3-8b", "--budget", "70%", "-v"),
         ):
             text = subprocess.run(
@@ -172,11 +177,18 @@ class TestFirstScreens:
         code, lines = at_terminal(plimsoll, 70, *asked)
         assert code == 2 and max(map(len, lines)) <= 70
         said = " ".join(" ".join(lines).split())
-        assert said.count("ebc.cat_2 does not fit on any rank") == 1
+        assert said.count("no rank has room for table ebc.cat_2") == 1
         assert "these are the fewest bytes" in said
         plimsoll.run("shard", "mlperf-dlrm-dcnv2", "--on", "dgx-h100:2", "-o", "plan.json")
         code, lines = at_terminal(plimsoll, 60, "check", "mlperf-dlrm-dcnv2", "plan.json", "--on", "dgx-h100:1")
         assert code == 5 and max(map(len, lines)) <= 60
+
+    def test_colours_are_not_shown_as_escape_codes(self, plimsoll):
+        plimsoll.run("shard", "model.json", *ON, "-o", "plan.json")
+        plimsoll.run("shard", "model.json", "--on", "4x8GiB", "-o", "other.json")
+        for other in ("plan.json", "other.json"):
+            text = plimsoll.run("diff", "plan.json", other, "--color", "always").out
+            assert "\x1b[1m" in text and "\\x1b" not in text
 
     def test_numbered_nodes_are_folded(self, plimsoll):
         assert re.search(r"(?m) 1-8, 33-40$", plimsoll.run("partition", "bert24-training").out)
@@ -203,6 +215,8 @@ class TestHelp:
             assert plimsoll.run(command, flag, "--json", code=1).error["code"] == "usage"
         for command in ("check", "convert", "diff", "trace", "report"):
             assert "--seed" not in plimsoll.run(command, "--help").out
+        for command in ("convert", "report"):
+            assert "--verbose" not in plimsoll.run(command, "--help").out
 
     @pytest.mark.parametrize("command", PLANNING)
     def test_every_group_has_an_example_that_is_understood(self, plimsoll, command):
@@ -378,6 +392,12 @@ class TestSmallTruths:
         plimsoll.write("model.yaml", "tables:\n- name: t\n")
         error = plimsoll.run("shard", "model.yaml", *ON, "--json", code=1).error
         assert "YAML is not read" in error["remedy"]
+
+    def test_a_policy_of_checkpointing_has_no_other_form(self, plimsoll):
+        plimsoll.run("checkpoint", "llama-3-8b", "--budget", "100%", "-o", "policy.json")
+        error = plimsoll.run("convert", "llama-3-8b", "policy.json", "--json", code=1).error
+        assert "checkpointing" in error["message"]
+        assert "plimsoll.checkpointing" in error["remedy"]
 
     def test_convert_refuses_what_check_refuses_unless_it_is_forced(self, plimsoll):
         plimsoll.run("shard", "model.json", *ON, "-o", "plan.json")

@@ -120,9 +120,9 @@ def test_print_shows_figures_and_a_folded_table(plan):
     assert lines[0].startswith(f"ShardingPlan, {plan.status}: ") and "6 tables" in lines[0]
     assert any(re.match(r"  slowest rank .* ms \(TorchRec's planner: .* ms\)$", line) for line in lines)
     assert lines[lines.index("") + 1].split() == ["table", "sharding", "type", "compute", "kernel", "ranks"]
-    folded = plimsoll.ShardingPlan({"plan": {"tables": [table("t0", 0), table("t1", 0), table("t2", 1)]}})
-    assert [line.split()[0] for line in str(folded).splitlines()[-2:]] == ["t0", "t2"]
-    assert "t0 .. t1 (2)" in str(folded)
+    tables = [*(table(f"t{i}", 0) for i in range(3)), table("t3", 1), table("user", 2), table("item", 2)]
+    rows = str(plimsoll.ShardingPlan({"plan": {"tables": tables}})).splitlines()[-3:]
+    assert [row.split("  ")[0] for row in rows] == ["t0 .. t2 (3)", "t3", "user, item"]
 
 
 def table(name, rank):

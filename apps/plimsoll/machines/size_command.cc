@@ -239,6 +239,11 @@ bool names_graph(const std::string& model) {
 Result<std::optional<double>> parse_within(const std::string& text) {
   if (text.empty()) return std::nullopt;
   const auto seconds = parse_seconds(text);
+  if (seconds && text.find_first_not_of("0123456789.") == text.npos) {
+    return fail(ErrorCode::kUsage, "--within",
+                fmt::format("'{}' is a duration without a unit", text),
+                fmt::format("write {}ms or {}s", text, text));
+  }
   if (!seconds || !(*seconds > 0)) {
     return fail(ErrorCode::kUsage, "--within", fmt::format("'{}' is not a duration", text),
                 "give one above 0, such as 5ms");

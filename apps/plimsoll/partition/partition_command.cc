@@ -235,6 +235,7 @@ std::string stages_text(const PartitionCase& made, const PlacementAnswer& answer
     if (has_layers) row.push_back(layers_text(made, stage));
     table.add(std::move(row));
   }
+  table.drop_equal({"sync", "of", "class"}, 2);  // the title names classes and memory
   std::string text = table.text(2);
   if (rows < stages.size()) {
     text += fmt::format("  ... {} more stages (-v prints them)\n", stages.size() - rows);

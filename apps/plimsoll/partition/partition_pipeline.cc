@@ -95,17 +95,17 @@ Result<study::PipelineAnswer> search(const PipelineCase& made, const PartitionFl
 std::string stages_text(const study::PipelineAnswer& answer, const PipelineModel& model) {
   TextTable table(
       {"stage", "operators", "data", "tensor", "devices", "ms", "in flight", "memory", "of"},
-      {true, true, true, true, true, true, true, true, true});
+      std::vector<bool>(9, true));
   for (std::size_t s = 0; s < answer.plan->size(); ++s) {
     const study::PipelineStageEntry& stage = (*answer.plan)[s];
     table.add({fmt::format("{}", s), fmt::format("{}", stage.operators.size()),
                fmt::format("{}", stage.data_parallel), fmt::format("{}", stage.tensor_parallel),
                fmt::format("{}", stage.data_parallel * stage.tensor_parallel),
                fmt::format("{:.6g}", stage.time_ms.value_or(0)),
-               fmt::format("{}", stage.in_flight.value_or(0)),
-               format_bytes(stage.memory.value_or(0)),
-               model.memory_cap ? format_bytes(*model.memory_cap) : "-"});
+               fmt::format("{}", stage.in_flight.value_or(0)), size_text(stage.memory.value_or(0)),
+               model.memory_cap ? size_text(*model.memory_cap) : "-"});
   }
+  table.drop_equal({"of", "tensor"}, 2);  // the title names the memory
   return table.text(2);
 }
 
@@ -191,7 +191,7 @@ Result<PipelineCase> read_pipeline_case(const io::GraphFile& file, const Partiti
     made.input_hash = input_hash(io::write_pipedream_graph(*made.pipedream));
     if (flags.on.empty() && flags.devices.empty()) {
       return refuse("--devices", "the profile names no devices",
-                    "give the number of microbatches, such as --microbatches 16, or --on");
+                    "give their number, such as --devices 4, or --on");
     }
     if (kept_nodes(*made.pipedream).empty()) {
       return fail(ErrorCode::kValue, flags.graph, "holds nothing but inputs and unread outputs",

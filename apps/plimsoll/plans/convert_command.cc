@@ -148,6 +148,12 @@ Result<std::string> convert_pipeline(const ConvertFlags& flags, const io::PlanFi
 Result<std::string> convert(const ConvertFlags& flags, const io::PlanFile& plan) {
   if (io::is_of_profile(plan.format)) return convert_pipeline(flags, plan);
   if (io::is_of_graph(plan.format)) return convert_placement(flags, plan);
+  if (plan.format == io::PlanFormat::kCheckpointPolicy) {
+    return fail(
+        ErrorCode::kUsage, plan.name, "a policy of checkpointing has no other form",
+        "torch programs apply it by plimsoll.checkpointing; `plimsoll checkpoint --frontier "
+        "--json` lists every budget");
+  }
   return convert_sharding(flags, plan);
 }
 
@@ -163,7 +169,13 @@ int run_convert(const ConvertFlags& flags) {
       return report(written.error(), flags.global);
     }
   }
-  if (!is_file || flags.global.json) print(*converted);
+  if (!is_file || flags.global.json) {
+    print(*converted);
+  } else {
+    print(in_lines(fmt::format("{}: the plan {} in the form of {}\n", shown(flags.output),
+                               shown(plan->name), flags.to),
+                   2));
+  }
   return kExitOk;
 }
 
@@ -193,7 +205,7 @@ void add_convert_command(CLI::App& app, Run& run) {
   command->add_flag("--force", flags->force,
                     "Write the plan even if `plimsoll check` finds violations");
   add_partition_flags(*command, flags->partition);
-  add_global_flags(*command, flags->global);
+  add_global_flags(*command, flags->global, Details::kNone);
   set_help(*command,
            {{kCommonGroup,
              "plimsoll convert model.json plan.json --on 16x40GiB --to torchrec -o torchrec.json"},

@@ -96,13 +96,18 @@ std::string components_text(const embedding::Perf& perf) {
   return text;
 }
 
+// Without the dot before tables of a model that has no modules.
+std::string name_of_table(const std::string& fqn) {
+  return fqn.starts_with('.') ? fqn.substr(1) : fqn;
+}
+
 std::string tables_text(const PlanExplanation& told, bool is_verbose) {
   constexpr std::size_t kShown = 8;
   TextTable table({"table", "type", "kernel", "ms", "HBM"}, {false, false, false, true, true});
   const std::size_t count = is_verbose ? told.tables.size() : std::min(kShown, told.tables.size());
   for (std::size_t i = 0; i < count; ++i) {
     const study::TableShare& share = told.tables[i];
-    table.add({share.fqn, share.sharding_type, share.compute_kernel,
+    table.add({name_of_table(share.fqn), share.sharding_type, share.compute_kernel,
                fmt::format("{:.4g}", share.ms), size_text(share.hbm)});
   }
   std::string text = table.text(2);
@@ -149,11 +154,14 @@ std::string describe(const PlanExplanation& told, const GlobalFlags& flags) {
                                            told.tier == "hbm" ? "HBM" : "DDR", told.fullest_rank));
   text += screen_row("lower bound", bound_text(told), kNear);
   if (told.planned_again_ms && told.with_one_gib_ms) {
+    const std::string with = ms_text(*told.with_one_gib_ms);
+    const std::string without = ms_text(*told.planned_again_ms);
     text += screen_row(
         "one more GiB",
-        fmt::format("of HBM on every rank: {}, {} without it (fastest plans of a short search, "
-                    "whatever TorchRec rates them)",
-                    ms_text(*told.with_one_gib_ms), ms_text(*told.planned_again_ms)),
+        (with == without
+             ? fmt::format("of HBM on every rank changes nothing: {} with and without it", with)
+             : fmt::format("of HBM on every rank: {} instead of {}", with, without)) +
+            " (by a short search that ignores TorchRec's rating)",
         kNear);
   }
   const std::string worth = worth_text(told);

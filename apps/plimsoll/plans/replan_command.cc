@@ -207,9 +207,9 @@ std::string describe(const ReplanFlags& flags, const Replan& replan) {
                                                    : "no plan";
     text += screen_row(
         "lower bound",
-        fmt::format("{:<12} {} is below it{}; this one is {} above", ms_text(*replan.lower_bound),
-                    who, replan.price_of_move ? ", what it moves included" : "",
-                    percent_text(*gap)));
+        fmt::format("{:<12} {} is below it{}; this one is {}", ms_text(*replan.lower_bound), who,
+                    replan.price_of_move ? ", what it moves included" : "",
+                    *gap < SearchOptions{}.tolerance ? "the best" : percent_text(*gap) + " above"));
   }
   const double all = static_cast<double>(std::max<Bytes>(replan.total_bytes, 1));
   text += screen_row("moved",

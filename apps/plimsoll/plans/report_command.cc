@@ -97,7 +97,7 @@ void add_report_command(CLI::App& app, Run& run) {
   command->add_flag("--fragment", flags->is_fragment,
                     "Write the page's body only, without a script, to put into another page");
   add_any_plan_flags(*command, flags->plan);
-  add_global_flags(*command, flags->global);
+  add_global_flags(*command, flags->global, Details::kNone);
   set_help(*command, {{kCommonGroup, "plimsoll report plan.json -o plan.html --against old.json"}},
            {"report torchrec.json -o plan.html --model model.json --on 8x80GiB", "",
             "report placement.json -o plan.html --model graph.json"});

@@ -594,10 +594,28 @@ Result<topology::Topology> make_topology(const PlanningFlags& flags,
   return make_topology_of(flags, spec, cost_model);
 }
 
+namespace {
+
+// Where both arguments are models, they are not swapped.
+bool is_no_plan(const std::string& name) {
+  if (!is_file_name(name)) return true;
+  if (name == "-") return false;
+  auto text = io::read_text_file(name);
+  if (!text) return false;
+  const auto opened = io::open_plan(*std::move(text), name);
+  return opened && io::is_input(*opened);
+}
+
+}  // namespace
+
 Result<io::PlanFile> load_plan(const PlanningFlags& flags, const std::string& plan) {
   PLIMSOLL_RETURN_IF_ERROR(check_standard_input(
       {flags.model, flags.on, flags.constraints, flags.checkpoint_plan, flags.machine, plan}));
   const auto swapped = [&] {
+    if (is_no_plan(flags.model)) {
+      return fail(ErrorCode::kUsage, plan, "this is not a plan",
+                  "name the file of a plan, such as `plimsoll shard -o plan.json` writes");
+    }
     return fail(ErrorCode::kUsage, plan, "the arguments are swapped: this is not a plan",
                 fmt::format("give the plan last: {} {}", plan, flags.model));
   };

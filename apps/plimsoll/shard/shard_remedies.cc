@@ -152,7 +152,10 @@ std::string key_value_line(const ShardRequest& request, const std::vector<std::s
 }
 
 study::Fix fix_of(const ShardFlags& flags, const ShardRequest& request, const Remedy& remedy) {
-  const std::string tables = fmt::format("{}", fmt::join(remedy.tables, ","));
+  std::string tables;
+  for (const std::string& fqn : remedy.tables) {  // ".user" of a model without modules: "user"
+    tables += (tables.empty() ? "" : ",") + fqn.substr(fqn.starts_with('.') ? 1 : 0);
+  }
   const auto fix = [&remedy](std::string kind, std::string change) {
     return study::Fix{std::move(kind), std::move(change), remedy.ms};
   };

@@ -92,13 +92,14 @@ std::string_view first_columns(std::string_view text, std::size_t width) {
 struct Numbered {
   std::string before, after;
   std::int64_t number = 0;
+  std::size_t digits = 1;  // "007" has three
 };
 
 constexpr std::size_t kMaxDigits = 9;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Every way to see the name so; numbers with leading zeros are none.
+// Every way to see the name so.
 std::vector<Numbered> numbers_in(const std::string& name) {
   std::vector<Numbered> found;
   for (std::size_t i = 0; i < name.size();) {
@@ -108,8 +109,8 @@ std::vector<Numbered> numbers_in(const std::string& name) {
     }
     std::size_t end = i;
     while (end < name.size() && is_digit(name[end])) ++end;
-    if (end - i <= kMaxDigits && (name[i] != '0' || end == i + 1)) {
-      Numbered numbered{name.substr(0, i), name.substr(end), 0};
+    if (end - i <= kMaxDigits) {
+      Numbered numbered{name.substr(0, i), name.substr(end), 0, end - i};
       std::from_chars(name.data() + i, name.data() + end, numbered.number);
       found.push_back(std::move(numbered));
     }
@@ -124,9 +125,9 @@ FoldedName longest_run(const std::vector<std::string>& names, std::size_t first)
   for (const Numbered& start : numbers_in(names[first])) {
     std::size_t length = 1;
     while (first + length < names.size() &&
-           names[first + length] == fmt::format("{}{}{}", start.before,
+           names[first + length] == fmt::format("{}{:0{}}{}", start.before,
                                                 start.number + static_cast<std::int64_t>(length),
-                                                start.after)) {
+                                                start.digits, start.after)) {
       ++length;
     }
     if (static_cast<int>(length) <= longest.count) continue;

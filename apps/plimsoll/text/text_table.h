@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,24 @@ class TextTable {
   }
 
   bool empty() const { return rows_.size() == 1; }  // except for the header
+
+  // Columns that tell little: while lines are longer than `columns`, the first of these in which
+  // all rows are equal goes.
+  void drop_equal(const std::vector<std::string>& names, std::size_t indent,
+                  std::size_t columns = text_columns()) {
+    for (const std::string& name : names) {
+      const auto& header = rows_.front();
+      const auto found = std::find(header.begin(), header.end(), name);
+      if (width_of_lines(indent) <= columns || found == header.end() || empty()) continue;
+      const auto c = found - header.begin();
+      const auto is_equal = [&](const auto& row) {
+        return row[static_cast<std::size_t>(c)] == rows_[1][static_cast<std::size_t>(c)];
+      };
+      if (!std::all_of(rows_.begin() + 1, rows_.end(), is_equal)) continue;
+      for (auto& row : rows_) row.erase(row.begin() + c);
+      right_.erase(right_.begin() + c);
+    }
+  }
 
   // Each line after `indent` blanks. Where lines would be longer than `columns`, the widest
   // left-aligned columns lose the middle of their cells, the last one the end.
@@ -52,16 +71,26 @@ class TextTable {
   }
 
  private:
-  std::vector<std::size_t> fitted_widths(std::size_t indent, std::size_t columns) const {
-    constexpr std::size_t kNarrowest = 8;
+  std::vector<std::size_t> natural_widths() const {
     std::vector<std::size_t> width(rows_.front().size(), 0);
     for (const auto& row : rows_) {
       for (std::size_t c = 0; c < row.size(); ++c) {
         width[c] = std::max(width[c], display_width(row[c]));
       }
     }
-    std::size_t total = indent + 2 * (width.size() - 1);
-    for (const std::size_t w : width) total += w;
+    return width;
+  }
+
+  static std::size_t sum_of(const std::vector<std::size_t>& width, std::size_t indent) {
+    return std::accumulate(width.begin(), width.end(), indent + 2 * (width.size() - 1));
+  }
+
+  std::size_t width_of_lines(std::size_t indent) const { return sum_of(natural_widths(), indent); }
+
+  std::vector<std::size_t> fitted_widths(std::size_t indent, std::size_t columns) const {
+    constexpr std::size_t kNarrowest = 8;
+    std::vector<std::size_t> width = natural_widths();
+    std::size_t total = sum_of(width, indent);
     while (total > columns) {
       std::size_t widest = width.size();
       for (std::size_t c = 0; c < width.size(); ++c) {

@@ -167,9 +167,24 @@ class TreeBuilder final : public Json::json_sax_t {
     return result;
   }
 
+  // By its name, or where it begins as "name: value" does.
+  bool is_yaml() const {
+    if (file_.ends_with(".yaml") || file_.ends_with(".yml")) return true;
+    const std::string_view line = text_.substr(0, text_.find('\n'));
+    const std::string_view name = line.substr(0, line.find(':'));
+    return line.starts_with("---") || (name.size() < line.size() && !name.empty() &&
+                                       std::all_of(name.begin(), name.end(), [](char c) {
+                                         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                                                c == '_';
+                                       }));
+  }
+
   // `position`: characters that were read, the end of the text counting as one.
   std::string remedy_at(std::size_t position) const {
-    if (file_.ends_with(".yaml") || file_.ends_with(".yml")) {
+    if (text_.empty()) return "the file is empty";
+    if (text_.starts_with("\x1f\x8b")) return "the file is compressed; unpack it by gunzip";
+    if (text_.starts_with("PK\x03\x04")) return "this is a zip archive, such as torch.save writes";
+    if (is_yaml()) {
       return "YAML is not read; write it as JSON: python3 -c 'import json, sys, yaml; "
              "json.dump(yaml.safe_load(sys.stdin), sys.stdout)' < model.yaml > model.json";
     }

@@ -80,8 +80,8 @@ TEST(ExplainInfeasible, NamesAUnitBesideWhatMustBeEverywhere) {
   const Explanation explanation = explain_infeasible(problem, {}, {});
   EXPECT_EQ(explanation.missing, 3);  // on a rank
   EXPECT_EQ(explanation.lines.front(),
-            "unit big does not fit on any rank: 3 B (3 bytes) of hbm are missing, beside what "
-            "every rank must hold");
+            "no rank has room for unit big: with what every rank must hold, it needs 3 B (3 bytes) "
+            "more of hbm than a rank has");
 }
 
 TEST(ExplainInfeasible, NamesTwoResourcesThatAreBothMissing) {
