@@ -150,12 +150,13 @@ def test_plans_work_under_torch_compile(whole):
 
 
 @pytest.mark.long
-def test_plans_work_under_inductor():
+@pytest.mark.parametrize("whole", [pytest.param(True, id="whole"), pytest.param(False, id="by block")])
+def test_plans_work_under_inductor(whole):
     torch.manual_seed(0)
     model, batch = live_models.GPT(layers=2, dropout=0.0), live_models.ids()
     plan = ck.plan(ck.profile(model, batch), "70%")
     planned = ck.apply(copy.deepcopy(model), plan)
     model(batch).backward()
-    got, frames, _ = compiled_step(planned, batch, "inductor", whole=False)
+    got, frames, _ = compiled_step(planned, batch, "inductor", whole)
     assert frames["ok"] == frames["total"] >= 1
     assert all(torch.allclose(p.grad, g, rtol=0, atol=1e-6) for p, g in zip(model.parameters(), got))
