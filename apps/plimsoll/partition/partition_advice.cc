@@ -68,8 +68,13 @@ std::string rule_name(const PartitionCase& made, const PartitionFlags& flags, in
 study::Fix fix_of(const PartitionCase& made, const PartitionFlags& flags,
                   const study::GraphRemedy& remedy) {
   using Kind = study::GraphRemedy::Kind;
-  const auto fix = [&remedy](std::string kind, std::string change) {
-    return study::Fix{std::move(kind), std::move(change), remedy.ms};
+  std::string rules;
+  for (const int node : remedy.nodes) {
+    rules += (rules.empty() ? "without " : ", ") + rule_name(made, flags, node);
+  }
+  const auto fix = [&](std::string kind, std::string change) {
+    if (!change.empty() && !rules.empty()) change += " ";
+    return study::Fix{std::move(kind), change + rules, remedy.ms};
   };
   switch (remedy.kind) {
     case Kind::kMemory:
@@ -88,13 +93,8 @@ study::Fix fix_of(const PartitionCase& made, const PartitionFlags& flags,
     case Kind::kDevices:
       return fix("devices", fmt::format("--devices {}{}", class_prefix(made, remedy.device_class),
                                         remedy.count));
-    case Kind::kRules: {
-      std::string text;
-      for (const int node : remedy.nodes) {
-        text += (text.empty() ? "without " : ", ") + rule_name(made, flags, node);
-      }
-      return fix("rule", text);
-    }
+    case Kind::kRules:
+      return fix("rule", "");
   }
   return {};
 }

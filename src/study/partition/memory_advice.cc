@@ -93,13 +93,14 @@ class Adviser {
     }
     MemoryAdvice advice;
     std::vector<int> rules;
-    if (is_infeasible) rules = find_rules();
+    if (is_infeasible) rules = find_rules(asked_);
     advice = advise_class();
     if (!advice.need) advice = advise_all_classes();
     advice.rules = std::move(rules);
     if (is_infeasible) {
       find_conflict(advice);
       find_fixes(advice);
+      if (advice.fixes.empty()) find_two_changes(advice);
     }
     return advice;
   }
@@ -210,6 +211,12 @@ class Adviser {
       rules.nodes = nodes;
       add_if_placed(std::move(rules), advice);
     }
+    // Where there are several conflicts, the rules of one are not enough.
+    if (!is_one_enough && !advice.rules.empty() && advice.rules != nodes) {
+      GraphRemedy rules = of(Kind::kRules);
+      rules.nodes = advice.rules;
+      add_if_placed(std::move(rules), advice);
+    }
     const auto& classes = made_.costs->classes;
     for (std::size_t c = 0; c < classes.size(); ++c) {
       if (!classes[c].memory_cap || classes[c].count == 0 || !can_grow(static_cast<int>(c)))
@@ -225,6 +232,26 @@ class Adviser {
                      [](const GraphRemedy& a, const GraphRemedy& b) { return a.ms < b.ms; });
   }
 
+  // No single change helps: the fewest rules without which unlimited memory is enough, and then as
+  // much memory as is needed.
+  void find_two_changes(MemoryAdvice& advice) {
+    GraphCase uncapped = asked_;
+    for (DeviceClass& devices : uncapped.costs->classes) devices.memory_cap.reset();
+    GraphRemedy both;
+    both.nodes = find_rules(uncapped);
+    if (both.nodes.empty()) return;
+    const GraphCase ruled = asked_;
+    for (const int node : both.nodes) drop({-1, node}, *asked_.costs);
+    MemoryAdvice more = advise_class();
+    if (!more.need) more = advise_all_classes();
+    asked_ = ruled;
+    if (!more.need) return;
+    both.kind = more.is_added ? GraphRemedy::Kind::kMoreMemory : GraphRemedy::Kind::kMemory;
+    both.device_class = more.is_added ? -1 : more.device_class;
+    both.bytes = more.need->enough;
+    add_if_placed(std::move(both), advice);
+  }
+
   // Rules name devices by number: they must stay what they are.
   bool can_grow(int device_class) const {
     const bool is_last = device_class + 1 == static_cast<int>(made_.costs->classes.size());
@@ -232,11 +259,11 @@ class Adviser {
   }
 
   // Nodes that are pinned or forbidden devices, where nothing fits as long as they all are.
-  std::vector<int> find_rules() const {
+  std::vector<int> find_rules(const GraphCase& of) const {
     const std::vector<int> nodes = ruled_nodes();
     if (nodes.size() > kMaxRules) return {};
     const auto cause = math::find_least_cause(nodes.size(), [&](const std::vector<bool>& goes) {
-      GraphCase asked = asked_;
+      GraphCase asked = of;
       for (std::size_t i = 0; i < nodes.size(); ++i) {
         if (!goes[i]) continue;
         asked.costs->nodes[nodes[i]].pinned_device.reset();
@@ -302,6 +329,10 @@ class Adviser {
 }  // namespace
 
 void apply_remedy(const GraphRemedy& remedy, CostGraph& graph) {
+  for (const int node : remedy.nodes) {
+    graph.nodes[static_cast<std::size_t>(node)].pinned_device.reset();
+    graph.nodes[static_cast<std::size_t>(node)].forbidden_devices.clear();
+  }
   switch (remedy.kind) {
     case GraphRemedy::Kind::kMemory:
       graph.classes[static_cast<std::size_t>(remedy.device_class)].memory_cap = remedy.bytes;
@@ -315,10 +346,6 @@ void apply_remedy(const GraphRemedy& remedy, CostGraph& graph) {
       graph.classes[static_cast<std::size_t>(remedy.device_class)].count = remedy.count;
       return;
     case GraphRemedy::Kind::kRules:
-      for (const int node : remedy.nodes) {
-        graph.nodes[static_cast<std::size_t>(node)].pinned_device.reset();
-        graph.nodes[static_cast<std::size_t>(node)].forbidden_devices.clear();
-      }
       return;
   }
 }

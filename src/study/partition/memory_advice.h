@@ -43,7 +43,7 @@ struct GraphRemedy {
   int device_class = -1;   // of kMemory and kDevices
   Bytes bytes = 0;         // of each device; of kMoreMemory what all with a cap get beside
   int count = 0;           // devices of the class
-  std::vector<int> nodes;  // of kRules: without their pins and forbidden devices
+  std::vector<int> nodes;  // without their pins and forbidden devices; of any kind
   double ms = 0;           // of that placement
   bool operator==(const GraphRemedy&) const = default;
 };

@@ -116,6 +116,7 @@ inline GraphNoPlanCounts check_graphs_without_plans(unsigned first_seed, int wan
       }
     }
     EXPECT_EQ(advice.binding_class >= 0, has_such);
+    EXPECT_FALSE(advice.fixes.empty());
     counts.with_fix += advice.fixes.empty() ? 0 : 1;
     double before = 0;
     for (const GraphRemedy& remedy : advice.fixes) {
