@@ -154,7 +154,7 @@ TEST(DistinctRanks, AreRefusedWhereRanksAreTooFew) {
   problem = problem_of(4, {pieces(3, 2, true, 70)});
   problem.caps[1][0] = 50;
   problem.caps[2][0] = 10;
-  expect_refused("(20 bytes) of hbm are missing");
+  expect_refused("needs 20 B (20 bytes) more of hbm");
 }
 
 TEST(DistinctRanks, AreJudged) {

@@ -74,13 +74,11 @@ std::string describe_resource(const MissingBytes& missing, int resource,
   const Bytes bytes = missing.per_rank[resource];
   const std::string& name = words.resources[resource];
   if (missing.unit[resource] >= 0) {
-    std::string unit = ranks.name_of_unit(missing.unit[resource]);
-    if (unit.starts_with('.')) unit.erase(0, 1);  // ".user": a table of a model without modules
     return fmt::format(
         "no rank has room for {} {}: with what every rank must hold, it needs {} ({} bytes) more "
         "of "
         "{} than a rank has",
-        words.unit, unit, format_bytes(bytes), bytes, name);
+        words.unit, ranks.name_of_unit(missing.unit[resource]), format_bytes(bytes), bytes, name);
   }
   const Bytes sum = bytes * ranks.num_ranks;
   if (ranks.num_ranks == 1) {

@@ -205,6 +205,7 @@ class Builder {
     const TableOptions& table = options_.tables[static_cast<std::size_t>(tables.front())];
     balance::Unit unit;
     unit.name = tables.size() > 1 && !table.dependency.empty() ? table.dependency : table.fqn;
+    if (unit.name.starts_with('.')) unit.name.erase(0, 1);  // of a model without modules
     std::vector<std::vector<std::int32_t>> taken;
     std::vector<int> first_rank;
     for (Candidate& candidate : candidates) {

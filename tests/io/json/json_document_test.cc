@@ -69,7 +69,7 @@ TEST(JsonDocument, RefusesTextsThatAreNotJsonAndSaysWhere) {
     const char* remedy;
   };
   const Case cases[] = {
-      {"", "f.json#", "complete"},
+      {"", "f.json#", "the file is empty"},
       {R"({"a": [1, 2)", "f.json#/a/2", "complete"},
       {R"({"a": "x)", "f.json#/a", "complete"},
       {R"({"a": 1} x)", "f.json#", ""},
