@@ -10,10 +10,10 @@ namespace {
 
 constexpr int kMaxEnumeratedCauses = 8;
 
-class Maker {
+class PartsMaker {
  public:
-  Maker(const PlacementProblem& problem, const PlacementGroups& groups, double incumbent,
-        double tolerance, EffortClock& clock)
+  PartsMaker(const PlacementProblem& problem, const PlacementGroups& groups, double incumbent,
+             double tolerance, EffortClock& clock)
       : problem_(problem),
         groups_(groups),
         incumbent_(incumbent),
@@ -111,7 +111,7 @@ void BalancePart::take(const PlacementBound& of_all) {
 
 BalanceParts make_balance_parts(const PlacementProblem& problem, const PlacementGroups& groups,
                                 double incumbent, double tolerance, EffortClock& clock) {
-  return Maker(problem, groups, incumbent, tolerance, clock).make();
+  return PartsMaker(problem, groups, incumbent, tolerance, clock).make();
 }
 
 }  // namespace plimsoll::balance

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/rounding.h"
+#include "plimsoll/core/numbers.h"
+
 namespace plimsoll::check {
 namespace {
-
-// Sums in another order may differ by so much.
-constexpr double kRounding = 1e-9;
 
 bool is_above(double a, double b, double tolerance) {
   return a > b + tolerance * std::max(std::abs(a), std::abs(b));
@@ -124,6 +124,33 @@ void note_search(const SearchedBelow& searched, double claimed, KnownOptimum& kn
   known.bound = claimed;
   known.proof =
       fmt::format("the checker's own search of {} states finds no plan below", searched.num_states);
+}
+
+std::optional<double> searched_limit(const CertificateClaims& claims, const KnownOptimum& known) {
+  if (claims.status == SolveStatus::kInfeasible) return kInfinity;
+  const auto& certificate = claims.certificate;
+  if (!certificate || !certificate->lower_bound || !std::isfinite(*certificate->lower_bound)) {
+    return std::nullopt;
+  }
+  const double claimed = *certificate->lower_bound;
+  if (known.value && claimed > *known.value * (1 + kCertificateTolerance)) return std::nullopt;
+  if (known.bound && *known.bound >= claimed) return std::nullopt;
+  return claimed * (1 - kCertificateTolerance);
+}
+
+void note_search(const SearchedBelow& searched, const CertificateClaims& claims,
+                 KnownOptimum& known) {
+  if (claims.status != SolveStatus::kInfeasible) {
+    note_search(searched, *claims.certificate->lower_bound, known);
+  } else if (searched.found) {
+    known.plans.push_back({*searched.found, "a plan that the checker found"});
+  } else if (searched.is_complete) {
+    known.is_infeasible = true;
+    known.proof =
+        fmt::format("the checker's own search of {} states finds no plan", searched.num_states);
+  } else {
+    known.obstacle = "the checker's own search was given up";
+  }
 }
 
 }  // namespace plimsoll::check

@@ -1,7 +1,7 @@
 // Options as provenance records them: texts by name.
 //
 // What an option is called and of which type it is, one description of a struct says,
-//   template <class Fields, class Options> void describe_record(Fields& fields, Options& options)
+//   template <class Fields, class Options> void describe_x_record(Fields& fields, Options& options)
 // and a RecordWriter writes it, a RecordReader reads it back. Numbers are written so that they
 // read back the same; flags are "true" or "false"; of enumerators the name stands there, and lists
 // are joined by ','. `stated` fields are always written, `unusual` ones where they differ from the
@@ -41,6 +41,9 @@ inline std::vector<std::string> split_record(std::string_view text) {
   }
   return words;
 }
+
+// What a reader of its own type answers a text that no writer writes.
+inline tl::unexpected<Error> unreadable_record() { return fail(ErrorCode::kSchema, "", "", ""); }
 
 // False where it is not a text that a writer writes of such a value.
 inline bool read_record(const std::string& text, bool& value) {

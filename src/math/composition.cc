@@ -9,10 +9,6 @@
 namespace plimsoll::math {
 namespace {
 
-double line_at(const Segment& line, Bytes s) {
-  return line.y + line.slope * static_cast<double>(s - line.x);
-}
-
 // Does piece k + 1 go on where piece k ends, less steeply?
 bool continues(const PiecewiseLinear& f, std::size_t k) {
   const double end = line_at(f[k], f[k + 1].x);

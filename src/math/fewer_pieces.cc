@@ -7,10 +7,6 @@
 namespace plimsoll::math {
 namespace {
 
-double line_at(const Segment& line, Bytes s) {
-  return line.y + line.slope * static_cast<double>(s - line.x);
-}
-
 // Runs of pieces that lie together: within one of `count` parts of the width, and of the height.
 class Blocks {
  public:

@@ -6,10 +6,6 @@
 namespace plimsoll::math {
 namespace {
 
-double line_at(const Segment& line, Bytes s) {
-  return line.y + line.slope * static_cast<double>(s - line.x);
-}
-
 // The last whole byte of piece k; the last piece is flat, so its first byte stands for all.
 Bytes last_of(const PiecewiseLinear& f, std::size_t k) {
   return k + 1 < f.size() ? f[k + 1].x - 1 : f[k].x;

@@ -10,10 +10,6 @@ constexpr Bytes kEnd = std::numeric_limits<Bytes>::max();
 // The last piece is compared this far out: beyond any memory, and exact as a double.
 constexpr Bytes kFar = Bytes{1} << 50;
 
-double line_at(const Segment& line, Bytes s) {
-  return line.y + line.slope * static_cast<double>(s - line.x);
-}
-
 bool is_tie(double difference, double value) {
   return std::fabs(difference) <= kTie * (1 + std::fabs(value));
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "plimsoll/topology/presets.h"
+#include "topology/names.h"
 
 namespace plimsoll::topology {
 namespace {
@@ -16,14 +17,6 @@ const Preset* find(std::span<const Preset> presets, std::string_view id) {
   const auto found = std::find_if(presets.begin(), presets.end(),
                                   [id](const Preset& preset) { return preset.id == id; });
   return found == presets.end() ? nullptr : &*found;
-}
-
-std::string to_lower(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return lower;
 }
 
 }  // namespace

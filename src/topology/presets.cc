@@ -11,6 +11,7 @@
 #include "core/suggest.h"
 #include "plimsoll/core/checked.h"
 #include "plimsoll/core/units.h"
+#include "topology/names.h"
 
 namespace plimsoll::topology {
 namespace {
@@ -36,14 +37,6 @@ Bytes hbm_bytes(const Accelerator& accelerator) {
   if (accelerator.hbm_usable_gb) return gb_to_bytes(*accelerator.hbm_usable_gb);
   if (accelerator.hbm_nominal_gib) return gib_to_bytes(*accelerator.hbm_nominal_gib);
   return gb_to_bytes(accelerator.hbm_nominal_gb);
-}
-
-std::string to_lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
 }
 
 template <class Preset>

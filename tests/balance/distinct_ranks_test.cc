@@ -20,7 +20,7 @@
 #include "balance/random_placements.h"
 #include "balance/verify/verify_bound.h"
 
-namespace plimsoll::balance {
+namespace plimsoll::balance::distinct_ranks {
 namespace {
 
 using ::testing::Contains;
@@ -420,4 +420,4 @@ TEST(DistinctRanks, GiveEqualPlansForEqualInput) {
 }
 
 }  // namespace
-}  // namespace plimsoll::balance
+}  // namespace plimsoll::balance::distinct_ranks

@@ -9,7 +9,7 @@
 #include "balance/random_placements.h"
 #include "balance/verify/verify_bound.h"
 
-namespace plimsoll::balance {
+namespace plimsoll::balance::placement_laws {
 namespace {
 
 using testing::Enumerator;
@@ -192,4 +192,4 @@ TEST(PlacementLaws, BoundsHoldWhereverTheyAreStopped) {
 }
 
 }  // namespace
-}  // namespace plimsoll::balance
+}  // namespace plimsoll::balance::placement_laws

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-namespace plimsoll::golden {
+namespace plimsoll::golden::knapsack_golden {
 namespace {
 
 using ::testing::IsEmpty;
@@ -100,4 +100,4 @@ TEST(KnapsackGolden, NamesWhatItCannotRead) {
 }
 
 }  // namespace
-}  // namespace plimsoll::golden
+}  // namespace plimsoll::golden::knapsack_golden

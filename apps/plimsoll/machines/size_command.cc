@@ -176,10 +176,6 @@ std::string verdict_text(const JudgedMachine& judged) {
   return "";
 }
 
-std::string figure(const std::optional<double>& value) {
-  return value ? fmt::format("{:.4g}", *value) : "-";
-}
-
 std::string describe(const SizeFlags& flags, const MachineSize& size, const std::string& unit) {
   const std::string task = flags.within.empty() ? "a plan" : "a plan within " + flags.within;
   std::string text;
@@ -208,7 +204,7 @@ std::string describe(const SizeFlags& flags, const MachineSize& size, const std:
   for (std::size_t i = first; i < size.judged.size(); ++i) {
     const JudgedMachine& judged = size.judged[i];
     table.add({judged.machine.on, fmt::format("{}", judged.machine.ranks), verdict_text(judged),
-               figure(judged.plan.ms), figure(judged.plan.lower_bound)});
+               short_figure(judged.plan.ms), short_figure(judged.plan.lower_bound)});
   }
   text += table.text(2);
   if (first > 0) text += fmt::format("  and {} smaller ones (-v lists them)\n", first);

@@ -182,10 +182,6 @@ Result<WhatIfRow> plan_at(const embedding::PlanningProblem& base, const WhatIfFl
 
 // ---------------------------------------------------------------- text
 
-std::string figure(const std::optional<double>& value) {
-  return value ? fmt::format("{:.4g}", *value) : "-";
-}
-
 std::string describe(const WhatIf& answer, std::size_t num_points, const WhatIfFlags& flags) {
   constexpr std::size_t kShown = 40;
   const bool is_verbose = flags.global.verbosity > 0;
@@ -210,13 +206,13 @@ std::string describe(const WhatIf& answer, std::size_t num_points, const WhatIfF
         row->point.on,
         grouped(row->point.ranks),
         grouped(row->point.batch_size),
-        figure(row->ms),
+        short_figure(row->ms),
         row->gap ? percent_text(*row->gap) : "-",
         has_plan ? size_text(row->memory) : "-",
         row->samples_per_s ? grouped(static_cast<std::int64_t>(*row->samples_per_s)) : "-"};
     if (has_prices) {
-      cells.push_back(figure(row->price));
-      cells.push_back(figure(row->price_per_million));
+      cells.push_back(short_figure(row->price));
+      cells.push_back(short_figure(row->price_per_million));
     }
     cells.emplace_back(row->is_pareto                            ? "front"
                        : row->status == SolveStatus::kInfeasible ? "does not fit"

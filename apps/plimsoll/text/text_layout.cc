@@ -276,6 +276,10 @@ std::string counted(std::int64_t number, std::string_view one, std::string_view 
   return fmt::format("{} {}", grouped(number), number == 1 ? one : many);
 }
 
+std::string short_figure(const std::optional<double>& value) {
+  return value ? fmt::format("{:.4g}", *value) : "-";
+}
+
 std::string ms_text(double ms) {
   if (std::abs(ms) >= 1000 && std::abs(ms) < 1e15) {
     return grouped(static_cast<std::int64_t>(std::llround(ms))) + " ms";

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,8 @@ std::string hint(std::string_view text);
 std::string grouped(std::int64_t number);
 // "1 rank", "4,096 ranks".
 std::string counted(std::int64_t number, std::string_view one, std::string_view many);
+// "2.283", four digits; "-" without a value.
+std::string short_figure(const std::optional<double>& value);
 // "2.283 ms", four digits.
 std::string ms_text(double ms);
 // "43 GiB", "55.28 GiB", "448 MiB".

@@ -59,5 +59,12 @@ struct SearchedBelow {
 // What such a search for plans below the claimed bound says.
 void note_search(const SearchedBelow& searched, double claimed, KnownOptimum& known);
 
+// Below this a plan refutes the claims; absent: they leave nothing to be searched for.
+std::optional<double> searched_limit(const CertificateClaims& claims, const KnownOptimum& known);
+
+// What a search for plans below searched_limit() says of the claims. Precondition: there is one.
+void note_search(const SearchedBelow& searched, const CertificateClaims& claims,
+                 KnownOptimum& known);
+
 }  // namespace plimsoll::check
 #pragma GCC visibility pop

@@ -1,4 +1,4 @@
-// What searches call infinite.
+// What searches call infinite, and what is not a number.
 #pragma once
 
 #include <limits>
@@ -7,6 +7,7 @@
 namespace plimsoll {
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace plimsoll
 #pragma GCC visibility pop

@@ -26,6 +26,8 @@ inline constexpr Bytes kMiB = Bytes{1} << 20;
 inline constexpr Bytes kGiB = Bytes{1} << 30;
 inline constexpr Bytes kTiB = Bytes{1} << 40;
 
+inline constexpr double kMsPerSecond = 1000;
+
 // Reads "80 GiB", "1.5GB", "40G" (as "40GB"), "4096" (bytes). Error: kValue where it is not a
 // number, negative, of an unknown unit or not a whole number of bytes (a fraction below a millionth
 // of the size is rounded away: "79.15 GiB"); kOverflow above 2^63 - 1.

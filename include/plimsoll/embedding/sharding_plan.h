@@ -72,6 +72,8 @@ struct PlacedShard {
   std::int32_t rank = -1;
 };
 std::vector<PlacedShard> expand_shards(const TableSharding& sharding);
+// Values that two shards of one table have in common.
+std::int64_t shared_values(const PlacedShard& a, const PlacedShard& b);
 
 // "rank:3/cuda:3", "rank:3/cpu".
 std::string placement_text(const ShardingPlan& plan, std::int32_t rank);

@@ -36,6 +36,11 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
+// The value at `s` of the line that the segment lies on.
+inline double line_at(const Segment& line, Bytes s) {
+  return line.y + line.slope * static_cast<double>(s - line.x);
+}
+
 // +infinity left of the first segment, and everywhere without one. Abscissae ascend strictly. The
 // functions of this room never increase, and jump only downwards.
 using PiecewiseLinear = std::vector<Segment>;

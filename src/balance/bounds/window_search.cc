@@ -18,15 +18,15 @@ struct Window {
   RoomBranch branch;
 };
 
-struct IsWorse {
+struct IsLessLikely {
   bool operator()(const Window& a, const Window& b) const {
     return a.value != b.value ? a.value > b.value : a.node > b.node;
   }
 };
 
-class Search {
+class WindowSearch {
  public:
-  Search(const RoomOracle& oracle, int num_classes, const WindowOptions& options)
+  WindowSearch(const RoomOracle& oracle, int num_classes, const WindowOptions& options)
       : oracle_(oracle), num_classes_(num_classes), options_(options) {}
 
   WindowResult run() {
@@ -159,7 +159,7 @@ class Search {
   const RoomOracle& oracle_;
   const int num_classes_;
   const WindowOptions& options_;
-  std::priority_queue<Window, std::vector<Window>, IsWorse> heap_;
+  std::priority_queue<Window, std::vector<Window>, IsLessLikely> heap_;
   WindowResult result_;
 };
 
@@ -167,7 +167,7 @@ class Search {
 
 WindowResult search_windows(const RoomOracle& oracle, int num_classes,
                             const WindowOptions& options) {
-  return Search(oracle, num_classes, options).run();
+  return WindowSearch(oracle, num_classes, options).run();
 }
 
 }  // namespace plimsoll::balance

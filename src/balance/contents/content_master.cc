@@ -9,7 +9,7 @@ namespace {
 constexpr int kMaxPricings = 60;
 constexpr int kCellsAUnit = 1000;  // of effort: about as long as a move of annealing takes
 constexpr int kMaxFillings = 4;    // a pricing
-constexpr std::size_t kMaxPool = 300;
+constexpr std::size_t kMaxContents = 300;
 constexpr double kLeastWorth = 1e-6;  // of the room, to be worth a column
 
 std::vector<math::KnapsackCount> add_counts(const std::vector<math::KnapsackCount>& a,
@@ -251,8 +251,9 @@ void ContentMaster::add_filling(std::size_t number, Program& program) const {
 
 void ContentMaster::add_pool(const Contents& contents, Program& program) const {
   std::vector<Filling>& pool = program.pool;
-  if (pool.size() > kMaxPool) {
-    pool.erase(pool.begin(), pool.begin() + static_cast<std::ptrdiff_t>(pool.size() - kMaxPool));
+  if (pool.size() > kMaxContents) {
+    pool.erase(pool.begin(),
+               pool.begin() + static_cast<std::ptrdiff_t>(pool.size() - kMaxContents));
   }
   for (std::size_t i = 0; i < pool.size(); ++i) {
     if (!is_open(contents, pool[i])) continue;

@@ -23,9 +23,9 @@ std::int64_t times_everywhere(const UnitChoice& choice) {
   return choice.spread == Spread::kHost ? choice.num_blocks : 1;
 }
 
-class Maker {
+class ContentModelMaker {
  public:
-  Maker(const PlacementProblem& problem, const PlacementGroups& groups)
+  ContentModelMaker(const PlacementProblem& problem, const PlacementGroups& groups)
       : problem_(problem), groups_(groups) {}
 
   ContentModel make(const Survivors& survivors, const std::vector<double>& price) {
@@ -180,7 +180,7 @@ std::optional<ContentModel> make_content_model(const PlacementProblem& problem,
   for (std::size_t c = 0; c < groups.choices.size(); ++c) {
     if (groups.choices[c].distinct_ranks) free.choice[c] = 0;
   }
-  ContentModel model = Maker(problem, groups).make(free, price);
+  ContentModel model = ContentModelMaker(problem, groups).make(free, price);
   // A unit without any choice left.
   if (!(model.forced_load < kInfinity)) return std::nullopt;
   return model;

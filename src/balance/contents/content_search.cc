@@ -10,10 +10,10 @@ constexpr std::size_t kPoolSize = 5;
 constexpr double kSlack = 1 + 1e-12;
 constexpr double kGood = 1.01;  // of the best: neighbourhoods of worse plans are not worth a dive
 
-class Search {
+class ContentSearch {
  public:
-  Search(const ContentModel& model, const ContentSearchOptions& options, EffortClock& clock,
-         const std::function<void(const UnitPlacements&)>& offer)
+  ContentSearch(const ContentModel& model, const ContentSearchOptions& options, EffortClock& clock,
+                const std::function<void(const UnitPlacements&)>& offer)
       : model_(model),
         options_(options),
         clock_(clock),
@@ -228,7 +228,7 @@ class Search {
 void search_contents(const ContentModel& model, const UnitPlacements* start,
                      const ContentSearchOptions& options, EffortClock& clock,
                      const std::function<void(const UnitPlacements&)>& offer) {
-  Search(model, options, clock, offer).run(start);
+  ContentSearch(model, options, clock, offer).run(start);
 }
 
 }  // namespace plimsoll::balance

@@ -12,7 +12,7 @@ namespace {
 
 using Choice = PlacementItems::Choice;
 
-struct Piece {
+struct OpenPiece {
   double load = 0;
   int unit = 0;
   int number = 0;
@@ -41,7 +41,7 @@ class Completion {
     }
     find_pieces();
     if (!fill()) return std::nullopt;
-    for (const Piece& piece : pieces_) {
+    for (const OpenPiece& piece : pieces_) {
       if (piece.unit >= 0 && !put_lightest(piece)) return std::nullopt;
     }
     return state_.placements();
@@ -96,7 +96,7 @@ class Completion {
       }
     }
     std::stable_sort(pieces_.begin(), pieces_.end(),
-                     [](const Piece& a, const Piece& b) { return a.load > b.load; });
+                     [](const OpenPiece& a, const OpenPiece& b) { return a.load > b.load; });
   }
 
   // False: the context ended it.
@@ -160,7 +160,7 @@ class Completion {
       is_first = false;
       std::sort(best.begin(), best.end(), std::greater<>());
       for (const std::size_t at : best) {
-        Piece& piece = pieces_[alive_[at]];
+        OpenPiece& piece = pieces_[alive_[at]];
         ++num_refused;
         if (state_.can_put(piece.unit, chosen_[piece.unit], piece.number, rank)) {
           lightest_.put(piece.unit, piece.number, rank);
@@ -192,7 +192,7 @@ class Completion {
     }
   }
 
-  bool put_lightest(const Piece& piece) {
+  bool put_lightest(const OpenPiece& piece) {
     int best = -1;
     for (int rank = 0; rank < items_.num_ranks; ++rank) {
       if (best >= 0 && lightest_.height(rank) >= lightest_.height(best)) continue;
@@ -213,9 +213,9 @@ class Completion {
   LightestPlace lightest_;
   std::vector<int> chosen_;  // [units]
   double room_ = 0;
-  std::vector<Piece> pieces_;  // by falling load; unit -1: placed
-  std::vector<int> alive_;     // pieces that the rank at hand may take
-  double sum_ = 0;             // of all pieces
+  std::vector<OpenPiece> pieces_;  // by falling load; unit -1: placed
+  std::vector<int> alive_;         // pieces that the rank at hand may take
+  double sum_ = 0;                 // of all pieces
 };
 
 }  // namespace

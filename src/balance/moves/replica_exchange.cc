@@ -233,10 +233,10 @@ class Replica {
   Before before_[2];
 };
 
-class Exchange {
+class Ladder {
  public:
-  Exchange(const PlacementItems& items, const ReplicaOptions& options, EffortClock& clock,
-           const ImproveFound& improve)
+  Ladder(const PlacementItems& items, const ReplicaOptions& options, EffortClock& clock,
+         const ImproveFound& improve)
       : options_(options), clock_(clock), improve_(improve), random_(options.seed) {
     best_ = options.incumbent;
     for (int k = 0; k < kReplicas; ++k) {
@@ -377,7 +377,7 @@ std::optional<UnitPlacements> exchange_replicas(const PlacementItems& items,
   PLIMSOLL_CHECK(items.empty_units.empty(), "every unit has a choice");
   PLIMSOLL_DCHECK(is_overdrawable(items), "the items can be overdrawn");
   if (items.num_units == 0) return std::nullopt;
-  return Exchange(items, options, clock, improve).run();
+  return Ladder(items, options, clock, improve).run();
 }
 
 }  // namespace plimsoll::balance

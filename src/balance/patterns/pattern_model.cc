@@ -7,9 +7,9 @@
 namespace plimsoll::balance {
 namespace {
 
-class Maker {
+class PatternModelMaker {
  public:
-  Maker(const PlacementGroups& groups, const Survivors& survivors)
+  PatternModelMaker(const PlacementGroups& groups, const Survivors& survivors)
       : groups_(groups), survivors_(survivors) {}
 
   PatternModel make() {
@@ -171,7 +171,7 @@ class Maker {
 }  // namespace
 
 PatternModel make_pattern_model(const PlacementGroups& groups, const Survivors& survivors) {
-  return Maker(groups, survivors).make();
+  return PatternModelMaker(groups, survivors).make();
 }
 
 std::vector<int> classes_of_units(const PlacementGroups& groups, const PatternModel& model) {

@@ -6,12 +6,11 @@
 #include <utility>
 
 #include "core/effort_clock.h"
+#include "core/rounding.h"
 #include "plimsoll/core/numbers.h"
 
 namespace plimsoll::balance {
 namespace {
-
-constexpr double kRounding = 1e-9;  // relative to all that is added up
 
 // What a solution of the priced problem adds up to.
 struct Sums {

@@ -30,9 +30,9 @@ std::int64_t num_pieces(const UnitChoice& choice) {
   return count;
 }
 
-class Maker {
+class GroupsMaker {
  public:
-  Maker(const PlacementProblem& problem, const GroupRules& rules)
+  GroupsMaker(const PlacementProblem& problem, const GroupRules& rules)
       : problem_(problem), rules_(rules), apart_sets_(problem.units.size()) {
     result_.ranks = make_rank_kinds(problem);
     is_one_host_ = problem.num_hosts() == 1 && problem.ranks_per_host == problem.num_ranks;
@@ -349,7 +349,7 @@ class Maker {
 
 PlacementGroups make_placement_groups(const PlacementProblem& problem, const GroupRules& rules) {
   PLIMSOLL_DCHECK(validate(problem).has_value(), "the problem is valid");
-  return Maker(problem, rules).make();
+  return GroupsMaker(problem, rules).make();
 }
 
 PlacementGroups with_choices(const PlacementGroups& groups, const std::vector<char>& kept) {

@@ -12,7 +12,7 @@ namespace {
 
 using Choice = PlacementItems::Choice;
 
-constexpr double kSmallShare = .2;  // of a cap: smaller pieces have no row of their own
+constexpr double kRowlessShare = .2;  // of a cap: smaller pieces have no row of their own
 
 class FillProgram {
  public:
@@ -135,7 +135,7 @@ class FillProgram {
       if (used > 0) terms.push_back({column(c), used});
       largest = std::max(largest, used);
     }
-    if (largest > kSmallShare) program_.add_row(-kInfinity, std::move(terms), 0);
+    if (largest > kRowlessShare) program_.add_row(-kInfinity, std::move(terms), 0);
   }
 
   const PlacementItems& items_;

@@ -11,9 +11,10 @@ namespace {
 constexpr double kSlack = 1e-9;    // relative, of weights and shares that are rounded
 constexpr double kRounded = 1e-9;  // relative, of all that is added up
 
-class Verifier {
+class RelocationVerifier {
  public:
-  Verifier(const PlacementProblem& problem, const MoveCosts& costs, const RelocationPrices& prices)
+  RelocationVerifier(const PlacementProblem& problem, const MoveCosts& costs,
+                     const RelocationPrices& prices)
       : problem_(problem), costs_(costs), prices_(prices) {}
 
   RelocationVerdict verify(std::optional<Bytes> max_moved) {
@@ -173,7 +174,7 @@ class Verifier {
 RelocationVerdict verify_relocation(const PlacementProblem& problem, const MoveCosts& costs,
                                     const RelocationPrices& prices,
                                     std::optional<Bytes> max_moved) {
-  return Verifier(problem, costs, prices).verify(max_moved);
+  return RelocationVerifier(problem, costs, prices).verify(max_moved);
 }
 
 }  // namespace plimsoll::balance

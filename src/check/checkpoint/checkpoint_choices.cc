@@ -32,10 +32,6 @@ std::vector<int> find_heads(const SACStats& table, bool ties_random) {
   return head;
 }
 
-bool lists(const std::vector<std::string>& list, const std::string& fqn) {
-  return std::find(list.begin(), list.end(), fqn) != list.end();
-}
-
 // Nothing beats a choice in bytes kept, in copies and in time together.
 bool is_beaten(const KeptChoice& choice, const std::vector<KeptChoice>& by) {
   return std::any_of(by.begin(), by.end(), [&](const KeptChoice& other) {

@@ -11,7 +11,7 @@
 namespace plimsoll::check {
 namespace {
 
-constexpr Bytes kNone = std::numeric_limits<Bytes>::min() / 4;
+constexpr Bytes kNoBytes = std::numeric_limits<Bytes>::min() / 4;
 constexpr Bytes kFewBytes = 4096;           // of all fitted prices together
 constexpr std::int64_t kMadePerLabel = 32;  // labels that are made and beaten: some seconds
 
@@ -19,20 +19,20 @@ constexpr std::int64_t kMadePerLabel = 32;  // labels that are made and beaten: 
 struct Offer {
   Bytes discarded = 0;
   double ms = 0;
-  Bytes need = kNone;
+  Bytes need = kNoBytes;
 };
 
 struct Candidate {
   int node = 0, first = 0, last = 0;
   std::vector<Offer> offers;  // all that nothing beats; empty where bytes are bought by the piece
   Bytes capacity = 0;
-  Bytes need = kNone;  // of whatever it discards
+  Bytes need = kNoBytes;  // of whatever it discards
 };
 
 // A plan of the positions so far.
 struct Label {
   Bytes gone = 0;
-  Bytes height = kNone;  // 0 where only what fits the budget is kept
+  Bytes height = kNoBytes;  // 0 where only what fits the budget is kept
   double ms = 0;
   Bytes priced = 0;  // bytes of them that the price counts
 };
@@ -143,7 +143,7 @@ class Enumeration {
       candidate.node = node;
       candidate.last = given_.tree->position[node];
       candidate.first = first_of(node);
-      candidate.need = room_of(given_, {node}).value_or(kNone);
+      candidate.need = room_of(given_, {node}).value_or(kNoBytes);
       if (is_fit ? !add_fit(candidate) : !add_operators(candidate)) continue;
       all += candidate.capacity;
       candidates_.push_back(std::move(candidate));
@@ -196,7 +196,7 @@ class Enumeration {
       out_.obstacle = module.fqn + " has too many choices of operators";
       return false;
     }
-    Bytes covered = kNone;
+    Bytes covered = kNoBytes;
     for (int position = candidate.first; given_.has_copies() && position <= candidate.last;
          ++position) {
       covered = std::max(covered, need_of(given_, given_.tree->post_order[position]));
@@ -204,7 +204,7 @@ class Enumeration {
     for (const KeptChoice& choice : *choices) {
       if (choice.kept >= inside) continue;
       Bytes need = candidate.need;
-      if (need != kNone) need += room_for_kept(given_, {choice.kept, choice.copies});
+      if (need != kNoBytes) need += room_for_kept(given_, {choice.kept, choice.copies});
       if (given_.has_copies()) need = std::max(need, covered + choice.copies);
       candidate.offers.push_back({inside - choice.kept, choice.ms + overhead, need});
     }
@@ -238,7 +238,7 @@ class Enumeration {
   }
 
   bool meet(Bytes need, Label& label) const {
-    if (need == kNone) return true;
+    if (need == kNoBytes) return true;
     if (drops_high()) return need - label.gone <= *budget_;
     label.height = std::max(label.height, need - label.gone);
     return true;
@@ -280,7 +280,7 @@ class Enumeration {
       prune(here, position);
       for (const Candidate& candidate : candidates_) {
         if (candidate.first != position) continue;
-        Bytes covered = kNone;
+        Bytes covered = kNoBytes;
         for (int p = candidate.first; p <= candidate.last; ++p) {
           covered = std::max(covered, need_of(given_, given_.tree->post_order[p]));
         }
@@ -381,7 +381,7 @@ class Enumeration {
     std::vector<Piece> pieces;
     double ms = 0, gone = 0;
     const auto cover = [&](Bytes need) {
-      if (need == kNone) return true;
+      if (need == kNoBytes) return true;
       double missing = static_cast<double>(need - *budget_) - gone;
       while (missing > 0) {
         Piece* best = nullptr;

@@ -11,10 +11,6 @@ namespace {
 using checkpoint::CheckpointUnit;
 using Code = FindingCode;
 
-bool lists(const std::vector<std::string>& fqns, const std::string& fqn) {
-  return std::find(fqns.begin(), fqns.end(), fqn) != fqns.end();
-}
-
 class Placer {
  public:
   Placer(const JudgedCheckpoint& given, Findings& findings) : given_(given), findings_(findings) {}

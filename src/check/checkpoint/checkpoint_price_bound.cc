@@ -13,7 +13,7 @@ constexpr int kMaxPositions = 8;  // tried, those that need most
 constexpr int kMaxPrices = 64;    // at each
 
 // What a module may do as a unit, before prices.
-struct Offer {
+struct PricedOffer {
   int node = 0;
   int position = 0;
   double inside = 0;                               // bytes
@@ -38,7 +38,7 @@ class PriceBound {
     best.position = found.need.position;
     best.fixed = found.price * static_cast<double>(found.need.bytes - budget_);
     best.offers.assign(given_.tree->num_modules(), kInfinity);
-    for (const Offer& offer : offers_) {
+    for (const PricedOffer& offer : offers_) {
       best.offers[offer.node] = least_of(offer, offer.position < best.position ? best.price : 0);
     }
     return best;
@@ -61,7 +61,7 @@ class PriceBound {
   std::vector<PriceLine> lines() const {
     constexpr int kOctaves = 12;
     double ms = 0, bytes = 1;
-    for (const Offer& offer : offers_) {
+    for (const PricedOffer& offer : offers_) {
       ms += whole_ms(offer);
       bytes += offer.inside;
     }
@@ -114,7 +114,7 @@ class PriceBound {
   void add_offer(int node) {
     if (!may_be_unit(given_, node)) return;
     const checkpoint::ModuleInfo& module = given_.info(node);
-    Offer offer;
+    PricedOffer offer;
     offer.node = node;
     offer.position = given_.tree->position[node];
     offer.inside = static_cast<double>(module.act_fw_per_module);
@@ -135,7 +135,7 @@ class PriceBound {
   }
 
   // Lines of the fit meet there, or one and no time: the least of a convex price is at one of them.
-  void add_corners(int node, double capacity, Offer& offer) const {
+  void add_corners(int node, double capacity, PricedOffer& offer) const {
     const checkpoint::ModuleInfo& module = given_.info(node);
     const auto [inside, memory] = unit_sizes(given_, {node});
     const auto whole = static_cast<double>(memory);
@@ -155,7 +155,7 @@ class PriceBound {
   }
 
   // The least of time - price * bytes over what the module may do as a unit.
-  static double least_of(const Offer& offer, double price) {
+  static double least_of(const PricedOffer& offer, double price) {
     if (!offer.corners.empty()) {
       double least = kInfinity;
       for (const auto& [bytes, ms] : offer.corners) least = std::min(least, ms - price * bytes);
@@ -181,7 +181,7 @@ class PriceBound {
   // later free nothing before it.
   double least_before(int position, double price) const {
     std::vector<double> own(given_.tree->num_modules(), 0), below(own);
-    for (const Offer& offer : offers_) {
+    for (const PricedOffer& offer : offers_) {
       if (offer.position < position) own[offer.node] = std::min(0.0, least_of(offer, price));
     }
     // Children come after their parents in mod_stats or before: walk by depth.
@@ -215,7 +215,7 @@ class PriceBound {
   // The bound is concave in the price: its top is bracketed by doubling, then narrowed.
   std::pair<double, double> best_price_at(int position, Bytes need) const {
     double most_ms = 0;
-    for (const Offer& offer : offers_) most_ms = std::max(most_ms, whole_ms(offer));
+    for (const PricedOffer& offer : offers_) most_ms = std::max(most_ms, whole_ms(offer));
     double high = (most_ms + 1) / std::max(1.0, static_cast<double>(need - budget_));
     std::pair<double, double> best{bound_at(position, need, high), high};
     for (int k = 0; k < kMaxPrices; ++k) {
@@ -235,7 +235,7 @@ class PriceBound {
     return best;
   }
 
-  static double whole_ms(const Offer& offer) {
+  static double whole_ms(const PricedOffer& offer) {
     double ms = 0;
     for (const OperatorGroup& group : offer.groups) ms += group.ms;
     for (const auto& corner : offer.corners) ms = std::max(ms, corner.second);
@@ -244,7 +244,7 @@ class PriceBound {
 
   const JudgedCheckpoint& given_;
   const Bytes budget_;
-  std::vector<Offer> offers_;
+  std::vector<PricedOffer> offers_;
   mutable std::vector<int> order_;
 };
 

@@ -1,6 +1,7 @@
 // The rules of the checkpointing judge: what they look at and where their findings go.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -16,6 +17,10 @@ namespace plimsoll::check {
 // Relative, of times: a fitted price ends its pieces at whole bytes, which moves it by as much as a
 // byte or two cost.
 inline constexpr double kTimeTolerance = 1e-7;
+
+inline bool lists(const std::vector<std::string>& fqns, const std::string& fqn) {
+  return std::find(fqns.begin(), fqns.end(), fqn) != fqns.end();
+}
 
 // What every rule sees.
 struct JudgedCheckpoint {

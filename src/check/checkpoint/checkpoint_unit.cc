@@ -18,7 +18,7 @@ using Code = FindingCode;
 
 constexpr double kRatioTolerance = 5e-5;  // ratios are written with four decimals
 
-bool is_close(double a, double b) {
+bool is_close_time(double a, double b) {
   return std::abs(a - b) <= kTimeTolerance * std::max({1.0, std::abs(a), std::abs(b)});
 }
 
@@ -253,7 +253,7 @@ class UnitCheck {
         unit_.recompute_ms <= ms + ms_of_a_byte()) {
       return unit_.recompute_ms;
     }
-    if (!is_close(ms, unit_.recompute_ms)) {
+    if (!is_close_time(ms, unit_.recompute_ms)) {
       add(Code::kRecompute, fmt::format("{} ms", ms), fmt::format("{} ms", unit_.recompute_ms),
           "the recompute time is not that of what runs again");
     }

@@ -18,7 +18,7 @@ using checkpoint::StepLayout;
 using checkpoint::StepOperator;
 using checkpoint::StepProgram;
 
-constexpr int kNone = -1;
+constexpr int kNoOperator = -1;
 
 using Storage = int;                   // place in Memory
 using Frame = std::map<int, Storage>;  // value -> the storage that holds it; owns them
@@ -62,15 +62,16 @@ class Memory {
 
 // One unit, laid out over the program's operators.
 struct Unit {
-  int parent = kNone;
+  int parent = kNoOperator;
   int first = 0, last = 0;    // operators
   std::set<int> cached;       // operators whose outputs are kept
   std::set<int> inputs;       // values from before the unit that its operators read
   std::vector<int> children;  // nested units, in forward order
   // What autograd wants from the recomputation, in program order.
-  int first_wanted = kNone;  // operator whose backward lets go of the unit, kNone: nothing wanted
-  int stop = kNone;          // the recomputation ends at this operator
-  bool runs_stop = false;    // whether that operator still runs
+  int first_wanted =
+      kNoOperator;         // operator whose backward lets go of the unit, kNone: nothing wanted
+  int stop = kNoOperator;  // the recomputation ends at this operator
+  bool runs_stop = false;  // whether that operator still runs
 };
 
 // ------------------------------------------------------------------------------- laying out units
@@ -81,7 +82,7 @@ class UnitReader {
       : program_(program), layout_(layout) {}
 
   Result<std::vector<Unit>> read(const std::vector<CheckpointUnit>& given) {
-    PLIMSOLL_RETURN_IF_ERROR(read_siblings(given, kNone, 0, num_operators() - 1));
+    PLIMSOLL_RETURN_IF_ERROR(read_siblings(given, kNoOperator, 0, num_operators() - 1));
     return std::move(units_);
   }
 
@@ -113,7 +114,7 @@ class UnitReader {
         return fail(ErrorCode::kConflict, place, "the unit overlaps another or leaves its own",
                     "list units that are apart, in forward order");
       }
-      if (parent != kNone) {
+      if (parent != kNoOperator) {
         if (!read.cached.empty()) {
           return fail(ErrorCode::kValue, place, "a nested unit keeps an operator's output",
                       "let nested units keep nothing");
@@ -131,10 +132,10 @@ class UnitReader {
   Result<void> read_unit(const CheckpointUnit& given, const std::string& place, int index) {
     Unit& unit = units_[index];
     std::vector<int> listed;
-    int previous = kNone;
+    int previous = kNoOperator;
     for (const std::string& fqn : given.fqns) {
       PLIMSOLL_ASSIGN(const int m, find_module(fqn));
-      if (previous == kNone) unit.first = layout_.first_operator[m];
+      if (previous == kNoOperator) unit.first = layout_.first_operator[m];
       if (layout_.first_operator[m] <= previous) {
         return fail(ErrorCode::kConflict, fqn, "the run is not in forward order",
                     "list siblings in the order in which they run");
@@ -176,14 +177,14 @@ class UnitReader {
     Unit& unit = units_[index];
     auto child = unit.children.begin();
     const auto want = [&](int op, int let_go, bool runs) {
-      if (unit.first_wanted == kNone) unit.first_wanted = let_go;
+      if (unit.first_wanted == kNoOperator) unit.first_wanted = let_go;
       unit.stop = op;
       unit.runs_stop = runs;
     };
     for (int t = unit.first; t <= unit.last; ++t) {
       if (child != unit.children.end() && units_[*child].first == t) {
         const Unit& nested = units_[*child++];
-        if (nested.first_wanted != kNone) want(t, nested.first_wanted, false);
+        if (nested.first_wanted != kNoOperator) want(t, nested.first_wanted, false);
         t = nested.last;
         continue;
       }
@@ -209,10 +210,10 @@ class Step {
         units_(std::move(units)),
         with_timeline_(with_timeline),
         memory_(constant_bytes(program)),
-        innermost_(program.operators.size(), kNone),
+        innermost_(program.operators.size(), kNoOperator),
         saved_(program.operators.size()),
         cache_(program.operators.size()),
-        pending_(program.values.size(), kNone),
+        pending_(program.values.size(), kNoOperator),
         has_gradient_(program.parameters.size()),
         inputs_(units_.size()),
         is_recomputed_(units_.size()) {
@@ -268,7 +269,7 @@ class Step {
   }
 
   void hold_inputs(int unit, const Frame& frame) {
-    if (units_[unit].first_wanted == kNone) return;  // it will never run again
+    if (units_[unit].first_wanted == kNoOperator) return;  // it will never run again
     for (int value : units_[unit].inputs) inputs_[unit][value] = memory_.share(frame.at(value));
   }
 
@@ -306,11 +307,11 @@ class Step {
     for (int t = 0; t < num_operators(); ++t) {
       while (next_unit < units_.size() && units_[next_unit].first <= t) {
         const int unit = static_cast<int>(next_unit++);
-        if (units_[unit].parent == kNone) hold_inputs(unit, frame);
+        if (units_[unit].parent == kNoOperator) hold_inputs(unit, frame);
       }
       make_outputs(t, frame);
       record(StepPhase::kForward, t);
-      if (innermost_[t] == kNone) save(t, frame);
+      if (innermost_[t] == kNoOperator) save(t, frame);
       cache(t, frame);
       let_go(t, frame);
     }
@@ -318,8 +319,8 @@ class Step {
   }
 
   void cache(int t, const Frame& frame) {
-    for (int unit = innermost_[t]; unit != kNone; unit = units_[unit].parent) {
-      if (!units_[unit].cached.contains(t) || units_[unit].first_wanted == kNone) continue;
+    for (int unit = innermost_[t]; unit != kNoOperator; unit = units_[unit].parent) {
+      if (!units_[unit].cached.contains(t) || units_[unit].first_wanted == kNoOperator) continue;
       for (int value : program_.operators[t].outputs) {
         cache_[t][value] = memory_.share(frame.at(value));
       }
@@ -327,7 +328,7 @@ class Step {
   }
 
   void recompute(int u) {
-    if (u == kNone || is_recomputed_[u]) return;
+    if (u == kNoOperator || is_recomputed_[u]) return;
     const Unit& unit = units_[u];
     recompute(unit.parent);
     is_recomputed_[u] = true;
@@ -357,7 +358,8 @@ class Step {
   // The unit's inputs, and what its cache holds beyond the end of the recomputation, go with the
   // last backward that wanted something.
   void leave_units(int t) {
-    for (int u = innermost_[t]; u != kNone && units_[u].first_wanted == t; u = units_[u].parent) {
+    for (int u = innermost_[t]; u != kNoOperator && units_[u].first_wanted == t;
+         u = units_[u].parent) {
       memory_.drop(inputs_[u]);
       for (int op = units_[u].first; op <= units_[u].last; ++op) {
         if (units_[u].cached.contains(op)) memory_.drop(cache_[op]);
@@ -370,18 +372,18 @@ class Step {
     if (op.kind == OperatorKind::kView) return;
     std::vector<Storage> received;
     for (int value : op.outputs) {
-      if (pending_[value] != kNone) received.push_back(pending_[value]);
+      if (pending_[value] != kNoOperator) received.push_back(pending_[value]);
     }
     if (received.empty()) return;
     if (!op.saved.empty()) recompute(innermost_[t]);
 
     const Storage of_first_output = pending_[op.outputs[0]];
-    for (int value : op.outputs) pending_[value] = kNone;
+    for (int value : op.outputs) pending_[value] = kNoOperator;
     std::vector<std::pair<int, Storage>> sent;
     for (const StepGradient& gradient : op.gradients) {
       if (!gradient.passes) {
         sent.emplace_back(gradient.value, memory_.make(program_.values[gradient.value]));
-      } else if (of_first_output != kNone) {
+      } else if (of_first_output != kNoOperator) {
         sent.emplace_back(gradient.value, memory_.share(of_first_output));
       }
     }
@@ -402,7 +404,7 @@ class Step {
 
   void accumulate(int t, int value, Storage gradient) {
     const Storage old = std::exchange(pending_[value], gradient);
-    if (old == kNone) return;
+    if (old == kNoOperator) return;
     if (!memory_.is_shared(old)) {
       pending_[value] = old;
     } else {

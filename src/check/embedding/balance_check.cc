@@ -10,6 +10,7 @@
 #include "check/embedding/frontier_claims.h"
 #include "check/embedding/placement_rules.h"
 #include "check/embedding/plan_space.h"
+#include "check/tolerances.h"
 #include "plimsoll/core/numbers.h"
 
 namespace plimsoll::check {
@@ -17,17 +18,10 @@ namespace {
 
 using embedding::PlanTimes;
 
-constexpr double kTolerance = 1e-9;       // relative, of sums
-constexpr double kBoundTolerance = 1e-7;  // relative, of what prices prove (verify_bound.h)
-
-bool is_close(double a, double b) {
-  return std::abs(a - b) <= kTolerance * std::max(std::abs(a), std::abs(b));
-}
-
-class Judge {
+class BalanceJudge {
  public:
-  Judge(const PlanSpace& space, const embedding::ShardingPlan* plan, const ShardingReport* sharding,
-        const StatedBalance& stated, BalanceReport& report)
+  BalanceJudge(const PlanSpace& space, const embedding::ShardingPlan* plan,
+               const ShardingReport* sharding, const StatedBalance& stated, BalanceReport& report)
       : space_(space), plan_(plan), sharding_(sharding), stated_(stated), report_(report) {}
 
   Result<void> judge() {
@@ -409,7 +403,7 @@ Result<BalanceReport> check_balance(const embedding::PlanningProblem& problem,
       &bounded->bridge,
       &aid};
   BalanceReport report;
-  PLIMSOLL_RETURN_IF_ERROR(Judge(space, plan, sharding, stated, report).judge());
+  PLIMSOLL_RETURN_IF_ERROR(BalanceJudge(space, plan, sharding, stated, report).judge());
   return report;
 }
 
@@ -422,7 +416,7 @@ Result<BalanceReport> check_balance(const embedding::PlanningProblem& problem,
                   make_bounded_bridge(given, stated.options.bridge));
   const PlanSpace space{&problem, true, given, &bridge, &aid};
   BalanceReport report;
-  PLIMSOLL_RETURN_IF_ERROR(Judge(space, plan, sharding, stated, report).judge());
+  PLIMSOLL_RETURN_IF_ERROR(BalanceJudge(space, plan, sharding, stated, report).judge());
   return report;
 }
 

@@ -9,14 +9,14 @@
 #include <string_view>
 #include <utility>
 
+#include "check/tolerances.h"
+
 namespace plimsoll::check {
 namespace {
 
 using embedding::Perf;
 using embedding::StorageParts;
 using topology::Storage;
-
-constexpr double kTolerance = 1e-9;  // relative, of sums
 
 constexpr std::array<std::pair<std::string_view, Bytes Storage::*>, 3> kTiers{
     {{"hbm", &Storage::hbm}, {"ddr", &Storage::ddr}, {"ssd", &Storage::ssd}}};
@@ -63,10 +63,8 @@ Bytes sum_of(const std::optional<Storage>& storage) {
   return storage ? storage->hbm + storage->ddr : 0;
 }
 
-bool is_close(Bytes a, Bytes b) { return a == b; }
-bool is_close(double a, double b) {
-  return std::abs(a - b) <= kTolerance * std::max(std::abs(a), std::abs(b));
-}
+bool agrees(Bytes a, Bytes b) { return a == b; }
+bool agrees(double a, double b) { return is_close(a, b); }
 
 template <class Entries>
 void compare(const Entries& stated, const Entries& found, std::string_view unit,
@@ -90,7 +88,7 @@ void compare(const Entries& stated, const Entries& found, std::string_view unit,
       continue;
     }
     for (std::size_t rank = 0; rank < values.size(); ++rank) {
-      if (is_close(values[rank], right->second[rank])) continue;
+      if (agrees(values[rank], right->second[rank])) continue;
       add(static_cast<int>(rank),
           fmt::format("the bill's {} of rank {} is stated as {} {}, but is {}", name, rank,
                       values[rank], unit, right->second[rank]));

@@ -5,13 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "check/tolerances.h"
 #include "core/check.h"
 
 namespace plimsoll::check {
 namespace {
-
-constexpr double kTolerance = 1e-9;       // relative, of sums
-constexpr double kBoundTolerance = 1e-7;  // relative, of what prices prove (verify_bound.h)
 
 // Above any placement's objective.
 double worst_objective(const balance::PlacementProblem& problem) {

@@ -11,10 +11,10 @@ namespace {
 using math::FrontierPoint;
 using Points = std::vector<FrontierPoint>;
 
-constexpr double kTolerance =
+constexpr double kPassedOnTolerance =
     1e-8;  // relative: bounds give up some 1e-9 each time they are passed on
 
-bool is_above(double a, double b) { return a - b > kTolerance * std::abs(b); }
+bool is_above(double a, double b) { return a - b > kPassedOnTolerance * std::abs(b); }
 
 // The last point at or below the size; nothing left of the first.
 const FrontierPoint* find_at(const Points& points, Bytes bytes) {

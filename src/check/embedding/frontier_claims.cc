@@ -8,17 +8,15 @@
 
 #include "balance/verify/verify_bound.h"
 #include "check/embedding/bound_attempt.h"
+#include "check/tolerances.h"
 
 namespace plimsoll::check {
 namespace {
 
-constexpr double kTolerance = 1e-9;       // relative, of sums
-constexpr double kBoundTolerance = 1e-7;  // relative, of what prices prove (verify_bound.h)
-
-class Judge {
+class FrontierClaimsJudge {
  public:
-  Judge(const PlanSpace& space, const embedding::BridgeOptions& rules, const StatedFrontier& stated,
-        const JudgedFrontierPlan& own)
+  FrontierClaimsJudge(const PlanSpace& space, const embedding::BridgeOptions& rules,
+                      const StatedFrontier& stated, const JudgedFrontierPlan& own)
       : space_(space), rules_(rules), stated_(stated), own_(own) {}
 
   Result<CheckReport> judge() {
@@ -140,7 +138,7 @@ Result<CheckReport> judge_frontier_claims(const PlanSpace& space,
                                           const embedding::BridgeOptions& rules,
                                           const StatedFrontier& stated,
                                           const JudgedFrontierPlan& own) {
-  return Judge(space, rules, stated, own).judge();
+  return FrontierClaimsJudge(space, rules, stated, own).judge();
 }
 
 }  // namespace plimsoll::check

@@ -8,6 +8,7 @@
 
 #include "balance/verify/verify_relocation.h"
 #include "check/embedding/held_parts.h"
+#include "check/tolerances.h"
 
 namespace plimsoll::check {
 namespace {
@@ -18,7 +19,6 @@ using embedding::Option;
 using embedding::ShardingType;
 using embedding::TablePart;
 
-constexpr double kTolerance = 1e-7;  // relative, of what prices prove
 constexpr double kGib = 1024.0 * 1024 * 1024;
 
 // What ranks hold of a table, by the plan that it stands by.
@@ -180,7 +180,7 @@ Result<MoveBoundReport> check_move_bound(const embedding::PlanningProblem& probl
   if (stated.is_bound_of_all) {
     const double all = stated.bound_of_all.value_or(bounded.bridge.problem.floor_ms) +
                        price * static_cast<double>(*report.least_moved);
-    if (!(*stated.lower_bound <= all * (1 + kTolerance))) {
+    if (!(*stated.lower_bound <= all * (1 + kBoundTolerance))) {
       refute(fmt::format("at most {} ms", all), fmt::format("{} ms", *stated.lower_bound),
              "the bound of all plans is above that of the answer's certificate");
     }
@@ -191,7 +191,7 @@ Result<MoveBoundReport> check_move_bound(const embedding::PlanningProblem& probl
            "a bound of plans that move few bytes is stated without the prices that prove it");
     return report;
   }
-  if (!stated.max_moved && stated.prices->moved > price * (1 + kTolerance)) {
+  if (!stated.max_moved && stated.prices->moved > price * (1 + kBoundTolerance)) {
     refute(fmt::format("{} ms a byte", price), fmt::format("{}", stated.prices->moved),
            "the bound prices moved bytes above what they are worth");
     return report;
@@ -204,7 +204,7 @@ Result<MoveBoundReport> check_move_bound(const embedding::PlanningProblem& probl
     return report;
   }
   report.proved_bound = verdict.value;
-  if (!(*stated.lower_bound <= verdict.value * (1 + kTolerance))) {
+  if (!(*stated.lower_bound <= verdict.value * (1 + kBoundTolerance))) {
     refute(fmt::format("at most {} ms", verdict.value), fmt::format("{} ms", *stated.lower_bound),
            fmt::format("the bound of plans that move few bytes is said to be {} ms, and its prices "
                        "prove {} ms",

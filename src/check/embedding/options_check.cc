@@ -16,9 +16,9 @@ namespace {
 
 using embedding::Option;
 
-class Judge {
+class OptionsJudge {
  public:
-  explicit Judge(const GivenSpace& space)
+  explicit OptionsJudge(const GivenSpace& space)
       : options_(space.options),
         room_(space.room),
         cost_model_(space.cost_model),
@@ -238,7 +238,8 @@ class Judge {
 ShardingReport check_options(const GivenSpace& space, const std::vector<StatedOption>& options,
                              const embedding::ShardingPlan* plan, bool pools_ddr, bool strict,
                              bool strict_numerics, std::optional<double> stated_rating) {
-  return Judge(space).judge(options, plan, pools_ddr, strict, strict_numerics, stated_rating);
+  return OptionsJudge(space).judge(options, plan, pools_ddr, strict, strict_numerics,
+                                   stated_rating);
 }
 
 }  // namespace plimsoll::check

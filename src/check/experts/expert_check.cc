@@ -9,6 +9,8 @@
 #include <set>
 #include <utility>
 
+#include "check/tolerances.h"
+
 namespace plimsoll::check {
 namespace {
 
@@ -16,15 +18,9 @@ using Code = FindingCode;
 using experts::ExpertModel;
 using experts::ExpertPlan;
 
-constexpr double kTolerance = 1e-9;  // relative, of sums
-
-bool is_close(double a, double b) {
-  return std::abs(a - b) <= kTolerance * std::max({std::abs(a), std::abs(b), 1e-300});
-}
-
-class Judge {
+class ExpertJudge {
  public:
-  Judge(const ExpertModel& model, const StatedExperts& stated, double tolerance)
+  ExpertJudge(const ExpertModel& model, const StatedExperts& stated, double tolerance)
       : model_(model), stated_(stated), tolerance_(tolerance) {}
 
   ExpertReport judge() {
@@ -273,7 +269,7 @@ void refute(ExpertReport& report) {
 
 ExpertReport check_experts(const ExpertModel& model, const StatedExperts& stated,
                            double tolerance) {
-  return Judge(model, stated, tolerance).judge();
+  return ExpertJudge(model, stated, tolerance).judge();
 }
 
 }  // namespace plimsoll::check

@@ -5,6 +5,8 @@
 #include <limits>
 #include <set>
 
+#include "plimsoll/core/numbers.h"
+
 namespace plimsoll::check {
 namespace {
 
@@ -13,8 +15,6 @@ using partition::Partition;
 using partition::PartitionerConfig;
 using partition::Placement;
 using Code = FindingCode;
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 class PartitionJudge {
  public:
@@ -189,7 +189,7 @@ class PartitionJudge {
       report_.critical_path_sec = std::max(report_.critical_path_sec, end);
     }
     if (!has_changed) return;
-    report_.critical_path_sec = kNever;
+    report_.critical_path_sec = kInfinity;
     find(Code::kPartitionsWait, "", "partitions wait for each other in a cycle");
   }
 

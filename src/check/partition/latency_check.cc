@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "plimsoll/core/numbers.h"
+
 namespace plimsoll::check {
 namespace {
 
@@ -15,8 +17,6 @@ using partition::CostGraph;
 using partition::DeviceAssignment;
 using partition::Net;
 using Code = FindingCode;
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 class LatencyJudge {
  public:
@@ -148,7 +148,7 @@ Result<LatencyReport> check_latency(const CostGraph& graph, const DeviceAssignme
   LatencyReport report;
   report.findings = std::move(placement.findings);
   report.memory = std::move(placement.memory);
-  report.latency_ms = kNever;
+  report.latency_ms = kInfinity;
   const bool has_devices =
       std::none_of(report.findings.begin(), report.findings.end(),
                    [](const Finding& violation) { return violation.code == Code::kUnknownDevice; });

@@ -13,9 +13,10 @@ using partition::PipelinePlan;
 using partition::PipelineStage;
 using Code = FindingCode;
 
-class Judge {
+class PipelineJudge {
  public:
-  Judge(const PipelineModel& model, const PipelinePlan& plan, const PipelineCheckOptions& options)
+  PipelineJudge(const PipelineModel& model, const PipelinePlan& plan,
+                const PipelineCheckOptions& options)
       : model_(model), plan_(plan), options_(options) {}
 
   PipelineReport judge() {
@@ -221,7 +222,7 @@ double pipeline_value(const PipelineModel& model, const PipelineReport& report, 
 Result<PipelineReport> check_pipeline(const PipelineModel& model, const PipelinePlan& plan,
                                       const PipelineCheckOptions& options) {
   PLIMSOLL_RETURN_IF_ERROR(partition::validate(model));
-  return Judge(model, plan, options).judge();
+  return PipelineJudge(model, plan, options).judge();
 }
 
 }  // namespace plimsoll::check

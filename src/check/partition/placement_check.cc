@@ -18,10 +18,10 @@ using partition::Net;
 using partition::Weight;
 using Code = FindingCode;
 
-class Judge {
+class PlacementJudge {
  public:
-  Judge(const CostGraph& graph, const DeviceAssignment& assignment,
-        const PlacementCheckOptions& options)
+  PlacementJudge(const CostGraph& graph, const DeviceAssignment& assignment,
+                 const PlacementCheckOptions& options)
       : graph_(graph), device_(assignment.device), options_(options) {
     for (std::size_t c = 0; c < graph.classes.size(); ++c) {
       for (int i = 0; i < graph.classes[c].count; ++i) class_of_.push_back(c);
@@ -261,7 +261,7 @@ Result<PlacementReport> check_placement(const CostGraph& graph, const DeviceAssi
                     std::to_string(graph.num_devices()),
                 "give one for each device, or none");
   }
-  return Judge(graph, assignment, options).judge();
+  return PlacementJudge(graph, assignment, options).judge();
 }
 
 }  // namespace plimsoll::check

@@ -11,6 +11,8 @@
 #include "plimsoll/check/critical_path_check.h"
 #include "plimsoll/check/latency_check.h"
 #include "plimsoll/check/placement_check.h"
+#include "plimsoll/core/numbers.h"
+#include "plimsoll/core/units.h"
 
 namespace plimsoll::check {
 namespace {
@@ -19,13 +21,11 @@ using partition::CostGraph;
 using partition::DeviceAssignment;
 using partition::Net;
 
-constexpr double kNever = partition::kUnlimited;
-
 // Nodes that share a device, and the devices that may run all of them.
 struct Group {
   std::vector<int> nodes;
   std::vector<int> devices;
-  double least_ms = kNever;
+  double least_ms = kInfinity;
 };
 
 std::vector<Group> find_groups(const CostGraph& graph) {
@@ -379,40 +379,6 @@ class ChainSearch {
   SearchedBelow result_;
 };
 
-// Below this a plan refutes the bound.
-double limit_of(double claimed) { return claimed * (1 - kCertificateTolerance); }
-
-bool has_bound(const CertificateClaims& claims) {
-  return claims.certificate && claims.certificate->lower_bound &&
-         std::isfinite(*claims.certificate->lower_bound);
-}
-
-// What the claims leave to be searched for; absent: nothing.
-std::optional<double> searched_limit(const CertificateClaims& claims, const KnownOptimum& known) {
-  if (claims.status == SolveStatus::kInfeasible) return kNever;
-  if (!has_bound(claims)) return std::nullopt;
-  const double claimed = *claims.certificate->lower_bound;
-  if (known.value && claimed > *known.value * (1 + kCertificateTolerance)) return std::nullopt;
-  if (known.bound && *known.bound >= claimed) return std::nullopt;
-  return limit_of(claimed);
-}
-
-void note(const SearchedBelow& searched, const CertificateClaims& claims, KnownOptimum& known) {
-  if (claims.status == SolveStatus::kInfeasible) {
-    if (searched.found) {
-      known.plans.push_back({*searched.found, "a plan that the checker found"});
-    } else if (searched.is_complete) {
-      known.is_infeasible = true;
-      known.proof = "the checker's own search of " + std::to_string(searched.num_states) +
-                    " states finds no plan";
-    } else {
-      known.obstacle = "the checker's own search was given up";
-    }
-    return;
-  }
-  note_search(searched, *claims.certificate->lower_bound, known);
-}
-
 void raise_bound(double bound, const char* proof, KnownOptimum& known) {
   if (known.bound && *known.bound >= bound) return;
   known.bound = bound;
@@ -468,7 +434,7 @@ class LongestPath {
   LongestPath(const CostGraph& graph, const std::vector<Group>& groups)
       : graph_(graph),
         order_(topological_order(graph)),
-        least_(graph.nodes.size(), kNever),
+        least_(graph.nodes.size(), kInfinity),
         nets_from_(graph.nodes.size()),
         done_(graph.nodes.size(), 0) {
     for (const Group& group : groups) {
@@ -528,7 +494,7 @@ CertificateJudgement judge_throughput_claims(const CostGraph& graph,
   add_work_bounds(graph, groups, known);
   const auto limit = searched_limit(claims, known);
   if (limit && is_contiguous && has_no_rules(graph)) {
-    note(ChainSearch(graph, groups).run(*limit), claims, known);
+    note_search(ChainSearch(graph, groups).run(*limit), claims, known);
   } else if (limit) {
     PartialLoads loads(graph);
     AssignmentSearch search(graph, by_work(groups));
@@ -545,7 +511,7 @@ CertificateJudgement judge_throughput_claims(const CostGraph& graph,
       if (!judged || !judged->is_right()) return std::nullopt;
       return judged->max_load;
     };
-    note(search.run(*limit), claims, known);
+    note_search(search.run(*limit), claims, known);
   }
   return judge_certificate(claims, known);
 }
@@ -574,7 +540,7 @@ CertificateJudgement judge_latency_claims(const CostGraph& graph, const Certific
       if (!judged || !judged->is_right()) return std::nullopt;
       return judged->latency_ms;
     };
-    note(search.run(*limit), claims, known);
+    note_search(search.run(*limit), claims, known);
   }
   return judge_certificate(claims, known);
 }
@@ -585,8 +551,6 @@ namespace {
 
 using partition::Graph;
 using partition::PartitionerConfig;
-
-constexpr double kMsPerSecond = 1000;
 
 double latency_of(const PartitionerConfig& config, int node) {
   const auto& latency = *config.node_to_latency_mapping[node];
@@ -719,7 +683,7 @@ CertificateJudgement judge_path_claims(const Graph& graph, const PartitionerConf
   raise_bound(search.longest_sec() * kMsPerSecond, "one path of operators alone takes as long",
               known);
   if (const auto limit = searched_limit(claims, known)) {
-    note(search.run(*limit / kMsPerSecond), claims, known);
+    note_search(search.run(*limit / kMsPerSecond), claims, known);
   }
   return judge_certificate(claims, known);
 }

@@ -20,10 +20,11 @@ using partition::ReplicatedStages;
 using partition::Weight;
 using Code = FindingCode;
 
-class Judge {
+class ReplicatedStagesJudge {
  public:
-  Judge(const CostGraph& graph, const PipelineTerms& terms, const ReplicatedStages& placement,
-        const ReplicatedStagesCheckOptions& options)
+  ReplicatedStagesJudge(const CostGraph& graph, const PipelineTerms& terms,
+                        const ReplicatedStages& placement,
+                        const ReplicatedStagesCheckOptions& options)
       : graph_(graph), terms_(terms), options_(options) {
     for (std::size_t c = 0; c < graph.classes.size(); ++c) {
       for (int i = 0; i < graph.classes[c].count; ++i) class_of_.push_back(c);
@@ -306,7 +307,7 @@ Result<PlacementReport> check_replicated_stages(const CostGraph& graph, const Pi
                     std::to_string(placement.stages.size()),
                 "give one for each stage, or none");
   }
-  return Judge(graph, terms, placement, options).judge();
+  return ReplicatedStagesJudge(graph, terms, placement, options).judge();
 }
 
 }  // namespace plimsoll::check

@@ -16,6 +16,7 @@
 #include "core/check.h"
 #include "plimsoll/check/pipeline_check.h"
 #include "plimsoll/check/replicated_stages_check.h"
+#include "plimsoll/core/numbers.h"
 
 namespace plimsoll::check {
 namespace {
@@ -25,8 +26,6 @@ using partition::PipelineModel;
 using partition::PipelinePlan;
 using partition::PipelineTerms;
 using partition::ReplicatedStages;
-
-constexpr double kNever = partition::kUnlimited;
 
 // Sum of stages + (n - 1) * the slowest; of objective throughput the slowest alone.
 struct Value {
@@ -89,31 +88,6 @@ class StageSearch {
   std::int64_t num_steps_ = 0;
 };
 
-void note(const SearchedBelow& searched, const CertificateClaims& claims, KnownOptimum& known) {
-  if (claims.status != SolveStatus::kInfeasible) {
-    note_search(searched, *claims.certificate->lower_bound, known);
-  } else if (searched.found) {
-    known.plans.push_back({*searched.found, "a plan that the checker found"});
-  } else if (searched.is_complete) {
-    known.is_infeasible = true;
-    known.proof = "the checker's own search of " + std::to_string(searched.num_states) +
-                  " states finds no plan";
-  } else {
-    known.obstacle = "the checker's own search was given up";
-  }
-}
-
-// Below this a plan refutes; absent: nothing is left to be searched for.
-std::optional<double> searched_limit(const CertificateClaims& claims, const KnownOptimum& known) {
-  if (claims.status == SolveStatus::kInfeasible) return kNever;
-  const auto& certificate = claims.certificate;
-  if (!certificate || !certificate->lower_bound || !std::isfinite(*certificate->lower_bound) ||
-      (known.bound && *known.bound >= *certificate->lower_bound)) {
-    return std::nullopt;
-  }
-  return *certificate->lower_bound * (1 - kCertificateTolerance);
-}
-
 // Whole numbers of replicas that a batch can be shared by.
 std::vector<int> replica_counts(int num_microbatches, int most) {
   std::vector<int> counts;
@@ -144,7 +118,7 @@ class BatchSearch {
     }
     most_replicas_ = std::min(replica_limit(graph, terms), graph.num_devices());
     for (const auto& item : items_) {
-      double least = kNever;
+      double least = kInfinity;
       for (std::size_t c = 0; c < graph.classes.size(); ++c)
         least = std::min(least, work_of(item, c));
       work_ += least;
@@ -212,7 +186,7 @@ class BatchSearch {
   bool is_hopeless(int num_stages) const {
     double sum = 0, most = 0;
     for (int s = 0; s < num_stages; ++s) {
-      double least = kNever;
+      double least = kInfinity;
       for (std::size_t c = 0; c < graph_.classes.size(); ++c) {
         if (graph_.classes[c].count > 0) least = std::min(least, stage_ms(s, c));
       }
@@ -283,7 +257,7 @@ class ProfileSearch {
       value_ = {0, 1};
     }
     for (const partition::PipelineOperator& op : model.operators) {
-      double work = kNever, ms = kNever;
+      double work = kInfinity, ms = kInfinity;
       for (const auto& degree : op.degrees) {
         for (const auto& choice : degree.choices) {
           work = std::min(work, degree.degree * choice.time_ms);
@@ -418,7 +392,7 @@ CertificateJudgement judge_batch_claims(const CostGraph& graph, const PipelineTe
     if (search.has_rules()) {
       known.obstacle = "pipelines with pinned or forbidden devices are not searched by the checker";
     } else {
-      note(search.run(*limit), claims, known);
+      note_search(search.run(*limit), claims, known);
     }
   }
   return judge_certificate(claims, known);
@@ -433,7 +407,8 @@ CertificateJudgement judge_profile_claims(const PipelineModel& model, bool is_ba
   ProfileSearch search(model, is_batch, is_straight);
   known.bound = search.simple_bound();
   known.proof = "all work shared evenly by all devices takes as long";
-  if (const auto limit = searched_limit(claims, known)) note(search.run(*limit), claims, known);
+  if (const auto limit = searched_limit(claims, known))
+    note_search(search.run(*limit), claims, known);
   return judge_certificate(claims, known);
 }
 

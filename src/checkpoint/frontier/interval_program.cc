@@ -24,10 +24,6 @@ constexpr double kTimeTie = 1e-9;
 // 226 to 898 unlike modules.
 constexpr double kFirstGap = 2e-4;
 
-double line_at(const Segment& line, Bytes s) {
-  return line.y + line.slope * static_cast<double>(s - line.x);
-}
-
 // Discards everything, and saves nothing that would ask for room of its own.
 bool is_full(const CandidateUnit& unit, const CostPoint& point) {
   return point.bytes == unit.kept_inside && point.needs <= unit.threshold;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "checkpoint/model/unit_points.h"
+#include "core/rounding.h"
 #include "math/convex_function.h"
 #include "plimsoll/core/numbers.h"
 
@@ -13,7 +14,6 @@ namespace {
 
 constexpr std::size_t kMaxNear = 1 << 12;  // choices of one module
 // Choices this far above the ceiling stay, relative: times are sums of rounded numbers.
-constexpr double kRounding = 1e-9;
 
 // What surrounds a unit: P and V at every slack where one of them bends.
 class Surroundings {

@@ -12,6 +12,7 @@
 #include "core/suggest.h"
 #include "math/milp.h"
 #include "plimsoll/checkpoint/module_tree.h"
+#include "plimsoll/core/units.h"
 
 namespace plimsoll::checkpoint {
 namespace {
@@ -19,12 +20,10 @@ namespace {
 using math::MilpProblem;
 using math::MilpTerm;
 
-constexpr double kGiBDouble = 0x1p30;
-
-double to_gib(double bytes) { return bytes / kGiBDouble; }
+double to_gib(double bytes) { return bytes / static_cast<double>(kGiB); }
 
 // The figures of one module that the program needs: bytes, and ms of its collectives as a unit.
-struct Node {
+struct ShardedNode {
   double parameters = 0;
   double gradients = 0;
   double base = 0;  // without what unsharded units take: activations, temporaries, shares
@@ -34,8 +33,8 @@ struct Node {
   double backward_ms = 0;
 };
 
-struct Instance {
-  std::vector<Node> nodes;
+struct ShardedInstance {
+  std::vector<ShardedNode> nodes;
   ModuleTree tree;
   std::vector<std::vector<int>> holders;  // [n] modules above one, itself first
   CollectiveCost all_gather, reduce_scatter;
@@ -61,16 +60,16 @@ Result<void> check_options(const FSDPOptions& options) {
   return {};
 }
 
-Result<Instance> make_instance(const ModuleStats& stats, const FSDPOptions& options) {
+Result<ShardedInstance> make_instance(const ModuleStats& stats, const FSDPOptions& options) {
   PLIMSOLL_RETURN_IF_ERROR(check_options(options));
   PLIMSOLL_RETURN_IF_ERROR(validate(stats));
-  Instance instance;
+  ShardedInstance instance;
   PLIMSOLL_ASSIGN(instance.tree, make_module_tree(stats, Ancestry::kSubstring));
   instance.all_gather = options.all_gather;
   instance.reduce_scatter = options.reduce_scatter;
   const auto total = static_cast<double>(stats.mod_stats.front().param_per_module);
   for (const ModuleInfo& module : stats.mod_stats) {
-    Node node;
+    ShardedNode node;
     node.parameters = static_cast<double>(module.param_per_module);
     node.gradients = static_cast<double>(module.grad_per_module);
     node.base = static_cast<double>(module.act_total + module.act_grad_per_module) +
@@ -106,7 +105,7 @@ Result<std::vector<bool>> find_units(const ModuleStats& stats,
   return is_unit;
 }
 
-Result<void> check_nesting(const ModuleStats& stats, const Instance& instance,
+Result<void> check_nesting(const ModuleStats& stats, const ShardedInstance& instance,
                            const std::vector<bool>& is_unit) {
   for (std::size_t i = 1; i < is_unit.size(); ++i) {
     for (const int below : instance.tree.descendants[i]) {
@@ -131,15 +130,15 @@ std::vector<int> next_units(const std::vector<int>& order, const std::vector<boo
   return next;
 }
 
-std::vector<int> list_order(const Instance& instance) {
+std::vector<int> list_order(const ShardedInstance& instance) {
   std::vector<int> order(instance.nodes.size());
   std::iota(order.begin(), order.end(), 0);
   return order;
 }
 
-FSDPPlan price(const ModuleStats& stats, const Instance& instance,
+FSDPPlan price(const ModuleStats& stats, const ShardedInstance& instance,
                const std::vector<bool>& is_unit) {
-  const std::vector<Node>& nodes = instance.nodes;
+  const std::vector<ShardedNode>& nodes = instance.nodes;
   const std::vector<int> forward = list_order(instance);
   const std::vector<int> backward(instance.tree.post_order.rbegin(),
                                   instance.tree.post_order.rend());
@@ -210,10 +209,10 @@ void add_exposed(int is_unit, const std::vector<int>& hiding, double most, doubl
 }
 
 // The binaries, and the root's parameters in GiB.
-std::vector<int> add_memory(const Instance& instance, double budget,
+std::vector<int> add_memory(const ShardedInstance& instance, double budget,
                             const std::vector<std::pair<double, double>>& bounds,
                             MilpProblem& problem) {
-  const std::vector<Node>& nodes = instance.nodes;
+  const std::vector<ShardedNode>& nodes = instance.nodes;
   std::vector<int> is_unit;
   for (const auto& [lower, upper] : bounds) {
     is_unit.push_back(problem.add_column(lower, upper, 0, /*is_integer=*/true));
@@ -247,8 +246,9 @@ std::vector<int> add_memory(const Instance& instance, double budget,
   return is_unit;
 }
 
-void add_time(const Instance& instance, const std::vector<int>& is_unit, MilpProblem& problem) {
-  const std::vector<Node>& nodes = instance.nodes;
+void add_time(const ShardedInstance& instance, const std::vector<int>& is_unit,
+              MilpProblem& problem) {
+  const std::vector<ShardedNode>& nodes = instance.nodes;
   std::vector<double> gather(nodes.size()), reduce(nodes.size());
   for (std::size_t i = 1; i < nodes.size(); ++i) {
     gather[i] = nodes[i].gather_ms;
@@ -278,14 +278,14 @@ void add_time(const Instance& instance, const std::vector<int>& is_unit, MilpPro
 
 Result<FSDPPlan> price_fsdp_units(const ModuleStats& stats, const FSDPOptions& options,
                                   const std::vector<std::string>& units) {
-  PLIMSOLL_ASSIGN(const Instance instance, make_instance(stats, options));
+  PLIMSOLL_ASSIGN(const ShardedInstance instance, make_instance(stats, options));
   PLIMSOLL_ASSIGN(const std::vector<bool> is_unit, find_units(stats, units));
   PLIMSOLL_RETURN_IF_ERROR(check_nesting(stats, instance, is_unit));
   return price(stats, instance, is_unit);
 }
 
 Result<Outcome<FSDPPlan>> plan_fsdp_units(const ModuleStats& stats, const FSDPOptions& options) {
-  PLIMSOLL_ASSIGN(const Instance instance, make_instance(stats, options));
+  PLIMSOLL_ASSIGN(const ShardedInstance instance, make_instance(stats, options));
   PLIMSOLL_ASSIGN(const std::vector<bool> named, find_units(stats, options.fsdp_units));
   PLIMSOLL_RETURN_IF_ERROR(check_nesting(stats, instance, named));
   std::vector<std::pair<double, double>> bounds;

@@ -12,6 +12,7 @@
 #include "core/suggest.h"
 #include "math/milp.h"
 #include "plimsoll/checkpoint/module_tree.h"
+#include "plimsoll/core/units.h"
 
 namespace plimsoll::checkpoint {
 namespace {
@@ -19,11 +20,10 @@ namespace {
 using math::MilpProblem;
 using math::MilpTerm;
 
-constexpr double kGiBDouble = 0x1p30;
 constexpr int kRatioDigits = 4;
 constexpr int kTimeDigits = 2;
 
-double to_gib(Bytes bytes) { return static_cast<double>(bytes) / kGiBDouble; }
+double to_gib(Bytes bytes) { return static_cast<double>(bytes) / static_cast<double>(kGiB); }
 
 // The figures of one module as the program sees them, in GiB and ms.
 struct Node {
@@ -219,11 +219,11 @@ void read_plan(const ModuleStats& stats, const std::vector<Node>& nodes, const M
     unit.fqns = {stats.mod_stats[i].fqn};
     unit.discard_ratio = values[columns.r[i]];
     unit.kind = unit.discard_ratio == 1 ? UnitKind::kFull : UnitKind::kSelective;
-    unit.discarded = python_round(discarded[i] * kGiBDouble);
+    unit.discarded = python_round(discarded[i] * static_cast<double>(kGiB));
     unit.recompute_ms = values[columns.rct[i]];
     policy.units.push_back(std::move(unit));
   }
-  result.peak_bytes = python_round(peak * kGiBDouble);
+  result.peak_bytes = python_round(peak * static_cast<double>(kGiB));
   result.outcome.plan = std::move(policy);
 }
 

@@ -83,12 +83,12 @@ PythonIntSet find_stored_ops(const SACStats& stats, const Groups& groups,
   return stored;
 }
 
-struct Fates {
+struct GroupFates {
   PythonIntSet inplace, recomputed, stored;
 };
 
-Fates make_fates(const SACStats& stats, const Groups& groups) {
-  Fates fates;
+GroupFates make_fates(const SACStats& stats, const Groups& groups) {
+  GroupFates fates;
   for (const auto& [op, head] : stats.inplace_ops) fates.inplace.add(op);
   fates.recomputed.update(PythonIntSet(stats.view_like_ops));
   fates.stored = find_stored_ops(stats, groups, fates.inplace);
@@ -97,7 +97,7 @@ Fates make_fates(const SACStats& stats, const Groups& groups) {
 
 // Quirk, kept: an operator of an in-place group that is random, too, is counted in both places, and
 // so is an in-place group whose head is a view.
-PythonIntSet find_candidates(const SACStats& stats, const Groups& groups, const Fates& fates) {
+PythonIntSet find_candidates(const SACStats& stats, const Groups& groups, const GroupFates& fates) {
   const auto& [inplace, recomputed, stored] = fates;
   PythonIntSet candidates;
   if (const int head = head_of_random(stats); head >= 0 && !stored.contains(head)) {
@@ -121,7 +121,7 @@ std::vector<int> sorted(std::vector<int> ops) {
 
 SACGreedyOrder make_greedy_order(const SACStats& stats) {
   const Groups groups = make_groups(stats);
-  const Fates fates = make_fates(stats, groups);
+  const GroupFates fates = make_fates(stats, groups);
   SACGreedyOrder order;
   for (const auto& [head, group] : groups.inplace) {
     order.inplace_groups.push_back({head, sorted(group.keys())});
@@ -180,7 +180,7 @@ Result<TradeoffCurve> make_tradeoff_curve(const SACStats& stats, const SACGreedy
     }
   };
   const Groups groups = make_groups(stats);
-  const Fates fates = make_fates(stats, groups);
+  const GroupFates fates = make_fates(stats, groups);
   discard(sum_of_heads(fates.recomputed, groups, stats));
   for (const RecomputeCandidate& candidate : order.order) {
     discard({candidate.memory, candidate.runtime});

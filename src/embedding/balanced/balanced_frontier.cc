@@ -8,6 +8,7 @@
 #include "balance/bounds/bound_placement.h"
 #include "core/clock_share.h"
 #include "core/effort_clock.h"
+#include "core/rounding.h"
 #include "embedding/balanced/balanced_record.h"
 #include "plimsoll/core/checked.h"
 #include "plimsoll/embedding/perf_model.h"
@@ -15,7 +16,6 @@
 namespace plimsoll::embedding {
 namespace {
 
-constexpr double kBoundSlack = 1e-9;     // relative; what bound_placement promises
 constexpr double kUnlimitedShare = .25;  // of the clock, for the plan without a limit
 
 struct FoundPlan {
@@ -216,7 +216,7 @@ class FrontierSearch {
                      [](const auto& a, const auto& b) { return a.limit > b.limit; });
     std::vector<double> value;  // descending limits: bounds never fall
     for (const FoundBound& found : bounds_) {
-      const double own = found.lower_bound.value_or(0) * (1 - kBoundSlack);
+      const double own = found.lower_bound.value_or(0) * (1 - kRounding);
       value.push_back(value.empty() ? own : std::max(own, value.back()));
     }
     math::PiecewiseLinear curve;
@@ -231,7 +231,7 @@ class FrontierSearch {
       }
       from = bounds_[i].limit + 1;
       prices = &bounds_[i].prices;
-      const bool is_priced = *prices && (*prices)->value * (1 - kBoundSlack) >= value[i];
+      const bool is_priced = *prices && (*prices)->value * (1 - kRounding) >= value[i];
       if (!is_priced) prices->reset();
     }
     return curve;

@@ -16,24 +16,22 @@ std::string write_step_model(const StepModel& m) {
                      m.is_assumed ? "assumed" : "given");
 }
 
-tl::unexpected<Error> unreadable() { return fail(ErrorCode::kSchema, "", "", ""); }
-
 Result<StepModel> read_step_model(const std::string& text) {
   StepModel m;
   double* const numbers[] = {&m.kernel_weight,      &m.collective_weight, &m.ms_per_sharding_type,
                              &m.ms_per_output_byte, &m.ms_per_table,      &m.floor_ms};
   const std::vector<std::string> words = split_record(text);
-  if (words.size() != std::size(numbers) + 1) return unreadable();
+  if (words.size() != std::size(numbers) + 1) return unreadable_record();
   for (std::size_t i = 0; i < std::size(numbers); ++i) {
-    if (!read_record(words[i], *numbers[i])) return unreadable();
+    if (!read_record(words[i], *numbers[i])) return unreadable_record();
   }
   m.is_assumed = words.back() == "assumed";
-  if (!m.is_assumed && words.back() != "given") return unreadable();
+  if (!m.is_assumed && words.back() != "given") return unreadable_record();
   return m;
 }
 
 template <class Fields, class Options>
-void describe_record(Fields& fields, Options& options) {
+void describe_balanced_record(Fields& fields, Options& options) {
   auto& bridge = options.bridge;
   fields.named("objective", bridge.objective,
                {{"rating", BalanceObjective::kRating},
@@ -57,13 +55,13 @@ void record_balanced(const BalancedOptions& options, const BalancedResult& resul
   made.bridge.rating_cap = result.rating_cap;
   made.bridge.keeps_hazards = result.keeps_hazards;
   RecordWriter writer(recorded);
-  describe_record(writer, made);
+  describe_balanced_record(writer, made);
 }
 
 Result<BalancedOptions> read_balanced_record(const OptionTexts& recorded) {
   BalancedOptions options = BalancedOptions::minimizing(BalanceObjective::kRating);
   RecordReader reader(recorded);
-  describe_record(reader, options);
+  describe_balanced_record(reader, options);
   PLIMSOLL_RETURN_IF_ERROR(reader.finish());
   return options;
 }

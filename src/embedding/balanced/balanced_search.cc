@@ -16,6 +16,7 @@
 #include "embedding/problem/option_hazards.h"
 #include "embedding/problem/plan_faults.h"
 #include "plimsoll/core/checked.h"
+#include "plimsoll/core/numbers.h"
 
 namespace plimsoll::embedding {
 namespace {
@@ -23,7 +24,6 @@ namespace {
 constexpr double kWorse = 1e-9;       // relative; figures nearer than that are equal
 constexpr std::size_t kMaxNamed = 5;  // tables in a warning
 constexpr int kNarrowShare = 10;  // the default options take one in so many of the wide's effort
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // The option in another set of the same tables. One that the set lacks, such as a scaled cache that
 // a proposer made, is added behind those of all tables.

@@ -19,7 +19,7 @@ constexpr std::size_t kMaxAskedWork = 20000;  // times tables
 constexpr std::size_t kMaxWideTables = 64;    // whose every width is tried
 constexpr int kMaxWideBlocks = 64;
 constexpr std::int64_t kTrialEffort = 100000;  // of the search that says whether a plan fits
-constexpr std::size_t kMaxNamed = 4;
+constexpr std::size_t kMaxNamedTables = 4;
 
 const balance::PlacementWords& words() {
   static const balance::PlacementWords words{
@@ -31,7 +31,7 @@ const balance::PlacementWords& words() {
 }
 
 std::string list_of(const std::vector<std::string>& names) {
-  const std::size_t shown = names.size() > kMaxNamed ? kMaxNamed : names.size();
+  const std::size_t shown = names.size() > kMaxNamedTables ? kMaxNamedTables : names.size();
   std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + shown, "; "));
   if (shown < names.size()) text += fmt::format("; and {} more", names.size() - shown);
   return text;

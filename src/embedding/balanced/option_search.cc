@@ -14,16 +14,16 @@
 #include "balance/verify/verify_bound.h"
 #include "core/clock_share.h"
 #include "core/effort_clock.h"
+#include "core/rounding.h"
 #include "embedding/problem/option_hazards.h"
 #include "embedding/problem/plan_faults.h"
+#include "plimsoll/core/numbers.h"
 #include "plimsoll/embedding/balanced_search.h"
 
 namespace plimsoll::embedding {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kRatingSlack = 1e-9;  // relative; a cap counts in whole units
-constexpr double kBoundSlack = 1e-9;   // relative; what bound_placement promises
 // For a plan of least rating or step, from which the search for another objective starts.
 constexpr std::int64_t kLateEffort = 200000;
 constexpr std::chrono::milliseconds kLateness(100);
@@ -175,7 +175,7 @@ class OptionSearch {
     // No clock: a replay does the same.
     const double value =
         balance::bound_placement(bridge_.problem, balance::cheap_bounds(), RunContext{}).value;
-    return value * (1 - kBoundSlack) >= result_.outcome.certificate.objective;
+    return value * (1 - kRounding) >= result_.outcome.certificate.objective;
   }
 
   // The outcome is left as it is where the problem is hopeless.
@@ -651,9 +651,9 @@ class OptionSearch {
     for (std::size_t i = 0; i < bound_.cases.size(); ++i) {
       bound_.cases[i].value = std::min(bound_.cases[i].value, verdict.case_values[i]);
     }
-    const double value = bound_.value * (1 - kBoundSlack);
+    const double value = bound_.value * (1 - kRounding);
     result_.bound = std::move(bound_);
-    const double searched = outcome.certificate.lower_bound.value_or(0) * (1 - 2 * kBoundSlack);
+    const double searched = outcome.certificate.lower_bound.value_or(0) * (1 - 2 * kRounding);
     if (is_searched && value <= searched) return {};
     outcome.certificate.lower_bound = value;
     Proof& proof = outcome.certificate.proof = ProofKind::kPrices;
@@ -673,7 +673,7 @@ class OptionSearch {
     Certificate& certificate = outcome.certificate;
     certificate.objective = value_of(times_of(*outcome.plan), settings_.objective);
     const double bound = certificate.lower_bound.value_or(0);
-    if (bound > certificate.objective * (1 + kBoundSlack)) {
+    if (bound > certificate.objective * (1 + kRounding)) {
       // A start outside the listed options: what is proved of them does not hold for it.
       certificate.lower_bound.reset();
       certificate.proof = {};

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/check.h"
+#include "embedding/cost/loads.h"
 #include "plimsoll/embedding/enumerator.h"
 
 namespace plimsoll::embedding {
@@ -17,7 +18,6 @@ using topology::Collective;
 constexpr double kNsPerMs = 1e6;
 constexpr double kMiBytes = 1024.0 * 1024.0;
 constexpr double kOutputElement = 4;  // bytes: kernels sum in fp32
-constexpr double kIdBytes = 8;        // ids are int64, whatever they are
 
 constexpr PassDirection kDirections[] = {PassDirection::kForward, PassDirection::kBackward};
 

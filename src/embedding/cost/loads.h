@@ -7,6 +7,12 @@
 
 namespace plimsoll::embedding {
 
+inline constexpr double kIdBytes = 8;  // ids are int64, whatever they are
+
+// Of a table's rows, where neither the table nor its sharder gives a cache load factor (TorchRec's
+// own default).
+inline constexpr double kDefaultCachingRatio = 0.2;
+
 // Sums over features run left to right from zero, each product as (L N) B.
 struct Loads {
   double ids = 0;      // I = sum of (L N) B

@@ -24,7 +24,6 @@ namespace {
 
 using topology::Collective;
 
-constexpr double kDefaultCachingRatio = 0.2;
 constexpr double kFullBlockDim = 128;
 constexpr double kHalfBlockPenalty = 1.15;
 constexpr double kQuarterBlockPenalty = 1.75;

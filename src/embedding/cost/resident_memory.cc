@@ -19,7 +19,6 @@
 namespace plimsoll::embedding {
 namespace {
 
-constexpr double kIdBytes = 8;
 constexpr double kLengthBytes = 8;
 constexpr double kIdWeightBytes = 4;
 constexpr double kPlaceBytes = 8;        // of an id among those of its batch

@@ -21,8 +21,6 @@
 namespace plimsoll::embedding {
 namespace {
 
-constexpr double kIndexBytes = 8;
-constexpr double kDefaultCachingRatio = 0.2;
 constexpr double kAuxBytesPerRow = 4;         // cache state of every row
 constexpr double kAuxBytesPerCachedRow = 16;  // and of every cached one
 
@@ -202,7 +200,7 @@ Result<Estimator::Io> Estimator::shard_io(const TableProfile& table, ShardingTyp
   double divisor = 0;  // ranks among which a row cut divides the ids
   switch (type) {
     case ShardingType::kDataParallel: {
-      PLIMSOLL_ASSIGN(const Bytes input, ceil_bytes(ids * kIndexBytes, "a shard's input"));
+      PLIMSOLL_ASSIGN(const Bytes input, ceil_bytes(ids * kIdBytes, "a shard's input"));
       PLIMSOLL_ASSIGN(const Bytes output,
                       ceil_bytes((table.is_pooled ? outputs : ids) * width * output_element_size,
                                  "a shard's output"));
@@ -211,7 +209,7 @@ Result<Estimator::Io> Estimator::shard_io(const TableProfile& table, ShardingTyp
     case ShardingType::kTableWise:
     case ShardingType::kColumnWise:
     case ShardingType::kTableColumnWise: {
-      PLIMSOLL_ASSIGN(const Bytes input, ceil_bytes(ids * world * kIndexBytes, "a shard's input"));
+      PLIMSOLL_ASSIGN(const Bytes input, ceil_bytes(ids * world * kIdBytes, "a shard's input"));
       PLIMSOLL_ASSIGN(const Bytes output, ceil_bytes((table.is_pooled ? outputs : ids) * world *
                                                          width * output_element_size,
                                                      "a shard's output"));
@@ -227,8 +225,7 @@ Result<Estimator::Io> Estimator::shard_io(const TableProfile& table, ShardingTyp
   }
   if (rows == 0 || columns == 0) return Io{};
   const double local_ids = ids / divisor;
-  PLIMSOLL_ASSIGN(const Bytes input,
-                  ceil_bytes(local_ids * world * kIndexBytes, "a shard's input"));
+  PLIMSOLL_ASSIGN(const Bytes input, ceil_bytes(local_ids * world * kIdBytes, "a shard's input"));
   PLIMSOLL_ASSIGN(const Bytes output, ceil_bytes((table.is_pooled ? outputs : local_ids) * world *
                                                      width * output_element_size,
                                                  "a shard's output"));

@@ -17,11 +17,18 @@
 
 #include "core/python_text.h"
 #include "core/text_columns.h"
+#include "plimsoll/core/checked.h"
 
 namespace plimsoll::embedding {
 namespace {
 
 using Row = std::vector<std::string>;
+
+std::int64_t overlap(std::int64_t a, std::int64_t a_size, std::int64_t b, std::int64_t b_size) {
+  const Int128 end = std::min(Int128{a} + a_size, Int128{b} + b_size);
+  const Int128 length = end - std::max(a, b);
+  return length > 0 ? static_cast<std::int64_t>(length) : 0;
+}
 
 std::string join(const Row& cells) { return fmt::format("{}", fmt::join(cells, " | ")); }
 
@@ -105,6 +112,11 @@ std::vector<PlacedShard> expand_shards(const TableSharding& sharding) {
     }
   }
   return placed;
+}
+
+std::int64_t shared_values(const PlacedShard& a, const PlacedShard& b) {
+  return saturated_multiply(overlap(a.row, a.rows, b.row, b.rows),
+                            overlap(a.column, a.columns, b.column, b.columns));
 }
 
 std::string placement_text(const ShardingPlan& plan, std::int32_t rank) {

@@ -81,7 +81,7 @@ bool is_plain_row_cut(const ShardRuns& shards, std::int64_t rows) {
   return left == 0;
 }
 
-using Names = std::vector<std::string_view>;
+using TypeNames = std::vector<std::string_view>;
 
 class HazardFinder {
  public:
@@ -159,9 +159,9 @@ class HazardFinder {
   bool is_mean(const TableOptions& table) const { return find_given(model_, table).is_mean_pooled; }
 
   // What the checker finds in the option alone.
-  Names hazards_of(const TableOptions& table, const Given& given, const Option& option) const {
+  TypeNames hazards_of(const TableOptions& table, const Given& given, const Option& option) const {
     const ShardRuns shards = options_.shards(option);
-    Names names;
+    TypeNames names;
     if (!table.is_pooled && is_host_cut(option.sharding_type) && !is_in_tower(table, given)) {
       names.push_back(kRefused);  // a sequence module has no such cut; of towers that is not known
     }
@@ -178,7 +178,7 @@ class HazardFinder {
   }
 
   void add_refusals(const TableOptions& table, const Given& given, const Option& option,
-                    const ShardRuns& shards, Names& names) const {
+                    const ShardRuns& shards, TypeNames& names) const {
     const bool on_cpu = topology_.compute_device == topology::ComputeDevice::kCpu;
     const ComputeKernel kernel = option.compute_kernel;
     const Optimizer optimizer = find_trained_optimizer(model_, *given.module, *given.table);
@@ -204,7 +204,7 @@ class HazardFinder {
   }
 
   void add_cut_hazards(const TableOptions& table, const Given& given, const Option& option,
-                       const ShardRuns& shards, Names& names) const {
+                       const ShardRuns& shards, TypeNames& names) const {
     const bool has_width_rule = topology_.compute_device == topology::ComputeDevice::kCuda ||
                                 topology_.compute_device == topology::ComputeDevice::kCpu;
     if (is_quantised(given.module->kind)) return;
@@ -226,12 +226,12 @@ class HazardFinder {
     add_empty_shards(shards, names);
   }
 
-  static void add_row_hazards(const ShardRuns& shards, std::int64_t rows, Names& names) {
+  static void add_row_hazards(const ShardRuns& shards, std::int64_t rows, TypeNames& names) {
     if (!is_plain_row_cut(shards, rows)) names.push_back("uneven_rows");
     add_empty_shards(shards, names);
   }
 
-  static void add_empty_shards(const ShardRuns& shards, Names& names) {
+  static void add_empty_shards(const ShardRuns& shards, TypeNames& names) {
     if (std::any_of(shards.runs.begin(), shards.runs.end(),
                     [](const ShardRun& run) { return run.rows == 0; })) {
       names.push_back("empty_row_shards");
@@ -403,7 +403,7 @@ class HazardFinder {
         const std::size_t o = index_of(option);
         result_.is_left_out[o] = std::find(taking.begin(), taking.end(), true) == taking.end();
         if (result_.is_left_out[o]) return;
-        const Names own = hazards_of(*tables[i], find_given(model_, *tables[i]), option);
+        const TypeNames own = hazards_of(*tables[i], find_given(model_, *tables[i]), option);
         for (std::size_t k = 0; k < kept.size(); ++k) {
           if (!taking[k]) {
             choice.left_out[k].push_back(static_cast<std::int32_t>(o));

@@ -21,12 +21,11 @@
 
 #include "core/check.h"
 #include "embedding/report/stats_figures.h"
+#include "plimsoll/core/units.h"
 #include "plimsoll/embedding/estimator.h"
 
 namespace plimsoll::embedding {
 namespace {
-
-constexpr double kBytesPerMib = 1024.0 * 1024.0;
 
 // A sum of doubles without any rounding, held as partial sums of increasing size that share no
 // bits.
@@ -173,8 +172,8 @@ void add_rank_figures(const PlanningProblem& problem, const Estimator& estimator
     rank.total_perf += perf.total();
     rank.sparse_hbm += run.storage.hbm;
     rank.ddr += run.storage.ddr;
-    rank.input_mib += static_cast<double>(io.input) / kBytesPerMib;
-    rank.output_mib += static_cast<double>(io.output) / kBytesPerMib;
+    rank.input_mib += static_cast<double>(io.input) / static_cast<double>(kMiB);
+    rank.output_mib += static_cast<double>(io.output) / static_cast<double>(kMiB);
     ++rank.num_shards[static_cast<std::size_t>(type)];
     rank.has_shards = true;
   });

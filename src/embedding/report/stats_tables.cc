@@ -11,7 +11,7 @@
 namespace plimsoll::embedding {
 namespace {
 
-using Row = std::vector<std::string>;
+using TableRow = std::vector<std::string>;
 
 std::string one_digit(double value) {
   if (value >= 1) return fmt::format("{:.0f}", value);
@@ -22,7 +22,7 @@ std::string one_digit(double value) {
 }
 
 std::string perf_text(const Perf& perf) {
-  Row parts;
+  TableRow parts;
   for (double Perf::*component : kPerfComponents) parts.push_back(one_digit(perf.*component));
   return fmt::format("{} ({})", rounded(perf.total()), fmt::join(parts, ","));
 }
@@ -42,10 +42,10 @@ std::string batch_sizes_text(const std::vector<std::int64_t>& sizes) {
 }
 
 // Cells right-aligned in columns three wider than their longest.
-std::vector<std::string> format_table(const std::vector<Row>& rows) {
+std::vector<std::string> format_table(const std::vector<TableRow>& rows) {
   const std::vector<std::size_t> widths = column_widths(rows);
   std::vector<std::string> lines;
-  for (const Row& row : rows) {
+  for (const TableRow& row : rows) {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i) line += pad_left(row[i], widths[i] + 3);
     lines.push_back(std::move(line));
@@ -59,8 +59,8 @@ struct Column {
   std::size_t dashes;
 };
 
-std::vector<Row> header_rows(const std::vector<Column>& columns) {
-  Row titles, rules;
+std::vector<TableRow> header_rows(const std::vector<Column>& columns) {
+  TableRow titles, rules;
   for (const Column& column : columns) {
     titles.emplace_back(column.title);
     rules.emplace_back(column.dashes, '-');
@@ -76,15 +76,15 @@ std::string cache_load_factor_text(const PlacedOption& table) {
   return factor ? python_repr(*factor) : "None";
 }
 
-Row parameter_row(const CostModel& cost_model, const StatsFigures& figures,
-                  const PlacedOption& table) {
+TableRow parameter_row(const CostModel& cost_model, const StatsFigures& figures,
+                       const PlacedOption& table) {
   const TableProfile& profile = *table.profile;
   const ShardingType type = table.option->sharding_type;
 
   Perf perf;
   for_each_placed_shard(table, [&](const ShardRun& run, std::int32_t) { perf += run.perf; });
   const Storage storage = table.shards.total_storage();
-  Row tiers{gib_text(storage.hbm), gib_text(storage.ddr)};
+  TableRow tiers{gib_text(storage.hbm), gib_text(storage.ddr)};
   if (cost_model.report_ssd) tiers.push_back(gib_text(storage.ssd));
 
   std::vector<double> indices;
@@ -119,13 +119,13 @@ Row parameter_row(const CostModel& cost_model, const StatsFigures& figures,
 
 std::vector<std::string> format_rank_table(const PlanningProblem& problem, double percentage,
                                            const StatsFigures& figures) {
-  std::vector<Row> rows = header_rows({{"Rank", 6},
-                                       {"HBM (GB)", 10},
-                                       {"DDR (GB)", 10},
-                                       {"Perf (ms)", 11},
-                                       {"Input (MB)", 12},
-                                       {"Output (MB)", 13},
-                                       {"Shards", 8}});
+  std::vector<TableRow> rows = header_rows({{"Rank", 6},
+                                            {"HBM (GB)", 10},
+                                            {"DDR (GB)", 10},
+                                            {"Perf (ms)", 11},
+                                            {"Input (MB)", 12},
+                                            {"Output (MB)", 13},
+                                            {"Shards", 8}});
   const topology::ComputeDevice device =
       memory_device(problem.cost_model, problem.topology.compute_device);
   const bool has_hbm =
@@ -145,7 +145,7 @@ std::vector<std::string> format_rank_table(const PlanningProblem& problem, doubl
     const double hbm_share = has_hbm && usable != 0 ? static_cast<double>(rank.hbm) / usable : 0.0;
     const double ddr_share =
         cap.ddr > 0 ? static_cast<double>(rank.ddr) / static_cast<double>(cap.ddr) : 0.0;
-    Row types;
+    TableRow types;
     for (const auto& [name, type] : used_types) {
       types.push_back(fmt::format("{}: {}", name, rank.num_shards[static_cast<std::size_t>(type)]));
     }
@@ -185,7 +185,7 @@ std::vector<std::string> format_parameter_table(const CostModel& cost_model,
       std::any_of(figures.tables.begin(), figures.tables.end(), has_batch_sizes);
   if (any_batch_sizes) columns.push_back({"Batch Sizes", 13});
 
-  std::vector<Row> rows = header_rows(columns);
+  std::vector<TableRow> rows = header_rows(columns);
   for (const PlacedOption& table : figures.tables) {
     rows.push_back(parameter_row(cost_model, figures, table));
     if (any_batch_sizes) {

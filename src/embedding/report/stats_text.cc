@@ -17,20 +17,20 @@
 #include "core/text_columns.h"
 #include "embedding/report/stats_numbers.h"
 #include "embedding/report/stats_tables.h"
+#include "plimsoll/core/units.h"
 #include "plimsoll/embedding/stats.h"
 
 namespace plimsoll::embedding {
 namespace {
 
 constexpr std::size_t kMinWidth = 90;
-constexpr double kBytesPerMib = 1024.0 * 1024.0;
-constexpr int kNumTiers = 5;
+constexpr int kNumNameTiers = 5;
 constexpr std::size_t kNumTopTables = 5;
 
 // math.isclose of mebibytes with an absolute tolerance of 1 and the default relative one.
 bool is_close_in_mib(WideBytes a, WideBytes b) {
-  const double x = static_cast<double>(a) / kBytesPerMib;
-  const double y = static_cast<double>(b) / kBytesPerMib;
+  const double x = static_cast<double>(a) / static_cast<double>(kMiB);
+  const double y = static_cast<double>(b) / static_cast<double>(kMiB);
   const double distance = std::abs(x - y);
   return distance <= std::abs(1e-9 * x) || distance <= std::abs(1e-9 * y) || distance <= 1.0;
 }
@@ -264,7 +264,7 @@ void print_pressure(const StatsFigures& figures, Page& page) {
             gib_text(*std::max_element(left.begin(), left.end())));
 
   std::vector<std::string> tiers;
-  for (int tier = 1; tier <= kNumTiers && !left.empty(); ++tier) {
+  for (int tier = 1; tier <= kNumNameTiers && !left.empty(); ++tier) {
     const WideBytes greatest = *std::max_element(left.begin(), left.end());
     const std::vector<std::int64_t> positions = positions_near(left, greatest);
     tiers.push_back(fmt::format("Top Tier #{} Estimated Peak HBM Pressure: {} on {} {}", tier,

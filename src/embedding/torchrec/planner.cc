@@ -22,12 +22,11 @@
 #include "embedding/torchrec/plan_loading.h"
 #include "embedding/torchrec/planner_text.h"
 #include "embedding/torchrec/proposal_keys.h"
+#include "plimsoll/core/numbers.h"
 #include "plimsoll/core/version.h"
 
 namespace plimsoll::embedding {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // Sum over the proposal's shards; saturates, since sums of many virtual tables may pass 63 bits.
 Storage total_storage(const OptionSet& options, const Proposal& proposal) {

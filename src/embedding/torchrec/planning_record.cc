@@ -10,13 +10,11 @@
 namespace plimsoll::embedding {
 namespace {
 
-tl::unexpected<Error> unreadable() { return fail(ErrorCode::kSchema, "", "", ""); }
-
 std::string write_pipeline_type(PipelineType type) { return std::string(to_string(type)); }
 
 Result<PipelineType> read_pipeline_type(const std::string& text) {
   if (const auto found = find_enum<PipelineType>(text)) return *found;
-  return unreadable();
+  return unreadable_record();
 }
 
 // Kind, percentage, multiplier, dense estimate, absolute, margin, overhead, base.
@@ -28,7 +26,7 @@ std::string write_reservation(const ReservationOptions& r) {
 
 Result<ReservationOptions> read_reservation(const std::string& text) {
   const std::vector<std::string> words = split_record(text);
-  if (words.size() != 8) return unreadable();
+  if (words.size() != 8) return unreadable_record();
   ReservationOptions r;
   const auto kind = find_enum<ReservationKind>(words[0]);
   Bytes dense = 0;
@@ -38,9 +36,9 @@ Result<ReservationOptions> read_reservation(const std::string& text) {
                        read_record(words[3], dense) && read_record(words[4], r.absolute_bytes) &&
                        read_record(words[5], r.margin_bytes) &&
                        read_record(words[6], r.overhead_bytes) && read_record(words[7], base);
-  if (!is_read) return unreadable();
+  if (!is_read) return unreadable_record();
   if (!(r.parameter_multiplier >= 0) || std::isinf(r.parameter_multiplier) || dense < 0) {
-    return unreadable();
+    return unreadable_record();
   }
   r.kind = *kind;
   if (dense != 0) r.dense_tensor_estimate = dense;
@@ -57,7 +55,7 @@ Result<EasyRecDynamicProgrammingOptions> read_bins(const std::string& text) {
   const std::vector<std::string> words = split_record(text);
   if (words.size() != 2 || !read_record(words[0], easyrec.hbm_bins_per_device) ||
       !read_record(words[1], easyrec.ddr_bins_per_device)) {
-    return unreadable();
+    return unreadable_record();
   }
   return easyrec;
 }
@@ -66,12 +64,12 @@ std::string write_tolerance(double tolerance) { return python_repr(tolerance); }
 
 Result<double> read_tolerance(const std::string& text) {
   double tolerance = 0;
-  if (!read_record(text, tolerance)) return unreadable();
+  if (!read_record(text, tolerance)) return unreadable_record();
   return tolerance;
 }
 
 template <class Fields, class Record>
-void describe_record(Fields& fields, Record& record) {
+void describe_planning_record(Fields& fields, Record& record) {
   fields.stated("cost_model", record.cost_model);
   fields.stated("batch_size", record.batch_size);
   fields.stated("inference", record.inference);
@@ -140,14 +138,14 @@ PlanningRecord make_planning_record(const PlanningProblem& problem, const Refere
 OptionTexts write_record(const PlanningRecord& record) {
   OptionTexts texts;
   RecordWriter writer(texts);
-  describe_record(writer, record);
+  describe_planning_record(writer, record);
   return texts;
 }
 
 Result<PlanningRecord> read_planning_record(const OptionTexts& texts) {
   PlanningRecord record;
   RecordReader reader(texts);
-  describe_record(reader, record);
+  describe_planning_record(reader, record);
   PLIMSOLL_RETURN_IF_ERROR(reader.finish());
   return record;
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/python_text.h"
+#include "embedding/cost/loads.h"
 #include "embedding/model/sharder.h"
 #include "embedding/torchrec/reference_text.h"
 #include "plimsoll/core/checked.h"
@@ -22,7 +23,6 @@ const std::array<std::string, 5>& kind_names() {
   return names;
 }
 
-constexpr double kIndexBytes = 8;
 constexpr Bytes kTrainingKjtMultiplier = 20;  // 2 pipelined batches of 10 internal copies each
 
 // The tier that dense parts and ids are taken from; a tpu has neither in the reference.
@@ -123,7 +123,7 @@ Result<Bytes> kjt_size(const Model& model, std::int64_t batch_size, Bytes multip
       }
     }
   }
-  const double bytes = std::ceil(ids * kIndexBytes);
+  const double bytes = std::ceil(ids * kIdBytes);
   const Int128 all =
       bytes < 0x1p63 ? static_cast<Int128>(bytes) * multiplier : kSaturated + Int128{1};
   if (all <= kSaturated) return static_cast<Bytes>(all);

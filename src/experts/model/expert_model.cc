@@ -5,10 +5,10 @@
 #include <numeric>
 #include <string>
 
+#include "core/rounding.h"
+
 namespace plimsoll::experts {
 namespace {
-
-constexpr double kRounding = 1e-12;  // relative, of sums of loads
 
 tl::unexpected<Error> refuse(std::string place, std::string message, std::string remedy) {
   return fail(ErrorCode::kValue, std::move(place), std::move(message), std::move(remedy));
@@ -37,7 +37,8 @@ double least_replica(const std::vector<double>& loads, int num_slots) {
   for (int i = 0; i < 100 && low < high * (1 - 1e-15); ++i) {
     const double middle = .5 * (low + high);
     if (middle <= low || middle >= high) break;
-    (slots_needed(loads, middle * (1 + kRounding), num_slots) > num_slots ? low : high) = middle;
+    (slots_needed(loads, middle * (1 + kFineRounding), num_slots) > num_slots ? low : high) =
+        middle;
   }
   return low;
 }
@@ -154,7 +155,7 @@ double least_load(const ExpertModel& model, int layer) {
     const int a_host = model.num_ranks / model.num_hosts;
     least = std::max(least, host / a_host);
   }
-  return least * (1 - kRounding);
+  return least * (1 - kFineRounding);
 }
 
 double total_load(const ExpertModel& model, const ExpertSlots& slots) {

@@ -7,13 +7,13 @@
 
 #include "core/effort_clock.h"
 #include "core/random.h"
+#include "core/rounding.h"
 #include "plimsoll/experts/eplb.h"
 
 namespace plimsoll::experts {
 namespace {
 
-constexpr double kRounding = 1e-12;  // relative: loads are as heavy
-constexpr int kShaken = 3;           // random moves between two descents
+constexpr int kShaken = 3;  // random moves between two descents
 
 // A layer whose slots are filled, with what its ranks carry and copy.
 class Layer {
@@ -128,7 +128,7 @@ class Layer {
     const std::size_t slow = slowest_rank();
     const std::size_t host = slow / ranks_a_host_;
     const double most = sums_[slow];
-    double best = most * (1 - kRounding);
+    double best = most * (1 - kFineRounding);
     std::pair<std::size_t, std::size_t> found;
     bool is_found = false;
     if (clock.spend(static_cast<std::int64_t>(width_ * width_ * ranks_a_host_))) return false;
@@ -176,7 +176,7 @@ class Layer {
         if (rank_of(b) != slow && sums_[rank_of(b)] - share(old) + now >= most) continue;
         clock.spend(std::ssize(slots_));
         put(b, expert);
-        if (is_allowed() && slowest() < most * (1 - kRounding)) return true;
+        if (is_allowed() && slowest() < most * (1 - kFineRounding)) return true;
         put(b, old);
       }
     }
@@ -220,7 +220,7 @@ std::vector<int> improve(Layer& layer, const std::vector<std::vector<int>>& star
     layer.shake(random);
     layer.descend(clock);
     take();
-    if (layer.is_allowed() && layer.slowest() <= least * (1 + kRounding)) now = layer.slots();
+    if (layer.is_allowed() && layer.slowest() <= least * (1 + kFineRounding)) now = layer.slots();
     if (clock.spend(std::ssize(best))) break;
   }
   return best;
@@ -256,7 +256,7 @@ std::vector<int> place_with_even_hosts(const ExpertModel& model, int layer,
     is_better = false;
     const auto slow =
         static_cast<std::size_t>(std::max_element(sums.begin(), sums.end()) - sums.begin());
-    double best = sums[slow] * (1 - kRounding);
+    double best = sums[slow] * (1 - kFineRounding);
     int *from = nullptr, *to = nullptr;
     std::size_t other = 0;
     for (std::size_t host = 0; host < groups.size(); ++host) {

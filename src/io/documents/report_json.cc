@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "plimsoll/core/units.h"
 #include "plimsoll/core/version.h"
 
 namespace plimsoll::io {
@@ -187,7 +188,6 @@ std::string write_placement_report(const check::PlacementReport& report) {
 
 std::string write_partition_report(const check::CriticalPathReport& report,
                                    const partition::PartitionerConfig& config, bool has_path) {
-  constexpr double kMsPerSecond = 1000;
   Json document = begin_report("plimsoll.partition_check_report/1", report);
   document["critical_path_ms"] =
       has_path ? number(report.critical_path_sec * kMsPerSecond) : Json(nullptr);

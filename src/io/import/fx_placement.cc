@@ -10,11 +10,10 @@
 #include <utility>
 
 #include "io/json/json_document.h"
+#include "plimsoll/core/units.h"
 
 namespace plimsoll::io {
 namespace {
-
-constexpr double kMsPerSecond = 1000;
 
 // A list of torch's result, every entry by `take`, which refuses what it cannot read.
 template <class Take>

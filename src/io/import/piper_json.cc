@@ -14,6 +14,7 @@
 #include "io/documents/descriptions.h"
 #include "io/json/json_writer.h"
 #include "partition/graph/cycle.h"
+#include "plimsoll/core/units.h"
 
 namespace plimsoll::io {
 
@@ -26,7 +27,6 @@ using partition::PipelineStage;
 
 namespace {
 
-constexpr double kMsPerSecond = 1000;
 constexpr Rule kRate{.min = 0, .excludes_min = true};
 constexpr Rule kDegree{.min = 1, .max = partition::kMaxPipelineDevices};
 

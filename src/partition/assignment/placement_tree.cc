@@ -17,8 +17,8 @@ namespace {
 constexpr double kBetter = 1 - 1e-12;
 constexpr int kMaxGroups = 32;
 constexpr std::size_t kMaxDevices = 16;
-constexpr double kFewPlacements = 1 << 24;  // four devices to the power of twelve groups
-constexpr std::int64_t kClockSteps = 4096;  // between two checks of the clock
+constexpr double kFewPlacements = 1 << 24;      // four devices to the power of twelve groups
+constexpr std::int64_t kTreeClockSteps = 4096;  // between two checks of the clock
 
 using Set = std::uint32_t;  // of groups, or of devices
 
@@ -32,7 +32,7 @@ void for_each(Set set, Visit visit) {
 }
 
 // What the devices do and hold when some groups are placed.
-struct Level {
+struct TreeLevel {
   std::vector<double> load;   // [num_devices]
   std::vector<Bytes> memory;  // [num_devices]
   std::vector<Set> ahead;     // [num_devices] devices that must stand behind each
@@ -55,7 +55,7 @@ class Tree {
         device_(groups.nodes.size(), -1),
         on_(static_cast<std::size_t>(num_devices_)),
         levels_(groups.nodes.size() + 1) {
-    for (Level& level : levels_) {
+    for (TreeLevel& level : levels_) {
       level.load.resize(on_.size());
       level.memory.resize(on_.size());
       level.ahead.resize(on_.size());
@@ -140,7 +140,7 @@ class Tree {
   bool is_over() {
     if (value_ <= tree_.goal || tree_.num_steps >= tree_.max_steps) return true;
     if (tree_.num_steps < next_look_) return false;
-    next_look_ = tree_.num_steps + kClockSteps;
+    next_look_ = tree_.num_steps + kTreeClockSteps;
     return context_.is_cancelled() || context_.is_past_deadline();
   }
   double cutoff() const { return value_ * kBetter; }
@@ -227,9 +227,9 @@ class Tree {
 
   // Makes the next level; false where the device is ruled out.
   bool place(int depth, int group, int device) {
-    const Level& from = levels_[depth];
+    const TreeLevel& from = levels_[depth];
     if (memory_change(group, device) > cap_[device] - from.memory[device]) return false;
-    Level& to = levels_[depth + 1];
+    TreeLevel& to = levels_[depth + 1];
     to.load = from.load;
     to.load[device] += groups_.time_ms[model_.kind_of(device)][group];
     charge_group(group, device, [&](int d, double ms) { to.load[d] += ms; });
@@ -244,7 +244,7 @@ class Tree {
     return !tree_.requires_line || stands_in_line(from, group, device, to.ahead);
   }
 
-  bool stands_in_line(const Level& from, int group, int device, std::vector<Set>& ahead) const {
+  bool stands_in_line(const TreeLevel& from, int group, int device, std::vector<Set>& ahead) const {
     ahead = from.ahead;
     for (const int before : groups_.predecessors[group]) {
       if (device_[before] >= 0 && device_[before] != device) {
@@ -270,7 +270,7 @@ class Tree {
   }
 
   void take() {
-    const Level& level = levels_[groups_.nodes.size()];
+    const TreeLevel& level = levels_[groups_.nodes.size()];
     value_ = level.load.empty() ? 0 : *std::max_element(level.load.begin(), level.load.end());
     plan_ = device_;
     if (context_.progress) context_.progress({tree_.num_steps, value_, std::nullopt});
@@ -284,18 +284,18 @@ class Tree {
   double& value_;
   const RunContext& context_;
   const int num_devices_;
-  const std::vector<double> work_;        // [num_groups]
-  std::vector<double> delay_, share_;     // [num_devices] ms for an amount of 1; 1 / slowness
-  std::vector<Bytes> cap_;                // [num_devices]
-  double speed_ = 0;                      // sum of shares
-  std::vector<Set> nets_, weights_;       // their groups
-  std::vector<int> order_;                // [num_groups]
-  std::vector<double> rest_;              // [num_groups + 1] least work from each depth on
-  std::vector<int> device_;               // [num_groups] -1: not placed
-  std::vector<Set> on_;                   // [num_devices] groups
-  Set placed_ = 0;                        // groups
-  std::vector<Level> levels_;             // [num_groups + 1]
-  std::int64_t next_look_ = kClockSteps;  // at the clock
+  const std::vector<double> work_;            // [num_groups]
+  std::vector<double> delay_, share_;         // [num_devices] ms for an amount of 1; 1 / slowness
+  std::vector<Bytes> cap_;                    // [num_devices]
+  double speed_ = 0;                          // sum of shares
+  std::vector<Set> nets_, weights_;           // their groups
+  std::vector<int> order_;                    // [num_groups]
+  std::vector<double> rest_;                  // [num_groups + 1] least work from each depth on
+  std::vector<int> device_;                   // [num_groups] -1: not placed
+  std::vector<Set> on_;                       // [num_devices] groups
+  Set placed_ = 0;                            // groups
+  std::vector<TreeLevel> levels_;             // [num_groups + 1]
+  std::int64_t next_look_ = kTreeClockSteps;  // at the clock
 };
 
 }  // namespace

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <limits>
 
+#include "core/rounding.h"
+#include "plimsoll/core/numbers.h"
+
 namespace plimsoll::partition {
 namespace {
-
-constexpr double kNoCost = std::numeric_limits<double>::infinity();
-constexpr double kRounding = 1e-9;  // relative; more than sums of latencies in another order differ
 
 DeviceQueue make_queue(const DeviceTable& table) {
   std::vector<Bytes> room;
@@ -27,7 +27,7 @@ Contraction::Contraction(const Graph& graph, const PartitionerConfig& config)
       tail_(clusters_.max_numbers()),
       device_(clusters_.max_numbers(), kNone),
       way_(clusters_.max_numbers()),
-      through_(clusters_.max_numbers(), -kNoCost),
+      through_(clusters_.max_numbers(), -kInfinity),
       prefix_(empty_devices_),
       queue_(empty_devices_),
       saved_(table_.devices.size()) {
@@ -175,12 +175,12 @@ double Contraction::path_through_union(int a, int b, double limit) {
   }
   const double way = prefix + trial_.latency;
   double longest = way;
-  for (const int number : behind_) through_[number] = -kNoCost;
+  for (const int number : behind_) through_[number] = -kInfinity;
   behind_.clear();
   for_each_stop(clusters_.below(a), clusters_.below(b), [&](const Stop& stop) {
     const int s = stop.number;
     if (s == a || s == b || longest > limit) return;
-    double before = -kNoCost;
+    double before = -kInfinity;
     if (links.children[s].other != kNone) {
       before = way + (is_together(both, s) ? 0.0 : clusters_.transfer_time(links.children[s]));
     }
@@ -192,18 +192,18 @@ double Contraction::path_through_union(int a, int b, double limit) {
     behind_.push_back(s);
     longest = std::max(longest, through_[s]);
   });
-  return longest > limit ? kNoCost : longest;
+  return longest > limit ? kInfinity : longest;
 }
 
 // The longest path that avoids the union, as above.
 double Contraction::path_beside_union(int a, int b, double limit) {
-  way_[a] = way_[b] = -kNoCost;
+  way_[a] = way_[b] = -kInfinity;
   double longest = 0;
   for (const Stop& stop : in_order_) {
     if (stop.number == a || stop.number == b) continue;
     visit(stop);
     longest = std::max(longest, way_[stop.number]);
-    if (longest > limit) return kNoCost;
+    if (longest > limit) return kInfinity;
   }
   return longest;
 }
@@ -213,19 +213,19 @@ double Contraction::path_beside_union(int a, int b, double limit) {
 double Contraction::try_merge(int i, int j, double limit) {
   const int a = clusters_.list()[i];
   const int b = clusters_.list()[j];
-  if (!clusters_.may_merge(a, b)) return kNoCost;
+  if (!clusters_.may_merge(a, b)) return kInfinity;
   clusters_.unite(a, b, trial_);
-  if (least_path_through(a, b) * (1 - kRounding) > limit) return kNoCost;
+  if (least_path_through(a, b) * (1 - kRounding) > limit) return kInfinity;
 
   queue_ = prefix_;
   device_[a] = device_[b] = kNone;
   const int n = num_clusters();
   for (int place_in_list = j + 1; place_in_list < n; ++place_in_list) {
-    if (!place(in_list_[place_in_list], queue_)) return kNoCost;
+    if (!place(in_list_[place_in_list], queue_)) return kInfinity;
   }
-  if (!place_union(a, b, queue_)) return kNoCost;
+  if (!place_union(a, b, queue_)) return kInfinity;
   const double through = path_through_union(a, b, limit);
-  return through > limit ? kNoCost : std::max(through, path_beside_union(a, b, limit));
+  return through > limit ? kInfinity : std::max(through, path_beside_union(a, b, limit));
 }
 
 std::optional<std::pair<int, int>> Contraction::find_best_merge() {

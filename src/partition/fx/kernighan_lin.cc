@@ -21,11 +21,11 @@
 #include "partition/fx/longest_path.h"
 #include "partition/fx/modes.h"
 #include "partition/fx/working_parts.h"
+#include "plimsoll/core/numbers.h"
 
 namespace plimsoll::partition {
 namespace {
 
-constexpr double kNoCost = std::numeric_limits<double>::infinity();
 constexpr int kNobody = -1;
 
 // Node `a` goes from partition p to q, and node `b` the other way; either may be nobody.
@@ -80,13 +80,13 @@ class Sweep {
 
  private:
   struct Verdict {
-    double move_cost = kNoCost;
+    double move_cost = kInfinity;
     Step best;
   };
 
   Result<Verdict> try_partition(int node, int p, int q) {
     Verdict verdict;
-    double least = kNoCost;
+    double least = kInfinity;
     std::vector<int> partners;
     for (const int other : partitions_[q].nodes) {
       if (!graph_.is_source(other)) partners.push_back(other);
@@ -107,7 +107,7 @@ class Sweep {
   Result<double> try_step(const Step& step) {
     carry_out(step);
     link_partitions(graph_, partitions_);
-    Result<double> cost = kNoCost;
+    Result<double> cost = kInfinity;
     if (!is_on_cycle(partitions_, step.p) && !is_on_cycle(partitions_, step.q) && map_afresh()) {
       cost = critical_path();
     }

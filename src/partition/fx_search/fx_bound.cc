@@ -5,16 +5,17 @@
 #include <limits>
 #include <utility>
 
+#include "plimsoll/core/numbers.h"
+
 namespace plimsoll::partition {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kNone = -1;
 constexpr std::int64_t kMaxSteps = 50'000'000;
 
-class Cutter {
+class StepCutter {
  public:
-  explicit Cutter(const FxProblem& problem)
+  explicit StepCutter(const FxProblem& problem)
       : problem_(problem),
         seen_(static_cast<std::size_t>(problem.num_tensors)),
         rooms_(problem.room) {
@@ -31,11 +32,11 @@ class Cutter {
     const int num_cuts = num_cuts_needed(path);
     // least[j][c]: stretches that end before place j, with c cuts, or more for the last c.
     const int width = num_cuts + 1;
-    std::vector<double> least(static_cast<std::size_t>(length + 1) * width, kNever);
+    std::vector<double> least(static_cast<std::size_t>(length + 1) * width, kInfinity);
     least[0] = 0;
     for (int i = 0; i < length; ++i) {
       const double* from = least.data() + static_cast<std::ptrdiff_t>(i) * width;
-      if (*std::min_element(from, from + width) == kNever) continue;
+      if (*std::min_element(from, from + width) == kInfinity) continue;
       const double seconds = i == 0 ? 0 : seconds_between(path[i - 1], path[i]);
       ++stamp_;
       Bytes bytes = 0;
@@ -129,7 +130,7 @@ FxBound bound_critical_path(const FxProblem& problem, bool cuts_paths, const Run
   std::stable_sort(by_length.begin(), by_length.end(), [&](int a, int b) {
     return head[a] + problem.tail[a] > head[b] + problem.tail[b];
   });
-  Cutter cutter(problem);
+  StepCutter cutter(problem);
   std::vector<char> is_covered(problem.node.size());
   for (const int op : by_length) {
     if (is_covered[op] != 0) continue;

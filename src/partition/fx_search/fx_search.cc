@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "core/rounding.h"
 #include "partition/fx/longest_path.h"
 #include "partition/fx/split.h"
 #include "partition/fx/working_parts.h"
@@ -16,11 +17,11 @@
 #include "partition/fx_search/fx_problem.h"
 #include "partition/fx_search/fx_starts.h"
 #include "partition/fx_search/fx_tree.h"
+#include "plimsoll/core/numbers.h"
 
 namespace plimsoll::partition {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kDefaultEffort = 400'000;
 constexpr std::int64_t kDefaultWork = 200'000'000;  // effort times operators and edges
 constexpr int kMaxTreeOperators = 24;
@@ -28,7 +29,6 @@ constexpr std::int64_t kTreeShare = 2;  // the tree's part of the effort: one in
 constexpr int kMaxModeOperators = 100;  // for kl_based and cost_aware as starts
 constexpr int kNumRounds = 4;           // of annealing, each cooler than the one before
 constexpr double kFirstTemperature = 0.05;
-constexpr double kRounding = 1e-9;  // relative
 
 Result<void> check_input(const Graph& graph, const PartitionerConfig& config,
                          const FxSearchOptions& options) {
@@ -60,10 +60,10 @@ Result<void> check_input(const Graph& graph, const PartitionerConfig& config,
   return {};
 }
 
-class Search {
+class FxSearch {
  public:
-  Search(const Graph& graph, const PartitionerConfig& config, const FxSearchOptions& options,
-         const RunContext& context)
+  FxSearch(const Graph& graph, const PartitionerConfig& config, const FxSearchOptions& options,
+           const RunContext& context)
       : graph_(graph),
         config_(config),
         options_(options),
@@ -79,12 +79,12 @@ class Search {
 
   void run() {
     bound_ = bound_critical_path(problem_, options_.rules.cuts_paths, context_);
-    if (bound_.value == kNever) {
+    if (bound_.value == kInfinity) {
       is_infeasible_ = true;
       return;
     }
     for (const auto start : {find_cheapest_runs, place_earliest, fill_in_order}) {
-      const bool is_first = value_ == kNever && effort_left_ > 0;  // whatever the clock says
+      const bool is_first = value_ == kInfinity && effort_left_ > 0;  // whatever the clock says
       if (is_first || may_go_on()) offer(start(problem_));
     }
     if (options_.rules.starts_from_modes) start_from_modes();
@@ -94,16 +94,16 @@ class Search {
       search_fx_tree(problem_, tree, plan_, value_, context_);
       effort_left_ = std::max<std::int64_t>(0, effort_left_ - tree.num_evaluations);
       if (tree.is_complete) {
-        is_infeasible_ = value_ == kNever;
+        is_infeasible_ = value_ == kInfinity;
         bound_ = {value_, ProofKind::kTriedBetterPlacements};
       }
     }
-    if (options_.rules.anneals && value_ < kNever) anneal();
+    if (options_.rules.anneals && value_ < kInfinity) anneal();
   }
 
   std::int64_t num_evaluations() const { return max_effort_ - effort_left_; }
   bool is_infeasible() const { return is_infeasible_; }
-  bool has_plan() const { return value_ < kNever; }
+  bool has_plan() const { return value_ < kInfinity; }
   const FxProblem& problem() const { return problem_; }
   const std::vector<int>& plan() const { return plan_; }
   const FxBound& bound() const { return bound_; }
@@ -193,7 +193,7 @@ class Search {
   std::int64_t planned_ = 0, max_effort_ = 0, effort_left_ = 0;
   FxBound bound_;
   std::vector<int> plan_;  // [num_operators] devices
-  double value_ = kNever;
+  double value_ = kInfinity;
   bool is_infeasible_ = false;
 };
 
@@ -203,7 +203,7 @@ Result<FxPlacement> partition_for_critical_path(const Graph& graph, const Partit
                                                 const FxSearchOptions& options,
                                                 const Dialect& dialect, const RunContext& context) {
   PLIMSOLL_RETURN_IF_ERROR(check_input(graph, config, options));
-  Search search(graph, config, options, context);
+  FxSearch search(graph, config, options, context);
   search.run();
   FxPlacement result;
   result.num_evaluations = search.num_evaluations();

@@ -5,10 +5,11 @@
 #include <numeric>
 #include <utility>
 
+#include "plimsoll/core/numbers.h"
+
 namespace plimsoll::partition {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kMaxOperators = 4096;
 
 std::vector<int> largest_first(const FxProblem& problem) {
@@ -27,7 +28,7 @@ std::vector<int> find_cheapest_runs(const FxProblem& problem) {
   const std::vector<int> sequence = largest_first(problem);
   const int width = problem.num_devices() + 1;
   // least[place][devices used]; from[...]: where the last run begins, -1: the device stays empty.
-  std::vector<double> least(static_cast<std::size_t>(num_operators + 1) * width, kNever);
+  std::vector<double> least(static_cast<std::size_t>(num_operators + 1) * width, kInfinity);
   std::vector<int> from(least.size(), -1);
   std::vector<int> seen(static_cast<std::size_t>(problem.num_tensors), -1);
   least[0] = 0;
@@ -60,7 +61,7 @@ std::vector<int> find_cheapest_runs(const FxProblem& problem) {
   }
   const double* const end = least.data() + static_cast<std::ptrdiff_t>(num_operators) * width;
   int d = static_cast<int>(std::min_element(end, end + width) - end);
-  if (end[d] == kNever) return {};
+  if (end[d] == kInfinity) return {};
   std::vector<int> plan(problem.node.size());
   for (int place = num_operators; place > 0;) {
     const std::size_t at = static_cast<std::size_t>(place) * width + d;
@@ -77,7 +78,7 @@ std::vector<int> place_earliest(const FxProblem& problem) {
   std::vector<double> finish(problem.node.size());
   for (int op = 0; op < problem.num_operators(); ++op) {
     int best = -1;
-    double least = kNever;
+    double least = kInfinity;
     for (int device = 0; device < problem.num_devices(); ++device) {
       double start = 0;
       for (const FxProblem::Edge& edge : problem.inputs[op]) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/rounding.h"
+
 namespace plimsoll::partition {
 
 namespace {
@@ -146,7 +148,6 @@ std::vector<int> GroupCut::chosen() const {
 
 double heaviest_group_bound(const GroupGraph& groups, std::int64_t max_cuts, double goal,
                             const RunContext& context) {
-  constexpr double kRounding = 1e-9;
   const auto nets_of = nets_of_groups(groups);
   std::vector<double> alone;
   for (int g = 0; g < groups.num_groups(); ++g) {

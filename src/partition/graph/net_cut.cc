@@ -9,14 +9,14 @@ namespace {
 
 constexpr int kSource = 0;
 constexpr int kSink = 1;
-constexpr int kNone = -1;
+constexpr int kNoNode = -1;
 constexpr std::int64_t kEndless = std::int64_t{1} << 60;
 constexpr double kLargest = 0x1p40;
 
 }  // namespace
 
 int NetCut::add_vertex() {
-  first_.push_back(kNone);
+  first_.push_back(kNoNode);
   return static_cast<int>(first_.size()) - 1;
 }
 
@@ -45,7 +45,7 @@ int NetCut::vertex_of(int pin) {
   const int node = root_[pin];
   if (side_[node] == Side::kIn) return kSource;
   if (side_[node] == Side::kOut) return kSink;
-  if (vertex_[node] == kNone) {
+  if (vertex_[node] == kNoNode) {
     vertex_[node] = add_vertex();
     const double time = time_[node];
     add_arc(vertex_[node], kSink,
@@ -99,8 +99,8 @@ double NetCut::solve(const std::vector<Side>& side, const std::vector<double>& t
   scale_ = largest > 0 ? kLargest / largest : 1;
   chosen_.clear();
   arcs_.clear();
-  first_.assign(2, kNone);
-  vertex_.assign(graph_.nodes.size(), kNone);
+  first_.assign(2, kNoNode);
+  vertex_.assign(graph_.nodes.size(), kNoNode);
   if (!place_roots(side, time_ms)) return kUnlimited;
   double fixed = 0;
   for (std::size_t root = 0; root < side.size(); ++root) {
@@ -112,25 +112,25 @@ double NetCut::solve(const std::vector<Side>& side, const std::vector<double>& t
   for (std::size_t node = 0; node < side.size(); ++node) {
     const int root = root_[node];
     const bool is_in =
-        side_[root] == Side::kIn || (vertex_[root] != kNone && level_[vertex_[root]] != kNone);
+        side_[root] == Side::kIn || (vertex_[root] != kNoNode && level_[vertex_[root]] != kNoNode);
     if (side[node] == Side::kFree && is_in) chosen_.push_back(static_cast<int>(node));
   }
   return fixed + static_cast<double>(flow) / scale_;
 }
 
 bool NetCut::level_vertices() {
-  level_.assign(first_.size(), kNone);
+  level_.assign(first_.size(), kNoNode);
   level_[kSource] = 0;
   queue_.assign(1, kSource);
   for (std::size_t i = 0; i < queue_.size(); ++i) {
-    for (int a = first_[queue_[i]]; a != kNone; a = arcs_[a].next) {
+    for (int a = first_[queue_[i]]; a != kNoNode; a = arcs_[a].next) {
       ++num_steps_;
-      if (arcs_[a].room == 0 || level_[arcs_[a].to] != kNone) continue;
+      if (arcs_[a].room == 0 || level_[arcs_[a].to] != kNoNode) continue;
       level_[arcs_[a].to] = level_[queue_[i]] + 1;
       queue_.push_back(arcs_[a].to);
     }
   }
-  return level_[kSink] != kNone;
+  return level_[kSink] != kNoNode;
 }
 
 // Along one path of rising levels; 0 where there is none left.
@@ -139,12 +139,12 @@ std::int64_t NetCut::push_path() {
   int vertex = kSource;
   while (vertex != kSink) {
     int& a = current_[vertex];
-    while (a != kNone && (arcs_[a].room == 0 || level_[arcs_[a].to] != level_[vertex] + 1)) {
+    while (a != kNoNode && (arcs_[a].room == 0 || level_[arcs_[a].to] != level_[vertex] + 1)) {
       a = arcs_[a].next;
       ++num_steps_;
     }
     ++num_steps_;
-    if (a != kNone) {
+    if (a != kNoNode) {
       path_.push_back(a);
       vertex = arcs_[a].to;
       continue;

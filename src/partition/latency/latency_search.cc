@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/rounding.h"
 #include "partition/graph/assignment_figures.h"
 #include "partition/graph/downsets.h"
 #include "partition/graph/group_graph.h"
@@ -35,7 +36,6 @@ constexpr std::int64_t kTreeShare = 4;  // the tree's part of the effort: one in
 constexpr double kFewPlacements = 1 << 24;
 constexpr std::int64_t kWholeTree = 22'369'620;
 constexpr std::int64_t kMaxStartSteps = 500'000'000;
-constexpr double kRounding = 1e-9;  // relative
 
 Result<void> check_options(const LatencySearchOptions& options) {
   if (options.num_orders < 1) {
@@ -63,9 +63,10 @@ Bytes missing_bytes(const CostGraph& graph) {
   return static_cast<Bytes>(std::max<Int128>(missing, 0));
 }
 
-class Search {
+class LatencySearch {
  public:
-  Search(const CostGraph& graph, const LatencySearchOptions& options, const RunContext& context)
+  LatencySearch(const CostGraph& graph, const LatencySearchOptions& options,
+                const RunContext& context)
       : graph_(graph),
         options_(options),
         context_(context),
@@ -346,7 +347,7 @@ Result<LatencyPlacement> place_for_latency(const CostGraph& graph,
                                            const RunContext& context) {
   PLIMSOLL_RETURN_IF_ERROR(validate(graph));
   PLIMSOLL_RETURN_IF_ERROR(check_options(options));
-  return Search(graph, options, context).run();
+  return LatencySearch(graph, options, context).run();
 }
 
 std::optional<DeviceAssignment> fill_greedily(const CostGraph& graph) {

@@ -12,7 +12,7 @@
 namespace plimsoll::partition {
 namespace {
 
-constexpr int kNone = -1;
+constexpr int kNoDevice = -1;
 constexpr int kLane = 8;  // rows of pieces are multiples of it, so that compilers vectorise
 
 // Turns counts into the first place of each; `next` walks them.
@@ -62,7 +62,7 @@ SampleLatency::SampleLatency(const CostGraph& graph)
   for (std::size_t c = 0; c < graph.classes.size(); ++c) {
     for (int i = 0; i < graph.classes[c].count; ++i) {
       class_of_.push_back(static_cast<int>(c));
-      accelerator_of_.push_back(is_host(graph.classes[c]) ? kNone : num_accelerators++);
+      accelerator_of_.push_back(is_host(graph.classes[c]) ? kNoDevice : num_accelerators++);
     }
   }
   width_ = (num_accelerators + kLane - 1) / kLane * kLane;
@@ -110,10 +110,10 @@ void SampleLatency::find_tasks(const std::vector<int>& device, int count) {
           row[first + lane] = std::max(row[first + lane], other[first + lane]);
         }
       }
-      if (own == kNone) continue;
+      if (own == kNoDevice) continue;
       piece = std::max(piece, other[own] + static_cast<int>(device[producer] != device[node]));
     }
-    if (own == kNone) continue;
+    if (own == kNoDevice) continue;
     row[own] = piece;
     num_pieces_[own] = std::max(num_pieces_[own], piece);
   }
@@ -124,7 +124,7 @@ void SampleLatency::find_tasks(const std::vector<int>& device, int count) {
     const int node = order_[i];
     const int own = accelerator_of_[device[node]];
     const double time = graph_.nodes[node].time_ms[class_of_[device[node]]];
-    if (own == kNone) {
+    if (own == kNoDevice) {
       task_of_[node] = static_cast<int>(duration_.size());
       duration_.push_back(time);
     } else {
@@ -145,8 +145,8 @@ double SampleLatency::transfer_ms(double amount, int own, int other) const {
 }
 
 void SampleLatency::link_tasks(const std::vector<int>& device, int count) {
-  seen_.assign(duration_.size(), kNone);
-  first_edge_.assign(duration_.size(), kNone);
+  seen_.assign(duration_.size(), kNoDevice);
+  first_edge_.assign(duration_.size(), kNoDevice);
   num_open_.assign(duration_.size(), 0);
   edges_.clear();
   for (int i = 0; i < count; ++i) {
@@ -159,11 +159,11 @@ void SampleLatency::link_tasks(const std::vector<int>& device, int count) {
       for (const int consumer : net.consumers) {
         const int to = task_of_[consumer];
         if (place_of_[consumer] >= count || to == from) continue;
-        if (accelerator_of_[device[node]] != kNone) {
+        if (accelerator_of_[device[node]] != kNoDevice) {
           slowest = std::max(slowest, transfer_ms(net.amount, device[node], device[consumer]));
         }
         if (std::exchange(seen_[to], index) == index) continue;
-        if (accelerator_of_[device[consumer]] != kNone) {
+        if (accelerator_of_[device[consumer]] != kNoDevice) {
           duration_[to] += transfer_ms(net.amount, device[consumer], device[node]);
         }
         edges_.emplace_back(to, std::exchange(first_edge_[from], static_cast<int>(edges_.size())));
@@ -187,7 +187,7 @@ double SampleLatency::run_tasks() {
     const int task = ready_[i];
     finish_[task] = start_[task] + duration_[task];
     latest = std::max(latest, finish_[task]);
-    for (int edge = first_edge_[task]; edge != kNone; edge = edges_[edge].second) {
+    for (int edge = first_edge_[task]; edge != kNoDevice; edge = edges_[edge].second) {
       const int to = edges_[edge].first;
       start_[to] = std::max(start_[to], finish_[task]);
       if (--num_open_[to] == 0) ready_.push_back(to);

@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/rounding.h"
+#include "plimsoll/core/numbers.h"
 
 namespace plimsoll::partition {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-constexpr double kRounding = 1e-9;  // relative
 constexpr double kResolution = 1e-7;
 constexpr int kMaxTangents = 40;
 constexpr int kMaxDoublings = 100;
@@ -38,7 +38,7 @@ std::pair<Point, Point> climb(Point low, Point high, Look look) {
 struct BatchBound::Terms {
   double constant = 0;
   double device_ms = 0;     // what the price of time is paid for
-  double most = kInfinite;  // that price
+  double most = kInfinity;  // that price
 };
 
 struct BatchBound::Point {
@@ -49,8 +49,8 @@ struct BatchBound::Point {
 
 BatchBound::BatchBound(BatchItems items) : items_(std::move(items)) {
   for (std::size_t i = 0; i < items_.num_items(); ++i) {
-    double device_ms = kInfinite;
-    double bytes = kInfinite;
+    double device_ms = kInfinity;
+    double bytes = kInfinity;
     for (std::size_t o = items_.first[i]; o < items_.first[i + 1]; ++o) {
       const BatchOption& option = items_.options[o];
       device_ms = std::min(device_ms, option.devices * option.time_ms);
@@ -66,7 +66,7 @@ BatchBound::Point BatchBound::look(const BatchPrices& prices, const Terms& terms
   double device_ms = 0;
   double bytes = 0;
   for (std::size_t i = 0; i < items_.num_items(); ++i) {
-    double least = kInfinite;
+    double least = kInfinity;
     const BatchOption* best = nullptr;
     for (std::size_t o = items_.first[i]; o < items_.first[i + 1]; ++o) {
       const BatchOption& option = items_.options[o];
@@ -131,26 +131,26 @@ BatchBound::Point BatchBound::raise(const Terms& terms) const {
 
 double BatchBound::batch(double weight, double slowest) const {
   PLIMSOLL_CHECK(weight >= 0 && slowest >= 0, "weight and slowest stage are not negative");
-  if (least_bytes_ > items_.bytes * (1 + kRounding)) return kInfinite;
+  if (least_bytes_ > items_.bytes * (1 + kRounding)) return kInfinity;
   const Terms terms{weight * slowest, items_.devices * slowest, weight / items_.devices};
   return std::max(0.0, raise(terms).value) * (1 - kRounding);
 }
 
 double BatchBound::sum_within(double limit) const {
-  if (least_bytes_ > items_.bytes * (1 + kRounding)) return kInfinite;
-  if (least_device_ms_ > items_.devices * limit * (1 + kRounding)) return kInfinite;
-  return std::max(0.0, raise({0, items_.devices * limit, kInfinite}).value) * (1 - kRounding);
+  if (least_bytes_ > items_.bytes * (1 + kRounding)) return kInfinity;
+  if (least_device_ms_ > items_.devices * limit * (1 + kRounding)) return kInfinity;
+  return std::max(0.0, raise({0, items_.devices * limit, kInfinity}).value) * (1 - kRounding);
 }
 
 BatchPrices BatchBound::prices_within(double limit) const {
-  return raise({0, items_.devices * limit, kInfinite}).prices;
+  return raise({0, items_.devices * limit, kInfinity}).prices;
 }
 
 std::vector<double> BatchBound::at(const BatchPrices& prices) const {
   std::vector<double> values;
   values.reserve(items_.num_items());
   for (std::size_t i = 0; i < items_.num_items(); ++i) {
-    double least = kInfinite;
+    double least = kInfinity;
     for (std::size_t o = items_.first[i]; o < items_.first[i + 1]; ++o) {
       const BatchOption& option = items_.options[o];
       least = std::min(least, option.time_ms * (1 + prices.device_ms * option.devices) +

@@ -5,12 +5,11 @@
 #include <numeric>
 
 #include "core/check.h"
+#include "core/rounding.h"
+#include "plimsoll/core/numbers.h"
 
 namespace plimsoll::partition {
 namespace {
-
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-constexpr double kRounding = 1e-12;  // relative; sums of one plan in different orders
 
 struct Candidate {
   ChoiceItem item;
@@ -53,7 +52,7 @@ class Solver {
     std::vector<int> fastest(groups_.size(), 0);
     std::vector<int> smallest;
     for (const Group& group : groups_) smallest.push_back(static_cast<int>(group.size()) - 1);
-    if (bytes_of(smallest) > capacity_) return {kInfinite, kInfinite, {}};
+    if (bytes_of(smallest) > capacity_) return {kInfinity, kInfinity, {}};
     best_time_ = limits_.limit;
     if (bytes_of(fastest) <= capacity_) {
       offer(fastest);
@@ -78,7 +77,7 @@ class Solver {
     for (std::size_t g = 0; g < groups_.size(); ++g) time += groups_[g][chosen[g]].item.time;
     return time;
   }
-  bool is_useful(double bound) const { return bound <= best_time_ * (1 + kRounding); }
+  bool is_useful(double bound) const { return bound <= best_time_ * (1 + kFineRounding); }
   bool is_enough() const { return !choice_.empty() && best_time_ <= limits_.enough; }
 
   void offer(const std::vector<int>& chosen) {
@@ -93,7 +92,7 @@ class Solver {
 
   KnapsackAnswer answer(double bound) const {
     if (choice_.empty()) {
-      return {kInfinite, has_run_out_ ? bound : kInfinite, {}, num_nodes_};
+      return {kInfinity, has_run_out_ ? bound : kInfinity, {}, num_nodes_};
     }
     return {best_time_, std::min(bound, best_time_), choice_, num_nodes_};
   }
@@ -133,7 +132,7 @@ class Solver {
   void add_hull(int g, std::vector<Step>& steps) const {
     const Group& group = groups_[g];
     for (int from = 0; from + 1 < static_cast<int>(group.size());) {
-      Step best{kInfinite, g, from + 1};
+      Step best{kInfinity, g, from + 1};
       for (int to = from + 1; to < static_cast<int>(group.size()); ++to) {
         const double price = (group[to].item.time - group[from].item.time) /
                              static_cast<double>(group[from].item.bytes - group[to].item.bytes);
@@ -149,7 +148,7 @@ class Solver {
     double bound = -price * static_cast<double>(capacity_);
     double scale = -bound;
     for (Group& group : groups_) {
-      double least = kInfinite;
+      double least = kInfinity;
       for (Candidate& candidate : group) {
         candidate.reduced = candidate.item.time + price * static_cast<double>(candidate.item.bytes);
         least = std::min(least, candidate.reduced);
@@ -158,7 +157,7 @@ class Solver {
       bound += least;
       scale += least;
     }
-    return bound - kRounding * scale;
+    return bound - kFineRounding * scale;
   }
 
   void drop_items(double bound) {
@@ -244,7 +243,7 @@ class Solver {
   Bytes capacity_;
   const KnapsackLimits& limits_;
   std::vector<Group> groups_;
-  double best_time_ = kInfinite;
+  double best_time_ = kInfinity;
   std::vector<int> choice_;
   std::int64_t num_nodes_ = 0;
   bool has_run_out_ = false;

@@ -5,15 +5,16 @@
 #include <functional>
 #include <limits>
 
+#include "core/rounding.h"
+#include "plimsoll/core/numbers.h"
+
 namespace plimsoll::partition {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-constexpr double kRounding = 1e-9;  // relative
 constexpr int kLeavesPerVisit = 16;
 constexpr int kMaxSteps = 600;
-constexpr int kPatience = 12;         // steps without a better value, before the level is lowered
-constexpr double kResolution = 2e-5;  // relative, of the level
+constexpr int kPatience = 12;  // steps without a better value, before the level is lowered
+constexpr double kLevelResolution = 2e-5;  // relative, of the level
 
 // All ways to use up the devices of every class, the counts of kinds.
 class Compositions {
@@ -84,7 +85,7 @@ class Climb {
     int idle = 0;
     for (int step = 0; step < kMaxSteps; ++step) {
       const double value = look();
-      if (value > best * (1 + kResolution)) idle = 0;
+      if (value > best * (1 + kLevelResolution)) idle = 0;
       best = std::max(best, value);
       if (best >= search_.goal) return search_.goal;
       if (++idle > kPatience) {
@@ -92,7 +93,7 @@ class Climb {
         reach /= 2;
       }
       const double level = best + reach * (search_.goal - best);
-      if (level - best <= kResolution * search_.goal || !move(level - value)) break;
+      if (level - best <= kLevelResolution * search_.goal || !move(level - value)) break;
     }
     return best * (1 - kRounding);
   }
@@ -110,7 +111,7 @@ class Climb {
     bytes_slope_.assign(count_.size(), 0);
     double value = 0;
     for (std::size_t i = 0; i < items_.num_items(); ++i) {
-      double least = kInfinite;
+      double least = kInfinity;
       const BatchOption* chosen = nullptr;
       for (std::size_t o = items_.first[i]; o < items_.first[i + 1]; ++o) {
         const BatchOption& option = items_.options[o];

@@ -6,13 +6,10 @@
 #include <set>
 
 #include "core/check.h"
+#include "core/rounding.h"
 
 namespace plimsoll::partition {
-namespace {
-
-constexpr double kRounding = 1e-12;  // relative; sums of one stage taken in different ways
-
-}  // namespace
+namespace {}  // namespace
 
 ModelStageTimes::ModelStageTimes(const PipelineModel& model, const GroupGraph& groups,
                                  const Downsets& cuts, const Settings& settings)
@@ -184,7 +181,7 @@ double ModelStageTimes::time_ms(const StageQuery& query, double limit, bool is_a
   if (settings_.bounds_stages) {
     const double own = between(sums.time);
     const double sync = between(sums.parameters) * sync_ms_per_byte(d);
-    if ((own / d + sync) * (1 - kRounding) > limit) return kUnlimited;
+    if ((own / d + sync) * (1 - kFineRounding) > limit) return kUnlimited;
     const auto fits = [&](const std::vector<Bytes>& per_microbatch,
                           const std::vector<Bytes>& memory) {
       return !model_.memory_cap ||
@@ -193,7 +190,7 @@ double ModelStageTimes::time_ms(const StageQuery& query, double limit, bool is_a
     if (!fits(sums.least_per_microbatch, sums.least_memory)) return kUnlimited;
     const double moved = moved_ms(sums, query.begin, query.end);
     const double fastest = (own + moved) / d + sync;
-    if (fastest * (1 - kRounding) > limit) return kUnlimited;
+    if (fastest * (1 - kFineRounding) > limit) return kUnlimited;
     if (sums.is_plain) {
       if (fits(sums.per_microbatch, sums.memory)) return fastest <= limit ? fastest : kUnlimited;
       if (sums.has_one_choice) return kUnlimited;
@@ -201,8 +198,8 @@ double ModelStageTimes::time_ms(const StageQuery& query, double limit, bool is_a
       if (known.bound == kUnlimited) return kUnlimited;
       known.bound = (known.bound + moved) / d + sync;
       known.time = (known.time + moved) / d + sync;
-      if (known.bound * (1 - kRounding) > limit) return kUnlimited;
-      const double enough = is_any_enough ? limit : known.bound * (1 + kRounding);
+      if (known.bound * (1 - kFineRounding) > limit) return kUnlimited;
+      const double enough = is_any_enough ? limit : known.bound * (1 + kFineRounding);
       if (known.time < kUnlimited && known.time <= enough) return known.time;
     }
   }

@@ -5,11 +5,10 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/rounding.h"
 
 namespace plimsoll::partition {
 namespace {
-
-constexpr double kRounding = 1e-9;  // relative; how far sums of one set may differ
 
 struct Label {
   int cut = 0;
@@ -20,10 +19,10 @@ struct Label {
   int option = -1;  // of the first stage
 };
 
-class Search {
+class PipelineChainSolver {
  public:
-  Search(const Downsets& cuts, StageTimes& times, const PipelineChainSearch& search,
-         const RunContext& context)
+  PipelineChainSolver(const Downsets& cuts, StageTimes& times, const PipelineChainSearch& search,
+                      const RunContext& context)
       : cuts_(cuts),
         times_(times),
         search_(search),
@@ -179,7 +178,7 @@ PipelineChainAnswer find_pipeline_chain(const Downsets& cuts, StageTimes& times,
                                         const PipelineChainSearch& search,
                                         const RunContext& context) {
   PLIMSOLL_CHECK(cuts.is_finished(), "the cuts are finished");
-  return Search(cuts, times, search, context).run();
+  return PipelineChainSolver(cuts, times, search, context).run();
 }
 
 }  // namespace plimsoll::partition

@@ -12,7 +12,7 @@ namespace plimsoll::partition {
 namespace {
 
 // Whatever a search adds up stays in 63 bits below this.
-constexpr Bytes kMaxTotal = INT64_MAX / 4;
+constexpr Bytes kMaxMemory = INT64_MAX / 4;
 
 bool is_amount(double value) { return std::isfinite(value) && value >= 0; }
 
@@ -101,11 +101,11 @@ class Validator {
         PLIMSOLL_RETURN_IF_ERROR(check_choice(op, choice));
         const Int128 held =
             Int128{choice.per_microbatch} * model_.num_devices + std::max<Bytes>(choice.memory, 0);
-        if (held > kMaxTotal) return overflow_error(op);
+        if (held > kMaxMemory) return overflow_error(op);
         most = std::max({most, static_cast<Bytes>(held), choice.parameters});
       }
     }
-    if (most > kMaxTotal - total_) return overflow_error(op);
+    if (most > kMaxMemory - total_) return overflow_error(op);
     total_ += most;
     return {};
   }

@@ -28,15 +28,16 @@ namespace plimsoll::partition {
 namespace {
 
 constexpr double kNearlyClosed = 1e-4;  // relative; from there on guesses stand just below the best
-constexpr std::int64_t kDefaultPairs = 80'000'000;  // some ten seconds
-constexpr std::int64_t kFewDownsets = 4096;         // more are not looked at before more orders
-constexpr int kGroupsOfAPair = 32;                  // that are summed up in its time
-constexpr int kMaxPrefixes = 512;                   // of one order
-constexpr int kIdleRounds = 6;                      // of orders around the best plan
+constexpr std::int64_t kDefaultPairs = 80'000'000;   // some ten seconds
+constexpr std::int64_t kFewPipelineDownsets = 4096;  // more are not looked at before more orders
+constexpr int kGroupsOfAPair = 32;                   // that are summed up in its time
+constexpr int kMaxLinePrefixes = 512;                // of one order
+constexpr int kIdleLineRounds = 6;                   // of orders around the best plan
 
-class Planner {
+class PipelinePlanner {
  public:
-  Planner(const PipelineModel& model, const PipelineOptions& options, const RunContext& context)
+  PipelinePlanner(const PipelineModel& model, const PipelineOptions& options,
+                  const RunContext& context)
       : model_(model),
         options_(options),
         context_(context),
@@ -81,9 +82,9 @@ class Planner {
   // Where downsets are many: chains over several orders around the best plan's stages at once.
   void improve() {
     if (is_line(model_, options_) || !has_many_downsets()) return;
-    StageOrders orders(groups_, options_.search.seed, kMaxPrefixes);
-    for (int idle = 0; idle < kIdleRounds && known_.stop == ChainStop::kFinished && !is_closed();
-         ++idle) {
+    StageOrders orders(groups_, options_.search.seed, kMaxLinePrefixes);
+    for (int idle = 0;
+         idle < kIdleLineRounds && known_.stop == ChainStop::kFinished && !is_closed(); ++idle) {
       const double before = known_.best;
       Downsets prefixes(groups_);
       orders.add_next(options_.num_orders, stages_of_best(), prefixes);
@@ -96,8 +97,8 @@ class Planner {
   bool has_many_downsets() const {
     std::vector<char> holds(groups_.nodes.size(), 1);
     std::int64_t count = 1;
-    while (count <= kFewDownsets && next_downset(groups_, holds)) ++count;
-    return count > kFewDownsets;
+    while (count <= kFewPipelineDownsets && next_downset(groups_, holds)) ++count;
+    return count > kFewPipelineDownsets;
   }
 
   // [num_groups] of the best plan, the last stage is 0; empty without a plan.
@@ -388,10 +389,10 @@ Result<PipelineSearch> plan_pipeline(const PipelineModel& model, const PipelineO
   }
   // Where every device must be used, an operator without cost may be what one of them runs.
   if (!options.rules.drops_free_operators || options.must_use_all_devices) {
-    return Planner(model, options, context).run();
+    return PipelinePlanner(model, options, context).run();
   }
   const ReducedPipeline reduced = drop_free_operators(model);
-  PipelineSearch search = Planner(reduced.model, options, context).run();
+  PipelineSearch search = PipelinePlanner(reduced.model, options, context).run();
   if (search.outcome.plan) {
     search.outcome.plan = restore_operators(model, reduced, *search.outcome.plan);
   }

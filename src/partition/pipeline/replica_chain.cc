@@ -4,13 +4,13 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "core/rounding.h"
 #include "partition/graph/shared_work.h"
 #include "plimsoll/partition/replicated_stages.h"
 
 namespace plimsoll::partition {
 namespace {
 
-constexpr double kRounding = 1e-9;            // relative; how far sums of one set may differ
 constexpr std::int64_t kEntriesOfAPair = 32;  // ways to use devices that a pair stands for
 constexpr std::int64_t kMaxEntries = std::int64_t{1} << 25;  // 512 MiB of them
 
@@ -35,10 +35,10 @@ struct Pair {
   Bytes memory = 0;  // of nodes and weights
 };
 
-class Search {
+class ReplicaChainSolver {
  public:
-  Search(const GroupGraph& groups, const Downsets& cuts, const ReplicaTerms& terms,
-         const ReplicaChainSearch& search, const RunContext& context)
+  ReplicaChainSolver(const GroupGraph& groups, const Downsets& cuts, const ReplicaTerms& terms,
+                     const ReplicaChainSearch& search, const RunContext& context)
       : groups_(groups),
         cuts_(cuts),
         terms_(terms),
@@ -284,7 +284,7 @@ ReplicaChainAnswer find_replica_chain(const GroupGraph& groups, const Downsets& 
                                       const ReplicaTerms& terms, const ReplicaChainSearch& search,
                                       const RunContext& context) {
   PLIMSOLL_CHECK(cuts.is_finished_for(groups), "the cuts are finished, and of the groups");
-  return Search(groups, cuts, terms, search, context).run();
+  return ReplicaChainSolver(groups, cuts, terms, search, context).run();
 }
 
 double num_device_states(const GroupGraph& groups) {

@@ -24,10 +24,10 @@
 namespace plimsoll::partition {
 namespace {
 
-constexpr std::int64_t kDefaultPairs = 200'000'000;
-constexpr double kMaxStates = 1 << 12;  // ways to have used up devices
-constexpr int kMaxPrefixes = 256;       // of one order; longer orders are thinned
-constexpr int kIdleRounds = 4;          // of orders around the best plan
+constexpr std::int64_t kReplicatedPairs = 200'000'000;
+constexpr double kMaxReplicatedStates = 1 << 12;  // ways to have used up devices
+constexpr int kMaxPrefixes = 256;                 // of one order; longer orders are thinned
+constexpr int kIdleRounds = 4;                    // of orders around the best plan
 // Numbers of clusters whose downsets are looked at before all downsets of the groups, and where
 // these are too many.
 constexpr int kFewClusters[] = {256, 128, 64, 32};
@@ -39,17 +39,17 @@ constexpr std::int64_t kPathSteps = 60'000'000;        // of the bound by paths
 constexpr double kBoundShare = 0.3;                    // of the clock, before there is a plan
 constexpr double kLargestGoal = 2;                     // of that bound, over the bound so far
 
-class Planner {
+class ReplicatedPlanner {
  public:
-  Planner(const CostGraph& graph, const PipelineTerms& terms,
-          const ReplicatedSearchOptions& options, const RunContext& context)
+  ReplicatedPlanner(const CostGraph& graph, const PipelineTerms& terms,
+                    const ReplicatedSearchOptions& options, const RunContext& context)
       : graph_(graph),
         terms_(terms),
         options_(options),
         context_(context),
         groups_of_(graph, terms),
         max_replicas_(groups_of_.max_replicas()),
-        pairs_left_(options.search.effort < 0 ? kDefaultPairs : options.search.effort),
+        pairs_left_(options.search.effort < 0 ? kReplicatedPairs : options.search.effort),
         pairs_at_start_(pairs_left_) {}
 
   Result<ReplicatedSearch> run() {
@@ -68,7 +68,7 @@ class Planner {
     const GroupGraph groups = groups_of_.make(options_.rules.absorbs_groups);
     result_.num_groups = groups.num_groups();
     if (find_no_device(groups)) return finish();
-    if (num_device_states(groups) > kMaxStates) {
+    if (num_device_states(groups) > kMaxReplicatedStates) {
       known_.stop = ChainStop::kEffort;
       return finish();
     }
@@ -370,7 +370,7 @@ Result<ReplicatedSearch> search_replicated_stages(const CostGraph& graph,
     return fail(ErrorCode::kUsage, "pipeline search options", "a tolerance below 0 or not a number",
                 "give at least 0");
   }
-  return Planner(graph, terms, options, context).run();
+  return ReplicatedPlanner(graph, terms, options, context).run();
 }
 
 }  // namespace plimsoll::partition

@@ -9,7 +9,7 @@ namespace plimsoll::partition {
 namespace {
 
 // Whatever a search adds up stays in 63 bits below this.
-constexpr Bytes kMaxTotal = Bytes{1} << 62;
+constexpr Bytes kMaxStageMemory = Bytes{1} << 62;
 
 // The slowest way between devices of one stage and of another.
 double rate_between(const CostGraph& graph, const ReplicatedStage& stage,
@@ -69,7 +69,7 @@ Result<void> validate(const CostGraph& graph, const PipelineTerms& terms) {
     }
     total += most * terms.per_microbatch[i];
   }
-  if (total <= kMaxTotal) return {};
+  if (total <= kMaxStageMemory) return {};
   return fail(ErrorCode::kOverflow, "per_microbatch",
               "the memory of all nodes for all microbatches in flight exceeds 2^62 bytes",
               "give smaller sizes");

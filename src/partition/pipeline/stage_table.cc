@@ -13,7 +13,7 @@ namespace plimsoll::partition {
 namespace {
 
 constexpr double kExact = 1e-9;  // relative
-constexpr std::int64_t kDefaultPairs = 20'000'000'000;
+constexpr std::int64_t kTablePairs = 20'000'000'000;
 
 // Layers from the last one backwards, without work: any stage may be impossible on any submesh.
 GroupGraph make_line(int num_layers) {
@@ -112,16 +112,16 @@ Result<void> validate(const StageTable& table) {
   return {};
 }
 
-class Planner {
+class StageTableMaker {
  public:
-  Planner(const StageTable& table, const SearchOptions& options, const RunContext& context)
+  StageTableMaker(const StageTable& table, const SearchOptions& options, const RunContext& context)
       : table_(table),
         options_(options),
         context_(context),
         groups_(make_line(table.num_layers)),
         cuts_(groups_),
         times_(table),
-        pairs_left_(options.effort < 0 ? kDefaultPairs : options.effort) {
+        pairs_left_(options.effort < 0 ? kTablePairs : options.effort) {
     std::vector<char> holds(table.num_layers, 0);
     cuts_.add(holds);
     for (char& layer : holds) {
@@ -209,7 +209,7 @@ class Planner {
 Result<Outcome<TablePlan>> plan_stage_table(const StageTable& table, const SearchOptions& options,
                                             const RunContext& context) {
   PLIMSOLL_RETURN_IF_ERROR(validate(table));
-  return Planner(table, options, context).run();
+  return StageTableMaker(table, options, context).run();
 }
 
 }  // namespace plimsoll::partition

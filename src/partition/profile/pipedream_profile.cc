@@ -12,7 +12,7 @@
 namespace plimsoll::partition {
 namespace {
 
-bool is_time(double value) { return std::isfinite(value) && value >= 0; }
+bool is_profiled_time(double value) { return std::isfinite(value) && value >= 0; }
 
 Result<Bytes> total_bytes(const PipeDreamNode& node, const std::string& place) {
   Bytes total = node.parameters;
@@ -47,7 +47,7 @@ Result<void> validate(const PipeDreamProfile& profile) {
     if (!ids.insert(node.id).second) {
       return fail(ErrorCode::kConflict, place, "the id occurs twice", "give every node its own id");
     }
-    if (!is_time(node.forward_ms) || !is_time(node.backward_ms)) {
+    if (!is_profiled_time(node.forward_ms) || !is_profiled_time(node.backward_ms)) {
       return fail(ErrorCode::kValue, place, "a time that is negative or not a number",
                   "give at least 0");
     }

@@ -5,10 +5,11 @@
 #include <limits>
 #include <vector>
 
+#include "plimsoll/core/numbers.h"
+
 namespace plimsoll::partition {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kExact = 1e-9;   // relative
 constexpr double kWide = 0.5;     // of what is open between bound and best
 constexpr double kNarrow = 2e-3;  // relative; intervals are not halved further without asking
@@ -23,7 +24,7 @@ struct Interval {
 Guess search_batch(const BatchSearch& search) {
   const auto bound_of = [&](const Interval& i) { return i.sum + search.weight * i.low; };
   std::vector<Interval> open{
-      {search.slowest_at_least * (1 - kExact), kInfinite, search.sum_at_least}};
+      {search.slowest_at_least * (1 - kExact), kInfinity, search.sum_at_least}};
   const auto add = [&](const Interval& i) {
     const bool is_known = search.sum_within && std::isfinite(i.high);
     open.push_back({i.low, i.high, is_known ? std::max(i.sum, search.sum_within(i.high)) : i.sum});
@@ -50,7 +51,7 @@ Guess search_batch(const BatchSearch& search) {
       }
     }
     const double limit =
-        std::isfinite(interval.high) ? std::nextafter(interval.high, 0.0) : kInfinite;
+        std::isfinite(interval.high) ? std::nextafter(interval.high, 0.0) : kInfinity;
     const GuessAnswer answer = search.ask(limit, *search.best - search.weight * interval.low);
     if (answer.guess == Guess::kStopped) return Guess::kStopped;
     if (answer.guess == Guess::kUnknown) is_proved = false;
@@ -63,7 +64,7 @@ Guess search_batch(const BatchSearch& search) {
     add({middle, high, sum});
   }
   if (!is_proved) return Guess::kUnknown;
-  if (*search.best == kInfinite) return Guess::kNone;
+  if (*search.best == kInfinity) return Guess::kNone;
   search.prove(*search.best * (1 - kExact));
   return Guess::kFound;
 }

@@ -4,12 +4,11 @@
 #include <limits>
 #include <unordered_map>
 
+#include "core/rounding.h"
 #include "partition/graph/node_set.h"
 
 namespace plimsoll::partition {
 namespace {
-
-constexpr double kRounding = 1e-12;  // relative; how far sums of one station may differ
 
 // How a downset is best done.
 struct Way {
@@ -72,7 +71,7 @@ ChainStop LineBalancer::find_downsets(std::int64_t max_downsets, const RunContex
 }
 
 std::optional<std::vector<int>> LineBalancer::find(double limit, int max_stations) const {
-  const double most = limit * (1 + kRounding);
+  const double most = limit * (1 + kFineRounding);
   const std::vector<double>& time_ms = groups_.time_ms[0];
   std::vector<Way> ways(static_cast<std::size_t>(num_downsets_));
   ways[0].stations = 0;

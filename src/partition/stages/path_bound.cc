@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/check.h"
+#include "core/rounding.h"
 #include "partition/graph/downsets.h"
 #include "partition/graph/net_cut.h"
 #include "partition/graph/shared_work.h"
@@ -15,10 +16,9 @@
 namespace plimsoll::partition {
 namespace {
 
-constexpr double kRounding = 1e-9;  // relative
-constexpr int kNone = -1;
+constexpr int kNoRun = -1;
 constexpr int kEmptyRun = -2;
-constexpr int kMaxStates = 256;  // ways to have used up devices
+constexpr int kMaxPathStates = 256;  // ways to have used up devices
 constexpr std::size_t kMaxRuns = 400'000;
 constexpr int kNumGuesses = 24;
 constexpr double kResolution = 2e-7;   // relative; guesses come no closer
@@ -66,18 +66,18 @@ class PathBound {
   // The path on which weights of groups add up to most.
   std::vector<int> heaviest_path(const std::vector<double>& weight) const {
     std::vector<double> sum(work_.size());
-    std::vector<int> before(work_.size(), kNone);
-    int last = kNone;
+    std::vector<int> before(work_.size(), kNoRun);
+    int last = kNoRun;
     for (int g = 0; g < groups_.num_groups(); ++g) {
       for (const int p : groups_.predecessors[g]) {
-        if (before[g] != kNone && sum[p] <= sum[before[g]]) continue;
+        if (before[g] != kNoRun && sum[p] <= sum[before[g]]) continue;
         before[g] = p;
       }
-      sum[g] = weight[g] + (before[g] == kNone ? 0 : sum[before[g]]);
-      if (last == kNone || sum[g] > sum[last]) last = g;
+      sum[g] = weight[g] + (before[g] == kNoRun ? 0 : sum[before[g]]);
+      if (last == kNoRun || sum[g] > sum[last]) last = g;
     }
     std::vector<int> path;
-    for (int g = last; g != kNone; g = before[g]) path.push_back(g);
+    for (int g = last; g != kNoRun; g = before[g]) path.push_back(g);
     std::reverse(path.begin(), path.end());
     return path;
   }
@@ -105,7 +105,7 @@ class PathBound {
   // The last group of the path that leads to each group, and the first that it leads to.
   void locate(const std::vector<int>& path) {
     path_ = path;
-    above_.assign(work_.size(), kNone);
+    above_.assign(work_.size(), kNoRun);
     below_.assign(work_.size(), length());
     for (int i = 0; i < length(); ++i) above_[path[i]] = below_[path[i]] = i;
     for (int g = 0; g < groups_.num_groups(); ++g) {
@@ -120,21 +120,21 @@ class PathBound {
     for (int g = 0; g < groups_.num_groups(); ++g) {
       by_below[below_[g]] += work_[g];
       by_above[above_[g] + 1] += work_[g];
-      if (above_[g] != kNone && below_[g] != length()) ending_[below_[g]].push_back(g);
+      if (above_[g] != kNoRun && below_[g] != length()) ending_[below_[g]].push_back(g);
     }
     before_.assign(path.size() + 1, 0);  // work of all that leads to the path's first i groups
     after_.assign(path.size() + 1, 0);   // work of all that those from the i-th on lead to
     for (int i = 0; i < length(); ++i) before_[i + 1] = before_[i] + by_below[i];
     for (int i = length(); i-- > 0;) after_[i] = after_[i + 1] + by_above[i + 1];
     starts_.assign(groups_.nets.size(), length());
-    reach_.assign(groups_.nets.size(), kNone);
+    reach_.assign(groups_.nets.size(), kNoRun);
     for (std::size_t n = 0; n < groups_.nets.size(); ++n) {
       for (const int g : groups_.nets[n].groups) {
         starts_[n] = std::min(starts_[n], below_[g]);
         reach_[n] = std::max(reach_[n], above_[g]);
       }
     }
-    seen_.assign(groups_.nets.size(), kNone);
+    seen_.assign(groups_.nets.size(), kNoRun);
   }
 
   // What a stage without a group of the path may hold, between its groups i - 1 and i.
@@ -210,7 +210,7 @@ class PathBound {
   double find_way(double load) {
     const std::size_t width = path_.size() + 1;
     std::vector<double> most(width * static_cast<std::size_t>(states_.size()), kNegative);
-    std::vector<std::pair<int, int>> last(most.size(), {kNone, kNone});  // run and kind
+    std::vector<std::pair<int, int>> last(most.size(), {kNoRun, kNoRun});  // run and kind
     most[0] = 0;
     for (int state = 1; state < states_.size(); ++state) {
       double* const row = most.data() + width * static_cast<std::size_t>(state);
@@ -299,7 +299,7 @@ double bound_by_paths(const CostGraph& graph, const GroupGraph& groups, double p
                       std::int64_t max_steps, const RunContext& context) {
   PLIMSOLL_CHECK(proved > 0 && std::isfinite(goal), "proved is above 0 and the goal finite");
   PathBound bound(graph, groups, context);
-  if (bound.num_states() > kMaxStates) return proved;
+  if (bound.num_states() > kMaxPathStates) return proved;
   const std::vector<double> work = work_of_groups(groups);
   std::vector<double> moved(work);
   for (const GroupNet& net : groups.nets) {

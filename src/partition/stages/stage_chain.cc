@@ -5,13 +5,13 @@
 #include <limits>
 #include <utility>
 
+#include "core/rounding.h"
 #include "partition/graph/shared_work.h"
 #include "partition/stages/device_states.h"
 
 namespace plimsoll::partition {
 namespace {
 
-constexpr double kRounding = 1e-9;  // relative; how far sums of one set may differ
 constexpr std::int64_t kMaxEntries = std::int64_t{1} << 26;  // 1 GiB of them
 
 struct Entry {
@@ -32,10 +32,10 @@ struct Row {
   }
 };
 
-class Search {
+class StageChainSearch {
  public:
-  Search(const GroupGraph& groups, const Downsets& downsets, const ChainSearch& search,
-         const RunContext& context)
+  StageChainSearch(const GroupGraph& groups, const Downsets& downsets, const ChainSearch& search,
+                   const RunContext& context)
       : groups_(groups),
         downsets_(downsets),
         search_(search),
@@ -213,7 +213,7 @@ ChainStop count_pairs(std::int64_t num_pairs, std::int64_t* pairs_left, const Ru
 
 ChainAnswer find_best_chain(const GroupGraph& groups, const Downsets& downsets,
                             const ChainSearch& search, const RunContext& context) {
-  return Search(groups, downsets, search, context).run();
+  return StageChainSearch(groups, downsets, search, context).run();
 }
 
 }  // namespace plimsoll::partition

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/rounding.h"
 #include "partition/graph/downsets.h"
 #include "partition/graph/shared_work.h"
 
@@ -11,7 +12,6 @@ namespace plimsoll::partition {
 namespace {
 
 constexpr int kMaxParts = 12;           // k
-constexpr double kRounding = 1e-9;      // relative, and of parts
 constexpr std::size_t kMaxHeavy = 400;  // groups; more are too much to try
 
 // Rounds down to k-ths, where a multiple of 1 / (k + 1) stays what it is; k = 0: the part itself.

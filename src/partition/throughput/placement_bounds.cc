@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/rounding.h"
 #include "partition/graph/assignment_figures.h"
 #include "partition/graph/downsets.h"
 #include "partition/graph/group_absorption.h"
@@ -20,7 +21,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kRounding = 1e-9;
 constexpr double kLargestGoal = 1.5;        // of shares, over the bound so far
 constexpr int kMaxProgramColumns = 20'000;  // groups and nets times devices
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/check.h"
+#include "core/rounding.h"
 #include "partition/graph/downsets.h"
 #include "partition/graph/group_cut.h"
 #include "partition/graph/node_set.h"
@@ -15,7 +16,6 @@
 namespace plimsoll::partition {
 namespace {
 
-constexpr double kRounding = 1e-9;  // relative
 constexpr int kNumGuesses = 8;
 constexpr double kResolution = 1e-4;    // relative; guesses come no closer
 constexpr int kMaxQuestions = 12;       // for a group and a guess

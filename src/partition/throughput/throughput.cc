@@ -12,8 +12,8 @@ namespace plimsoll::partition {
 namespace {
 
 // Shares of the clock, so that there is a plan when it ends.
-constexpr double kBoundShare = 0.3;  // of all
-constexpr double kStartShare = 0.3;  // of what the bound leaves
+constexpr double kThroughputBoundShare = 0.3;  // of all
+constexpr double kStartShare = 0.3;            // of what the bound leaves
 
 // A bound of all placements bounds the contiguous ones too.
 void raise_bound(const ThroughputBound& bound, double tolerance,
@@ -95,7 +95,7 @@ Result<ThroughputPlacement> place_for_throughput(const CostGraph& graph,
                 "give more than 0, or leave it out");
   }
   PLIMSOLL_ASSIGN(const ThroughputBound bound,
-                  bound_placement(graph, cheap, share_clock(context, kBoundShare)));
+                  bound_placement(graph, cheap, share_clock(context, kThroughputBoundShare)));
   if (bound.is_infeasible) {
     ThroughputPlacement result;
     result.outcome.status = SolveStatus::kInfeasible;

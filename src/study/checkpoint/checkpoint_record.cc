@@ -23,7 +23,7 @@ constexpr std::array<MemoryRepair, 6> kRepairs{{
 }};
 
 template <class Fields, class Record>
-void describe_record(Fields& fields, Record& record) {
+void describe_checkpoint_record(Fields& fields, Record& record) {
   fields.named("peak", record.peak, {{"step", PeakModel::kStep}, {"torch", PeakModel::kTorch}});
   fields.named("costs", record.costs,
                {{"operators", DiscardModel::kOperators}, {"fit", DiscardModel::kFit}});
@@ -74,14 +74,14 @@ CheckpointRecord make_record(const MemoryModel& model, int in_flight) {
 OptionTexts write_record(const CheckpointRecord& record) {
   OptionTexts texts;
   RecordWriter writer(texts);
-  describe_record(writer, record);
+  describe_checkpoint_record(writer, record);
   return texts;
 }
 
 Result<CheckpointRecord> read_checkpoint_record(const OptionTexts& texts) {
   CheckpointRecord record;
   RecordReader reader(texts);
-  describe_record(reader, record);
+  describe_checkpoint_record(reader, record);
   PLIMSOLL_RETURN_IF_ERROR(reader.finish());
   return record;
 }

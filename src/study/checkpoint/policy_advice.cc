@@ -14,9 +14,9 @@ namespace {
 
 using checkpoint::MemoryModel;
 
-constexpr int kMaxQuestions = 60;
+constexpr int kMaxPolicyQuestions = 60;
 constexpr Bytes kNoBudget = Bytes{1} << 61;
-constexpr int kMaxTimesRanks = 64;
+constexpr int kMaxTimesPolicyRanks = 64;
 constexpr int kMaxSegment = 8;
 
 // One thing that was asked for, and how it is given up.
@@ -69,11 +69,11 @@ bool has_plan(const CheckpointAnswer& answer) {
   return answer.status == SolveStatus::kOptimal || answer.status == SolveStatus::kFeasible;
 }
 
-class Adviser {
+class PolicyAdviser {
  public:
-  Adviser(const CheckpointCase& made, const CheckpointQuestion& question,
-          const CheckpointAnswer& answer, const PolicyWords& words, const math::MilpOptions& limits,
-          const RunContext& context)
+  PolicyAdviser(const CheckpointCase& made, const CheckpointQuestion& question,
+                const CheckpointAnswer& answer, const PolicyWords& words,
+                const math::MilpOptions& limits, const RunContext& context)
       : made_(made),
         question_(question),
         answer_(answer),
@@ -129,7 +129,7 @@ class Adviser {
     holds.back() = false;
     if (ask(holds) == math::Possibility::kPossible) none_.cap = "budget";
     const math::LeastConflict least =
-        math::find_least_conflict(demands_.size(), kMaxQuestions, ask);
+        math::find_least_conflict(demands_.size(), kMaxPolicyQuestions, ask);
     none_.is_irreducible = least.is_irreducible && !least.members.empty();
     for (const std::size_t i : least.members) {
       const Demand& demand = demands_[i];
@@ -165,7 +165,7 @@ class Adviser {
 
   void try_ranks() {
     const int now = made_.problem.model.world_size;
-    for (int times = 2; times <= kMaxTimesRanks && now <= (1 << 20) / times; times *= 2) {
+    for (int times = 2; times <= kMaxTimesPolicyRanks && now <= (1 << 20) / times; times *= 2) {
       const int ranks = now * times;
       if (try_fix("ranks", words_.with("world_size", fmt::format("{}", ranks)),
                   [ranks](MemoryModel& of, CheckpointQuestion&) { of.world_size = ranks; })) {
@@ -213,7 +213,7 @@ std::optional<NoPlan> explain_no_policy(const CheckpointCase& made,
                                         const math::MilpOptions& limits,
                                         const RunContext& context) {
   if (answer.status != SolveStatus::kInfeasible || !question.budget) return std::nullopt;
-  return Adviser(made, question, answer, words, limits, context).advise();
+  return PolicyAdviser(made, question, answer, words, limits, context).advise();
 }
 
 }  // namespace plimsoll::study

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kMaxQuestions = 200;
 constexpr int kLeastQuestions = 12;
-constexpr std::size_t kMaxWork = 3'000'000;  // tables times ranks, of all questions
+constexpr std::size_t kMaxConflictWork = 3'000'000;  // tables times ranks, of all questions
 
 int num_questions(const ShardingQuestion& question) {
   std::size_t tables = 0;
@@ -21,7 +21,7 @@ int num_questions(const ShardingQuestion& question) {
   if (question.given) tables = question.given->prepared.enumeration.options.tables.size();
   const std::size_t size = std::max<std::size_t>(
       tables * static_cast<std::size_t>(question.problem.topology.world_size), 1);
-  return std::clamp(static_cast<int>(std::min<std::size_t>(kMaxWork / size, kMaxQuestions)),
+  return std::clamp(static_cast<int>(std::min<std::size_t>(kMaxConflictWork / size, kMaxQuestions)),
                     kLeastQuestions, kMaxQuestions);
 }
 

@@ -15,8 +15,6 @@ using embedding::OptionSet;
 using embedding::PlacedProposal;
 using embedding::TableSharding;
 
-constexpr int kEveryWidth = 1 << 20;
-
 tl::unexpected<Error> refuse(std::string fqn, std::string message) {
   return fail(ErrorCode::kPlanner, std::move(fqn), std::move(message),
               "plan it again, or run `plimsoll check` on it");

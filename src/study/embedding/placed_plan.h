@@ -7,6 +7,9 @@
 
 namespace plimsoll::study {
 
+// Column blocks of a table: every width that there is.
+inline constexpr int kEveryWidth = 1 << 20;
+
 struct PlacedPlan {
   embedding::PlanningResult prepared;  // enumeration and reservation
   embedding::PlacedProposal placed;    // of every table, in table order

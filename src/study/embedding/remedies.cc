@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "study/embedding/placed_plan.h"
 #include "study/embedding/trial.h"
 
 namespace plimsoll::study {
@@ -27,7 +28,6 @@ constexpr int kLeastTrials = 6;
 constexpr int kMaxTimesRanks = 4;
 constexpr int kBatchParts = 32;
 constexpr Bytes kDenseParts = 32;
-constexpr int kEveryWidth = 1 << 20;
 // Of the present size, more than what is missing.
 constexpr double kSteps[] = {0, .005, .01, .02, .05, .1, .25, .5, 1, 3, 7, 15, 31, 63};
 

@@ -3,15 +3,13 @@
 #include <cstdint>
 #include <limits>
 
+#include "core/effort_clock.h"
+
 namespace plimsoll::study {
 namespace {
 
 constexpr std::int64_t kEffort = 50000;  // moves of the balanced search
 constexpr std::int64_t kProposals = 200;
-
-bool is_stopped(const RunContext& context) {
-  return context.is_cancelled() || context.is_past_deadline();
-}
 
 SearchOptions limits_of(const ShardingQuestion& question) {
   SearchOptions limits = question.limits;

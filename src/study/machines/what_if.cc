@@ -10,10 +10,11 @@
 #include <tuple>
 #include <utility>
 
+#include "plimsoll/core/units.h"
+
 namespace plimsoll::study {
 namespace {
 
-constexpr double kMsPerSecond = 1000;
 constexpr double kSecondsPerHour = 3600;
 
 using Key = std::tuple<std::string, int, std::int64_t>;

@@ -10,13 +10,12 @@
 
 #include "check/partition/placement_claims.h"
 #include "partition/fx/split.h"
+#include "plimsoll/core/units.h"
 #include "plimsoll/partition/dialect.h"
 #include "study/partition/judged_claims.h"
 
 namespace plimsoll::study {
 namespace {
-
-constexpr double kMsPerSecond = 1000;
 
 void judge_fx_stages(const FxInput& input, const PlacementAnswer& answer, bool has_own_figures,
                      check::CriticalPathReport& judged) {

@@ -16,13 +16,13 @@ namespace {
 using partition::CostGraph;
 using partition::DeviceClass;
 
-constexpr std::int64_t kEffort = 200'000;
+constexpr std::int64_t kPlacementEffort = 200'000;
 constexpr std::int64_t kFxEffort = 1'000;
 constexpr std::int64_t kPipelineEffort = 2'000'000;
 constexpr int kLargeGraph = 2000;  // nodes; of a larger one a thousandth is exact enough
 constexpr Bytes kLargeSteps = 1024;
 constexpr std::size_t kMaxRules = 64;
-constexpr int kMaxQuestions = 100;
+constexpr int kMaxMemoryQuestions = 100;
 constexpr int kMaxTimesDevices = 4;
 
 // The order and the bytes of a graph, and who may run what.
@@ -56,10 +56,10 @@ bool has_plan(SolveStatus status) {
 }
 
 // Asks one search again and again.
-class Adviser {
+class MemoryAdviser {
  public:
-  Adviser(const GraphCase& made, const PlacementSearch& search,
-          const PlacementSearchOptions& options, const RunContext& context)
+  MemoryAdviser(const GraphCase& made, const PlacementSearch& search,
+                const PlacementSearchOptions& options, const RunContext& context)
       : made_(made), search_(search), options_(options), silent_(context.inner()) {}
 
   // torch.fx's devices have no classes: the smaller ones are raised to one size.
@@ -86,7 +86,7 @@ class Adviser {
   MemoryAdvice advise_costs(bool is_infeasible) {
     asked_ = made_;
     asked_.costs = without_times(*made_.costs);
-    options_.search.effort = kEffort;
+    options_.search.effort = kPlacementEffort;
     most_ = all_bytes(made_);
     if (made_.costs->num_nodes() > kLargeGraph) {
       precision_ = std::max<Bytes>(1, most_ / kLargeSteps);
@@ -158,7 +158,7 @@ class Adviser {
       holds[i] = true;
     }
     const math::LeastConflict least =
-        math::find_least_conflict(constraints.size(), kMaxQuestions, asked_without);
+        math::find_least_conflict(constraints.size(), kMaxMemoryQuestions, asked_without);
     for (const std::size_t i : least.members) advice.conflict.push_back(constraints[i]);
     advice.is_irreducible = least.is_irreducible && !least.members.empty();
   }
@@ -383,7 +383,7 @@ MemoryAdvice find_memory_advice(const GraphCase& made, const PlacementSearch& se
                        answer.stop != StopReason::kDeadline &&
                        answer.stop != StopReason::kCancelled;
   if (!is_infeasible && !is_open) return {};
-  Adviser adviser(made, search, options, context);
+  MemoryAdviser adviser(made, search, options, context);
   return made.fx ? adviser.advise_fx() : adviser.advise_costs(is_infeasible);
 }
 

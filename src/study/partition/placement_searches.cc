@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "partition/fx/latency.h"
+#include "plimsoll/core/units.h"
 #include "plimsoll/partition/dialect.h"
 #include "plimsoll/partition/fx_search.h"
 #include "plimsoll/partition/latency_search.h"
@@ -85,8 +86,6 @@ Result<PlacementAnswer> run_replicated(const GraphCase& made, const PlacementSea
 }
 
 // ---------------------------------------------------------------- torch.fx
-
-constexpr double kMsPerSecond = 1000;
 
 PlacedStage stage_of(const FxInput& input, const partition::Partition& partition) {
   PlacedStage stage;

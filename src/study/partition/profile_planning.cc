@@ -7,14 +7,13 @@
 #include <vector>
 
 #include "core/check.h"
+#include "plimsoll/core/units.h"
 
 namespace plimsoll::study {
 namespace {
 
 using partition::PipelineModel;
 using partition::PipelinePlan;
-
-constexpr double kMsPerSecond = 1000;
 
 PipelineAnswer start_answer(const ProfileCase& made, std::string objective) {
   PipelineAnswer answer;

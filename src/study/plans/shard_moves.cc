@@ -25,17 +25,6 @@ using embedding::ShardingPlan;
 using embedding::ShardingType;
 using embedding::TableSharding;
 
-std::int64_t overlap(std::int64_t a, std::int64_t a_size, std::int64_t b, std::int64_t b_size) {
-  const Int128 end = std::min(Int128{a} + a_size, Int128{b} + b_size);
-  const Int128 length = end - std::max(a, b);
-  return length > 0 ? static_cast<std::int64_t>(length) : 0;
-}
-
-std::int64_t shared_values(const PlacedShard& a, const PlacedShard& b) {
-  return saturated_multiply(overlap(a.row, a.rows, b.row, b.rows),
-                            overlap(a.column, a.columns, b.column, b.columns));
-}
-
 struct Fetch {
   std::int32_t from = 0, to = 0;
   std::int64_t values = 0;

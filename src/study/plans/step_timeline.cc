@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMostEvents = std::size_t{1} << 20;
 
-tl::unexpected<Error> no_plan() {
+tl::unexpected<Error> no_plan_to_time() {
   return fail(ErrorCode::kValue, "plan", "the answer holds no plan",
               "plan again, with more time, memory or ranks");
 }
@@ -333,7 +333,7 @@ class CheckpointedStep {
 }  // namespace
 
 Result<StepTimeline> predict_step(const ShardingAnswer& answer) {
-  if (!answer.plan) return no_plan();
+  if (!answer.plan) return no_plan_to_time();
   const Bill& bill = answer.bill;
   StepTimeline timeline;
   timeline.what = "step";
@@ -371,7 +371,7 @@ Result<StepTimeline> predict_step(const ShardingAnswer& answer) {
 
 Result<StepTimeline> predict_step(const CheckpointAnswer& answer,
                                   const checkpoint::ModuleStats& stats) {
-  if (!answer.plan) return no_plan();
+  if (!answer.plan) return no_plan_to_time();
   PLIMSOLL_RETURN_IF_ERROR(checkpoint::validate(stats));
   PLIMSOLL_ASSIGN(const checkpoint::ModuleTree tree, checkpoint::make_module_tree(stats));
   PLIMSOLL_RETURN_IF_ERROR(check_count(3 * static_cast<std::size_t>(tree.num_modules())));
@@ -380,7 +380,7 @@ Result<StepTimeline> predict_step(const CheckpointAnswer& answer,
 
 Result<StepTimeline> predict_step(const PlacementAnswer& answer, const partition::CostGraph* graph,
                                   const std::vector<std::string>& names) {
-  if (!answer.plan) return no_plan();
+  if (!answer.plan) return no_plan_to_time();
   if (answer.objective == partition::Objective::kFx) {
     return fail(ErrorCode::kUsage, "plan",
                 "torch.fx's partitioner predicts a critical path and no schedule",
@@ -442,7 +442,7 @@ Result<StepTimeline> predict_step(const PlacementAnswer& answer, const partition
 }
 
 Result<StepTimeline> predict_step(const PipelineAnswer& answer) {
-  if (!answer.plan) return no_plan();
+  if (!answer.plan) return no_plan_to_time();
   StepTimeline timeline;
   std::vector<LineStage> stages;
   for (std::size_t s = 0; s < answer.plan->size(); ++s) {

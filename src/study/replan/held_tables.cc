@@ -19,12 +19,6 @@ using embedding::PlacementBridge;
 using embedding::ShardingType;
 using embedding::TableSharding;
 
-std::int64_t overlap(std::int64_t a, std::int64_t a_size, std::int64_t b, std::int64_t b_size) {
-  const Int128 end = std::min(Int128{a} + a_size, Int128{b} + b_size);
-  const Int128 length = end - std::max(a, b);
-  return length > 0 ? static_cast<std::int64_t>(length) : 0;
-}
-
 // The option's shards in shard order, their ranks aside.
 std::vector<PlacedShard> shards_of(const OptionSet& options, const Option& option) {
   const embedding::ShardRuns runs = options.shards(option);
@@ -191,11 +185,6 @@ class MoveCounter {
 };
 
 }  // namespace
-
-std::int64_t shared_values(const PlacedShard& a, const PlacedShard& b) {
-  return saturated_multiply(overlap(a.row, a.rows, b.row, b.rows),
-                            overlap(a.column, a.columns, b.column, b.columns));
-}
 
 std::int64_t HeldTable::held_values(const PlacedShard& shard) const {
   std::int64_t sum = 0;

@@ -15,9 +15,6 @@
 
 namespace plimsoll::study {
 
-// Values that two shards of a table have in common.
-std::int64_t shared_values(const embedding::PlacedShard& a, const embedding::PlacedShard& b);
-
 // A table as the old plan has it.
 struct HeldTable {
   embedding::TableSharding sharding;

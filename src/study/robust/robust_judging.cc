@@ -12,6 +12,7 @@
 #include <tuple>
 #include <utility>
 
+#include "check/tolerances.h"
 #include "plimsoll/check/sharding_check.h"
 #include "study/robust/scenario_bound.h"
 #include "study/robust/scenario_costs.h"
@@ -19,11 +20,6 @@
 
 namespace plimsoll::study {
 namespace {
-
-constexpr double kTolerance = 1e-9;       // relative, of figures
-constexpr double kBoundTolerance = 1e-7;  // relative, of bounds
-
-bool is_equal(double a, double b) { return std::abs(a - b) <= kTolerance * std::max(a, b); }
 
 class Judge {
  public:
@@ -40,7 +36,7 @@ class Judge {
           judge_figures(*stated_.means_plan, stated_.means_figures, "the plan for the means"));
     }
     const bool are_stated = std::equal(values.begin(), values.end(), stated_.scenario_ms.begin(),
-                                       stated_.scenario_ms.end(), is_equal);
+                                       stated_.scenario_ms.end(), check::is_close);
     if (!are_stated) find("the times of the scenarios are not those computed here");
     PLIMSOLL_RETURN_IF_ERROR(judge_bound());
     judge_status();
@@ -141,7 +137,7 @@ class Judge {
         {"fresh_risk_ms", said.fresh_risk_ms, found.fresh_risk_ms},
         {"fresh_mean_ms", said.fresh_mean_ms, found.fresh_mean_ms}};
     for (const auto& [name, a, b] : pairs) {
-      if (is_equal(a, b)) continue;
+      if (check::is_close(a, b)) continue;
       find(fmt::format("{}: {} is stated as {:.9g} ms, and is {:.9g} ms", who, name, a, b));
     }
     return values;
@@ -159,11 +155,11 @@ class Judge {
     const double bound = *stated_.lower_bound;
     if (!verdict_.proved_ms) {
       find_in_bound("the witnesses of the bound prove nothing");
-    } else if (bound > *verdict_.proved_ms * (1 + kBoundTolerance)) {
+    } else if (bound > *verdict_.proved_ms * (1 + check::kBoundTolerance)) {
       find_in_bound(fmt::format("a bound of {:.9g} ms is stated, and {:.9g} ms is proved", bound,
                                 *verdict_.proved_ms));
     }
-    if (stated_.figures && bound > stated_.figures->risk_ms * (1 + kTolerance)) {
+    if (stated_.figures && bound > stated_.figures->risk_ms * (1 + check::kTolerance)) {
       find_in_bound("the plan is below the bound");
     }
     return {};
@@ -175,7 +171,7 @@ class Judge {
                                  ? SearchOptions{}.tolerance
                                  : std::max(std::strtod(recorded->second.c_str(), nullptr), 0.0);
     const std::optional<double> gap = stated_.gap();
-    const bool is_optimal = gap && *gap <= tolerance + kBoundTolerance;
+    const bool is_optimal = gap && *gap <= tolerance + check::kBoundTolerance;
     if (stated_.status == SolveStatus::kOptimal ? !is_optimal
                                                 : stated_.status != SolveStatus::kFeasible) {
       find_in_bound(fmt::format("the status is {}, which its bound does not show",

@@ -10,7 +10,7 @@
 #include "balance/problem/placement_judge.h"
 #include "balance/random_placements.h"
 
-namespace plimsoll::balance {
+namespace plimsoll::balance::content_search {
 namespace {
 
 using testing::Enumerator;
@@ -244,4 +244,4 @@ TEST(LightestPlace, IsTheLightestThatFits) {
 }
 
 }  // namespace
-}  // namespace plimsoll::balance
+}  // namespace plimsoll::balance::content_search

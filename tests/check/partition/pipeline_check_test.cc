@@ -4,7 +4,7 @@
 
 #include <functional>
 
-namespace plimsoll::check {
+namespace plimsoll::check::pipeline_check {
 namespace {
 
 using partition::PipelineModel;
@@ -101,4 +101,4 @@ TEST(PipelineCheck, RefusesABadModel) {
 }
 
 }  // namespace
-}  // namespace plimsoll::check
+}  // namespace plimsoll::check::pipeline_check

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace plimsoll::check {
+namespace plimsoll::check::placement_check {
 namespace {
 
 using partition::CostGraph;
@@ -192,4 +192,4 @@ TEST(PlacementCheck, NamesItsCodes) {
 }
 
 }  // namespace
-}  // namespace plimsoll::check
+}  // namespace plimsoll::check::placement_check

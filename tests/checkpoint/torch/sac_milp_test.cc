@@ -9,7 +9,7 @@
 #include "checkpoint/model/baseline.h"
 #include "checkpoint/models.h"
 
-namespace plimsoll::checkpoint {
+namespace plimsoll::checkpoint::sac_milp {
 namespace {
 
 using ::testing::Contains;
@@ -282,4 +282,4 @@ TEST(SACMilp, RefusesUnitsWhoseRecomputationHasNoPrice) {
 }
 
 }  // namespace
-}  // namespace plimsoll::checkpoint
+}  // namespace plimsoll::checkpoint::sac_milp

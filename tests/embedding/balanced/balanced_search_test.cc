@@ -15,7 +15,7 @@
 #include "balance/verify/verify_bound.h"
 #include "plimsoll/check/sharding_check.h"
 
-namespace plimsoll::embedding {
+namespace plimsoll::embedding::balanced_search {
 namespace {
 
 // A generator of the test's own.
@@ -606,4 +606,4 @@ TEST(Enumerator, ListsEveryWidthWhereAsked) {
 }
 
 }  // namespace
-}  // namespace plimsoll::embedding
+}  // namespace plimsoll::embedding::balanced_search

@@ -10,7 +10,7 @@
 #include "plimsoll/embedding/balanced_search.h"
 #include "plimsoll/embedding/reservation.h"
 
-namespace plimsoll::embedding {
+namespace plimsoll::embedding::explain_no_plan {
 namespace {
 
 using ::testing::HasSubstr;
@@ -301,4 +301,4 @@ TEST(Reservation, SaysHowMuchIsMissing) {
 }
 
 }  // namespace
-}  // namespace plimsoll::embedding
+}  // namespace plimsoll::embedding::explain_no_plan

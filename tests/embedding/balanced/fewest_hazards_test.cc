@@ -9,7 +9,7 @@
 #include "embedding/every_plan.h"
 #include "embedding/small_models.h"
 
-namespace plimsoll::embedding {
+namespace plimsoll::embedding::fewest_hazards {
 namespace {
 
 // One collection or tower, of mean-pooled tables, too, whose types are constrained at random; some
@@ -434,4 +434,4 @@ TEST(WorseThanReference, NamesTheRule) {
 }
 
 }  // namespace
-}  // namespace plimsoll::embedding
+}  // namespace plimsoll::embedding::fewest_hazards

@@ -13,7 +13,7 @@
 #include "plimsoll/embedding/planner.h"
 #include "plimsoll/topology/presets.h"
 
-namespace plimsoll::embedding {
+namespace plimsoll::embedding::dynamic_embedding {
 namespace {
 
 using enum DynamicEmbeddingMode;
@@ -594,4 +594,4 @@ TEST(DynamicEmbedding, ChangesTheContextOfAPlan) {
 }
 
 }  // namespace
-}  // namespace plimsoll::embedding
+}  // namespace plimsoll::embedding::dynamic_embedding

@@ -10,7 +10,7 @@
 #include "embedding/vectors.h"
 #include "plimsoll/embedding/model.h"
 
-namespace plimsoll::embedding {
+namespace plimsoll::embedding::enumerator_vectors {
 namespace {
 
 using ::testing::ElementsAre;
@@ -420,4 +420,4 @@ TEST(EnumeratorVectors, QuantisedRowWidths) {
 }
 
 }  // namespace
-}  // namespace plimsoll::embedding
+}  // namespace plimsoll::embedding::enumerator_vectors

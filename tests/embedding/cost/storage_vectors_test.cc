@@ -8,7 +8,7 @@
 
 #include "embedding/vectors.h"
 
-namespace plimsoll::embedding {
+namespace plimsoll::embedding::storage_vectors {
 namespace {
 
 // A table without ids: what is left is what tables, optimizers and caches take.
@@ -357,4 +357,4 @@ TEST(StorageVectors, CountSpecialTables) {
 }
 
 }  // namespace
-}  // namespace plimsoll::embedding
+}  // namespace plimsoll::embedding::storage_vectors

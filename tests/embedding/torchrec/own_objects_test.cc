@@ -18,7 +18,7 @@
 #include "plimsoll/embedding/balanced_search.h"
 #include "plimsoll/embedding/planner.h"
 
-namespace plimsoll::embedding {
+namespace plimsoll::embedding::own_objects {
 namespace {
 
 using testing::HasSubstr;
@@ -564,4 +564,4 @@ TEST(OurObjects, WorkAlone) {
 }
 
 }  // namespace
-}  // namespace plimsoll::embedding
+}  // namespace plimsoll::embedding::own_objects

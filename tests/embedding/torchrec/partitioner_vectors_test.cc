@@ -13,7 +13,7 @@
 #include "plimsoll/embedding/partitioner.h"
 #include "plimsoll/embedding/perf_model.h"
 
-namespace plimsoll::embedding {
+namespace plimsoll::embedding::partitioner_vectors {
 namespace {
 
 using ::testing::ElementsAre;
@@ -317,4 +317,4 @@ TEST(PartitionerVectors, PlansAreRatedByTheirSlowestRank) {
 }
 
 }  // namespace
-}  // namespace plimsoll::embedding
+}  // namespace plimsoll::embedding::partitioner_vectors

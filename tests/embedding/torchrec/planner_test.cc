@@ -10,7 +10,7 @@
 
 #include "plimsoll/embedding/enumerator.h"
 
-namespace plimsoll::embedding {
+namespace plimsoll::embedding::planner {
 namespace {
 
 using topology::TopologySpec;
@@ -412,4 +412,4 @@ TEST(SimpleBound, ScalesWithTheTimes) {
 }
 
 }  // namespace
-}  // namespace plimsoll::embedding
+}  // namespace plimsoll::embedding::planner

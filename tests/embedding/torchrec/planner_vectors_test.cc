@@ -14,7 +14,7 @@
 #include "plimsoll/embedding/planner.h"
 #include "plimsoll/embedding/reservation.h"
 
-namespace plimsoll::embedding {
+namespace plimsoll::embedding::planner_vectors {
 namespace {
 
 using Ranks = std::vector<int>;
@@ -634,4 +634,4 @@ TEST(PlannerVectors, HashOptionsAndTopologies) {
 }
 
 }  // namespace
-}  // namespace plimsoll::embedding
+}  // namespace plimsoll::embedding::planner_vectors

@@ -5,7 +5,7 @@
 #include "io/expect_error.h"
 #include "io/graph_files.h"
 
-namespace plimsoll::io {
+namespace plimsoll::io::operator_graph_json {
 namespace {
 
 using partition::OperatorGraph;
@@ -188,4 +188,4 @@ TEST(OperatorGraphJson, HashesAsPythonDoes) {
 }
 
 }  // namespace
-}  // namespace plimsoll::io
+}  // namespace plimsoll::io::operator_graph_json

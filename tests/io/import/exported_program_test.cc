@@ -8,7 +8,7 @@
 #include "io/graph_files.h"
 #include "io/import/onnx_model.h"
 
-namespace plimsoll::io {
+namespace plimsoll::io::exported_program {
 namespace {
 
 using partition::OperatorGraph;
@@ -302,4 +302,4 @@ TEST(ExportedProgram, SurvivesEveryTruncationAndByte) {
 }
 
 }  // namespace
-}  // namespace plimsoll::io
+}  // namespace plimsoll::io::exported_program

@@ -7,7 +7,7 @@
 #include "io/expect_error.h"
 #include "io/graph_files.h"
 
-namespace plimsoll::io {
+namespace plimsoll::io::onnx_model {
 namespace {
 
 using partition::OperatorGraph;
@@ -275,4 +275,4 @@ TEST(OnnxModel, SurvivesEveryTruncationAndByte) {
 }
 
 }  // namespace
-}  // namespace plimsoll::io
+}  // namespace plimsoll::io::onnx_model

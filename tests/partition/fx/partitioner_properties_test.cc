@@ -12,7 +12,7 @@
 #include "partition/graphs.h"
 #include "plimsoll/partition/partitioner.h"
 
-namespace plimsoll::partition {
+namespace plimsoll::partition::partitioner_properties {
 namespace {
 
 constexpr int kNumSeeds = 300;
@@ -227,4 +227,4 @@ TEST(PartitionerProperties, ReleasesDifferInTextsAndDeadPartsAlone) {
 }
 
 }  // namespace
-}  // namespace plimsoll::partition
+}  // namespace plimsoll::partition::partitioner_properties

@@ -9,7 +9,7 @@
 #include "partition/cost_graphs.h"
 #include "plimsoll/check/placement_check.h"
 
-namespace plimsoll::partition {
+namespace plimsoll::partition::placement_bill {
 namespace {
 
 using ::testing::ElementsAre;
@@ -87,4 +87,4 @@ TEST(PlacementBill, AgreesWithTheJudge) {
 }
 
 }  // namespace
-}  // namespace plimsoll::partition
+}  // namespace plimsoll::partition::placement_bill

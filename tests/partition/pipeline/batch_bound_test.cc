@@ -3,28 +3,26 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "partition/pipeline/composition_bound.h"
 #include "partition/pipeline/operator_groups.h"
 #include "partition/pipeline/pipeline_shares.h"
 #include "partition/pipelines.h"
 #include "plimsoll/check/pipeline_check.h"
+#include "plimsoll/core/numbers.h"
 #include "plimsoll/partition/plan_pipeline.h"
 
 namespace plimsoll::partition {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
 // Two items of 4 ms on stages of one device or two, four devices in all; two replicas of the second
 // item agree on something for 3 ms.
 BatchItems two_items() {
   BatchItems items;
-  items.kinds = {{0, 1, kInfinite}, {0, 2, kInfinite}};
+  items.kinds = {{0, 1, kInfinity}, {0, 2, kInfinity}};
   items.class_devices = {4};
   items.devices = 4;
-  items.bytes = kInfinite;
+  items.bytes = kInfinity;
   items.options = {{0, 1, 4, 1}, {1, 2, 2, 2}, {0, 1, 4, 1}, {1, 2, 5, 2}};
   items.first = {0, 2, 4};
   return items;
@@ -36,7 +34,7 @@ TEST(BatchBound, SharesOutAllDevices) {
   // devices. Within 1.9 ms there is no such pipeline.
   EXPECT_NEAR(bound.sum_within(10), 6, 1e-6);
   EXPECT_NEAR(bound.sum_within(2), 6, 1e-6);
-  EXPECT_EQ(bound.sum_within(1.9), kInfinite);
+  EXPECT_EQ(bound.sum_within(1.9), kInfinity);
   EXPECT_NEAR(bound.batch(10, 0), 6 + 10 * 2, 1e-5);
   EXPECT_NEAR(bound.batch(10, 3), 6 + 10 * 3, 1e-5);
 }
@@ -48,8 +46,8 @@ TEST(BatchBound, SharesOutAllBytes) {
   items.bytes = 2.5;  // and half of a second copy
   EXPECT_NEAR(BatchBound(items).sum_within(10), 7, 1e-5);
   items.bytes = 1.9;
-  EXPECT_EQ(BatchBound(items).sum_within(10), kInfinite);
-  EXPECT_EQ(BatchBound(items).batch(10, 0), kInfinite);
+  EXPECT_EQ(BatchBound(items).sum_within(10), kInfinity);
+  EXPECT_EQ(BatchBound(items).batch(10, 0), kInfinity);
 }
 
 // Four devices are 4 x 1, 2 x 1 + 2 or 2 x 2. Of the first both items take 4, at four stages at
@@ -90,8 +88,8 @@ TEST(CompositionBound, NeverExceedsTheBestPipeline) {
     SCOPED_TRACE(seed);
     PipelineModel model = random_pipeline(seed, {5, 5, true, true});
     model.num_microbatches = std::vector<int>{2, 4, 6, 12}[seed % 4];
-    double best = kInfinite;
-    double slowest = kInfinite;
+    double best = kInfinity;
+    double slowest = kInfinity;
     std::vector<std::pair<double, double>> sums;
     for_each_plan(model, [&](const PipelinePlan& plan) {
       const auto report = check::check_pipeline(model, plan);
@@ -113,7 +111,7 @@ TEST(CompositionBound, NeverExceedsTheBestPipeline) {
       EXPECT_GE(prices.device_ms, 0);
       EXPECT_GE(prices.byte, 0);
     }
-    if (best == kInfinite || best == 0) continue;
+    if (best == kInfinity || best == 0) continue;
     EXPECT_LE(bound.batch(weight, slowest), best * (1 + 1e-9));
     CompositionSearch search;
     search.weight = weight;

@@ -2,14 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
-
 #include "partition/pipelines.h"
+#include "plimsoll/core/numbers.h"
 
 namespace plimsoll::partition {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 using Groups = std::vector<std::vector<ChoiceItem>>;
 
 Groups random_groups(PipelineRandom& random, int num_groups) {
@@ -28,8 +26,8 @@ Groups random_groups(PipelineRandom& random, int num_groups) {
 }
 
 double least_by_force(const Groups& groups, Bytes capacity, std::size_t g = 0) {
-  if (g == groups.size()) return capacity >= 0 ? 0 : kInfinite;
-  double best = kInfinite;
+  if (g == groups.size()) return capacity >= 0 ? 0 : kInfinity;
+  double best = kInfinity;
   for (const ChoiceItem& item : groups[g]) {
     best = std::min(best, item.time + least_by_force(groups, capacity - item.bytes, g + 1));
   }
@@ -40,7 +38,7 @@ double least_by_force(const Groups& groups, Bytes capacity, std::size_t g = 0) {
 // once.
 TEST(ChoiceKnapsack, IsNotGreedy) {
   const Groups groups = {{{0, 6}, {6, 0}}, {{0, 5}, {8, 0}}, {{0, 10}, {12, 0}}};
-  const auto answer = choose_fastest(groups, 11, {kInfinite});
+  const auto answer = choose_fastest(groups, 11, {kInfinity});
   EXPECT_EQ(answer.time, 12);
   EXPECT_EQ(answer.choice, (std::vector<int>{0, 0, 1}));
 }
@@ -52,15 +50,15 @@ TEST(ChoiceKnapsack, AgreesWithAllChoices) {
     const Groups groups = random_groups(random, 1 + random.below(6));
     const Bytes capacity = random.below(40);
     const double best = least_by_force(groups, capacity);
-    const double limit = random.below(2) == 0 ? kInfinite : random.below(40);
+    const double limit = random.below(2) == 0 ? kInfinity : random.below(40);
     for (int rules = 0; rules < 4; ++rules) {
       KnapsackLimits limits{limit};
       limits.uses_reduced_costs = (rules & 1) != 0;
       limits.breaks_symmetry = (rules & 2) != 0;
       const auto answer = choose_fastest(groups, capacity, limits);
-      if (best > limit || best == kInfinite) {
+      if (best > limit || best == kInfinity) {
         EXPECT_TRUE(answer.choice.empty());
-        EXPECT_EQ(answer.bound, kInfinite);
+        EXPECT_EQ(answer.bound, kInfinity);
         continue;
       }
       ASSERT_EQ(answer.choice.size(), groups.size());
@@ -87,7 +85,7 @@ TEST(ChoiceKnapsack, EveryRuleSavesNodes) {
     PipelineRandom random(seed);
     const Groups groups = random_groups(random, 12);
     const auto nodes = [&](bool costs, bool symmetry) {
-      KnapsackLimits limits{kInfinite};
+      KnapsackLimits limits{kInfinity};
       limits.uses_reduced_costs = costs;
       limits.breaks_symmetry = symmetry;
       return choose_fastest(groups, 40, limits).num_nodes;
@@ -106,7 +104,7 @@ TEST(ChoiceKnapsack, KeepsABoundWhenNodesRunOut) {
     PipelineRandom random(seed);
     const Groups groups = random_groups(random, 6);
     const double best = least_by_force(groups, 20);
-    KnapsackLimits limits{kInfinite};
+    KnapsackLimits limits{kInfinity};
     limits.max_nodes = 1;
     const auto answer = choose_fastest(groups, 20, limits);
     EXPECT_GE(answer.time, best);

@@ -5,15 +5,13 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <limits>
 
 #include "partition/pipelines.h"
 #include "plimsoll/check/pipeline_check.h"
+#include "plimsoll/core/numbers.h"
 
 namespace plimsoll::partition {
 namespace {
-
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 OperatorVariant make_choice(double time_ms, Bytes parameters = 0, Bytes per_microbatch = 0,
                             Bytes memory = 0) {
@@ -35,7 +33,7 @@ double batch_value(const PipelineModel& model, const check::PipelineReport& repo
 }
 
 double least_by_force(const PipelineModel& model, const PipelineOptions& options) {
-  double best = kInfinite;
+  double best = kInfinity;
   for_each_plan(model, [&](const PipelinePlan& plan) {
     int num_devices = 0;
     for (const PipelineStage& stage : plan.stages) {
@@ -64,7 +62,7 @@ void expect_solved(const PipelineModel& model, const PipelineOptions& options, d
   const auto search = plan_pipeline(model, options);
   ASSERT_TRUE(search.has_value()) << format_error(search.error());
   const auto& outcome = search->outcome;
-  if (expected == kInfinite) {
+  if (expected == kInfinity) {
     EXPECT_EQ(to_string(outcome.status), "infeasible");
     EXPECT_FALSE(outcome.plan.has_value());
     EXPECT_TRUE(outcome.certificate.proof.is_given());
@@ -109,7 +107,7 @@ TEST(PlanPipeline, CountsMicrobatchesInFlight) {
   expect_solved(model, {}, 3);
   // Two replicas of everything hold 10 bytes too; with 9 neither fits.
   model.memory_cap = 9;
-  expect_solved(model, {}, kInfinite);
+  expect_solved(model, {}, kInfinity);
   model.operators[0].degrees[0].choices.push_back({"recompute", 5, 0, 2, 0, {}});
   expect_solved(model, {}, 4);  // both, a recomputed, twice: 8 / 2, 5 + 2 bytes
 }
@@ -144,7 +142,7 @@ TEST(PlanPipeline, AgreesWithAllPlans) {
     const PipelineModel model = random_pipeline(seed);
     const PipelineOptions options = random_options(model, seed);
     const double expected = least_by_force(model, options);
-    num_infeasible += expected == kInfinite ? 1 : 0;
+    num_infeasible += expected == kInfinity ? 1 : 0;
     expect_solved(model, options, expected);
   }
   EXPECT_GT(num_infeasible, 20);

@@ -5,20 +5,18 @@
 #include <atomic>
 #include <cmath>
 #include <functional>
-#include <limits>
 
 #include "partition/pipelines.h"
+#include "plimsoll/core/numbers.h"
 
 namespace plimsoll::partition {
 namespace {
-
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 StageTable make_table(int num_layers, int num_devices, int num_microbatches,
                       std::vector<int> mesh_devices) {
   StageTable table{num_layers, num_devices, num_microbatches, std::move(mesh_devices), {}, {}};
   table.time_ms.assign(
-      static_cast<std::size_t>(num_layers) * num_layers * table.mesh_devices.size(), kInfinite);
+      static_cast<std::size_t>(num_layers) * num_layers * table.mesh_devices.size(), kInfinity);
   return table;
 }
 
@@ -42,21 +40,21 @@ double value_of(const StageTable& table, const TablePlan& plan) {
   double slowest = 0;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const TableStage& stage = plan.stages[s];
-    if (stage.first != next || stage.last < stage.first) return kInfinite;
+    if (stage.first != next || stage.last < stage.first) return kInfinity;
     next = stage.last + 1;
     devices += table.mesh_devices[stage.mesh];
     const std::size_t at = table.at(stage.first, stage.last, stage.mesh);
     const int later = static_cast<int>(plan.stages.size() - 1 - s);
-    if (!table.max_later_stages.empty() && later > table.max_later_stages[at]) return kInfinite;
+    if (!table.max_later_stages.empty() && later > table.max_later_stages[at]) return kInfinity;
     sum += table.time_ms[at];
     slowest = std::max(slowest, table.time_ms[at]);
   }
-  if (next != table.num_layers || devices != table.num_devices) return kInfinite;
+  if (next != table.num_layers || devices != table.num_devices) return kInfinity;
   return sum + (table.num_microbatches - 1.0) * slowest;
 }
 
 double least_by_force(const StageTable& table) {
-  double best = kInfinite;
+  double best = kInfinity;
   TablePlan plan;
   const std::function<void(int)> extend = [&](int first) {
     if (first == table.num_layers) {
@@ -103,7 +101,7 @@ TEST(StageTable, AgreesWithAllPlans) {
     const double best = least_by_force(table);
     const auto outcome = plan_stage_table(table);
     ASSERT_TRUE(outcome.has_value());
-    if (best == kInfinite) {
+    if (best == kInfinity) {
       ++num_infeasible;
       EXPECT_EQ(to_string(outcome->status), "infeasible");
       continue;
@@ -127,7 +125,7 @@ TEST(StageTable, KeepsItsBoundWhenCut) {
     options.effort = static_cast<std::int64_t>(seed);
     const auto outcome = plan_stage_table(table, options);
     if (outcome->status == SolveStatus::kInfeasible) {
-      EXPECT_EQ(best, kInfinite);
+      EXPECT_EQ(best, kInfinity);
       continue;
     }
     EXPECT_LE(*outcome->certificate.lower_bound, best);

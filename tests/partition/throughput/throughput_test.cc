@@ -8,7 +8,7 @@
 #include "partition/judged.h"
 #include "partition/stages/acyclic_coarsening.h"
 
-namespace plimsoll::partition {
+namespace plimsoll::partition::throughput {
 namespace {
 
 // Judged by the checker too.
@@ -189,4 +189,4 @@ TEST(Throughput, RefusesBadOptions) {
 }
 
 }  // namespace
-}  // namespace plimsoll::partition
+}  // namespace plimsoll::partition::throughput
