@@ -122,12 +122,12 @@ ruff: install-deps  ## run ruff over Python
 	$(PYTHON) -m ruff format --check $(PYTHON_SOURCES)
 
 lint: ruff  ## run ruff over Python, and clang-tidy over what changed since main (on main: in the last commit)
-	$(WITH_CCACHE) cmake --preset release
-	scripts/lint.sh build $(JOBS)
+	cmake --preset lint
+	scripts/lint.sh build/lint $(JOBS)
 
 lint-all: ruff  ## run ruff over Python, and clang-tidy over all of src and apps
-	$(WITH_CCACHE) cmake --preset release
-	scripts/lint.sh build $(JOBS) all
+	cmake --preset lint
+	scripts/lint.sh build/lint $(JOBS) all
 
 docs: build  ## build the documentation as a site, into build/site; fails where a link leads nowhere
 	scripts/make_docs_environment.sh build/docs-env

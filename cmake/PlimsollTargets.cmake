@@ -30,6 +30,27 @@ target_precompile_headers(
   plimsoll_headers PRIVATE <algorithm> <array> <cmath> <functional> <limits> <map> <memory> <optional>
   <string> <tuple> <unordered_map> <utility> <vector> <fmt/format.h> <tl/expected.hpp>)
 
+# plimsoll_unite_sources(<target>): where PLIMSOLL_UNITY_BUILD is on, up to eight sources of one folder are compiled as
+# one, and what they include is read once. Names of one folder differ therefore, those in unnamed namespaces, too.
+function(plimsoll_unite_sources target)
+  if(NOT PLIMSOLL_UNITY_BUILD)
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  get_target_property(base ${target} SOURCE_DIR)
+  foreach(source ${sources})
+    get_filename_component(path "${source}" ABSOLUTE BASE_DIR "${base}")
+    get_filename_component(folder "${path}" DIRECTORY)
+    string(MAKE_C_IDENTIFIER "${folder}" key)
+    math(EXPR count_${key} "${count_${key}} + 1")
+    math(EXPR part "(${count_${key}} - 1) / 8")
+    file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}" "${folder}")
+    string(MAKE_C_IDENTIFIER "${folder}_${part}" group)
+    set_source_files_properties("${source}" TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP "${group}")
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()
+
 # plimsoll_add_room(<room> SOURCES ... [DEPENDS ...] [PRIVATE_DEPENDS ...])
 function(plimsoll_add_room room)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
@@ -41,6 +62,8 @@ function(plimsoll_add_room room)
   target_precompile_headers(plimsoll_${room} REUSE_FROM plimsoll_headers)
   set_target_properties(plimsoll_${room} PROPERTIES ${plimsoll_code_properties})
   set_property(GLOBAL APPEND PROPERTY PLIMSOLL_ROOMS plimsoll_${room})
+  # Folders below add their sources first.
+  cmake_language(EVAL CODE "cmake_language(DEFER CALL plimsoll_unite_sources plimsoll_${room})")
 endfunction()
 
 # plimsoll_add_test(<name> SOURCES ... [DEPENDS ...] [LABELS ...]): one GoogleTest program, its cases registered with
@@ -54,6 +77,7 @@ function(plimsoll_add_test name)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
   target_precompile_headers(${name} REUSE_FROM plimsoll_test_headers)
   target_compile_definitions(${name} PRIVATE PLIMSOLL_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
+  plimsoll_unite_sources(${name})
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
                        PROPERTIES LABELS "${ARG_LABELS}")
 endfunction()

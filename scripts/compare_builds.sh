@@ -17,7 +17,8 @@ for compiler in "$gcc" "$clang"; do
   for type in Release Debug; do
     folder=$build/${compiler##*/}-${type,,}
     cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE="$type" -DCMAKE_CXX_COMPILER="$compiler" "${launcher[@]}" \
-      -DPLIMSOLL_BUILD_APPS=OFF -DPLIMSOLL_BUILD_TESTS=OFF -DPLIMSOLL_BUILD_BENCHMARKS=ON >"$build.log" 2>&1 ||
+      -DPLIMSOLL_BUILD_APPS=OFF -DPLIMSOLL_BUILD_TESTS=OFF -DPLIMSOLL_BUILD_BENCHMARKS=ON \
+      -DPLIMSOLL_UNITY_BUILD=ON >"$build.log" 2>&1 ||
       { cat "$build.log" >&2; exit 1; }
     cmake --build "$folder" --parallel "$jobs" --target plan_digest >"$build.log" 2>&1 ||
       { cat "$build.log" >&2; exit 1; }

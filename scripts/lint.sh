@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# clang-tidy over the sources of the library and the programs, as they are compiled in the build directory given.
+# clang-tidy over the sources of the library and the programs, as they are compiled in the build directory given, which
+# compiles each source alone (the preset `lint`).
 # Usage: scripts/lint.sh BUILD [JOBS] [all | REVISION]
 #
 # Without the last argument: what changed since the branch left main, or on main itself what the last commit changed;
