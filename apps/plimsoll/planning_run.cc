@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 
+#include "core/search_record.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/text/text_layout.h"
 
@@ -94,10 +95,10 @@ Result<RunContext> watch_search(const std::string& time_limit, const GlobalFlags
 }
 
 void put_limits(std::int64_t effort, double tolerance, Provenance& provenance) {
-  if (effort >= 0) provenance.options["effort"] = fmt::format("{}", effort);
-  if (tolerance != SearchOptions{}.tolerance) {
-    provenance.options["tolerance"] = fmt::format("{}", tolerance);
-  }
+  SearchRecord record;
+  if (effort >= 0) record.effort = effort;
+  if (tolerance != SearchOptions{}.tolerance) record.tolerance = tolerance;
+  put_search_record(record, provenance.options);
 }
 
 std::vector<std::string> explanation_remarks(const Explanation& explanation, SolveStatus status) {

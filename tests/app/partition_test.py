@@ -768,6 +768,10 @@ class TestPipelines:
         plimsoll.write("p.json", plan)
         assert plimsoll.run("check", "graph.txt", "p.json", "--json").document["certificate_status"] == "proved"
         assert plimsoll.plan("--devices", "3")["provenance"]["options"].keys().isdisjoint({"effort", "tolerance"})
+        plan["provenance"]["options"]["effort"] = "many"
+        plimsoll.write("p.json", plan)
+        checked = plimsoll.run("check", "graph.txt", "p.json", "--json", code=5).document
+        assert "provenance/options/effort: no planner records 'many'" in str(checked["violations"])
 
     @pytest.mark.parametrize("command", [("partition",), ("checkpoint",), ("shard", "--on", "2x4GiB")])
     def test_a_file_that_cannot_be_written_is_told_before_anything_is_read(self, plimsoll, command):

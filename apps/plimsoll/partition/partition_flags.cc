@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/option_record.h"
+#include "core/search_record.h"
 #include "plimsoll/core/units.h"
 
 namespace plimsoll::app {
@@ -121,11 +122,11 @@ void fill_from_provenance(const OptionTexts& options, PartitionFlags& flags) {
   describe_record(reader, flags);
 }
 
-std::vector<std::string> faults_of_options(const OptionTexts& recorded, const PartitionFlags& own,
-                                           std::span<const char* const> others) {
+std::vector<std::string> faults_of_options(const OptionTexts& recorded, const PartitionFlags& own) {
   OptionTexts canonical = provenance_options(own);
-  for (const char* name : others) {
-    if (const auto found = recorded.find(name); found != recorded.end()) canonical.insert(*found);
+  put_search_record(read_search_record(recorded), canonical);
+  if (const auto times = recorded.find("operator_times"); times != recorded.end()) {
+    canonical.insert(*times);
   }
   std::vector<std::string> faults;
   for (const auto& [name, value] : recorded) {

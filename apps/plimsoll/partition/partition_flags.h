@@ -2,7 +2,6 @@
 #pragma once
 
 #include <map>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -45,9 +44,8 @@ std::map<std::string, std::string> provenance_options(const PartitionFlags& flag
 void fill_from_provenance(const std::map<std::string, std::string>& options, PartitionFlags& flags);
 
 // What of a plan's recorded options no planner would have recorded. `own` are the flags that were
-// filled from them; `others` are the options of searches.
+// filled from them.
 std::vector<std::string> faults_of_options(const std::map<std::string, std::string>& recorded,
-                                           const PartitionFlags& own,
-                                           std::span<const char* const> others);
+                                           const PartitionFlags& own);
 
 }  // namespace plimsoll::app

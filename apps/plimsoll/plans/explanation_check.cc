@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/search_record.h"
 #include "plimsoll/core/digest.h"
 #include "plimsoll/io/module_stats_json.h"
 #include "plimsoll/partition/partition_advice.h"
@@ -20,15 +21,6 @@ namespace {
 using check::CertificateJudgement;
 using check::CertificateStatus;
 using study::NoPlan;
-
-// A number that a plan records; nothing where it records none, or no number.
-template <class Number>
-std::optional<Number> recorded_number(const Provenance& made, const std::string& key) {
-  const auto found = made.options.find(key);
-  if (found == made.options.end()) return std::nullopt;
-  const auto number = parse_number<Number>(found->second, key);
-  return number ? std::optional(*number) : std::nullopt;
-}
 
 template <class Answer>
 bool has_explanation(const Answer& answer) {
@@ -52,9 +44,8 @@ std::optional<NoPlan> explain_again(const PlanningFlags& planning,
 std::optional<NoPlan> explain_again(const checkpoint::ModuleStats& stats,
                                     const CheckpointFlags& recorded,
                                     const study::CheckpointAnswer& answer) {
-  const std::map<std::string, std::string>& options = answer.provenance->options;
-  const auto search = options.find("search");
-  const std::string name = search == options.end() ? "exact" : search->second;
+  const SearchRecord record = search_record_of(answer.provenance);
+  const std::string name = record.search.value_or("exact");
   const checkpoint::ModuleStats priced = priced_stats(stats, recorded, name);
   const auto model = make_memory_model(recorded, priced);
   if (!model) return std::nullopt;
@@ -67,10 +58,8 @@ std::optional<NoPlan> explain_again(const checkpoint::ModuleStats& stats,
   for (const auto known : {study::CheckpointSearch::kMilp, study::CheckpointSearch::kTorch}) {
     if (name == to_string(known)) question.search = known;
   }
-  if (const auto variant = options.find("variant"); variant != options.end()) {
-    question.variant = variant->second;
-  }
-  question.effort = recorded_number<std::int64_t>(*answer.provenance, "effort").value_or(-1);
+  question.variant = record.variant.value_or(question.variant);
+  question.effort = record.effort.value_or(-1);
   math::MilpOptions limits;
   limits.max_nodes = question.effort >= 0 ? question.effort : study::kMilpNodes;
   const auto again = study::plan_checkpointing(*made, question, limits, {});
@@ -80,23 +69,16 @@ std::optional<NoPlan> explain_again(const checkpoint::ModuleStats& stats,
 
 std::optional<NoPlan> explain_again(const PartitionCase& made, const PartitionFlags& flags,
                                     const study::PlacementAnswer& answer) {
-  const std::map<std::string, std::string>& options = answer.provenance->options;
-  const auto name = options.find("search");
-  if (name == options.end()) return std::nullopt;
+  const SearchRecord record = search_record_of(answer.provenance);
+  if (!record.search) return std::nullopt;
   const auto search =
-      find_partition_search(made, std::string(to_string(answer.objective)), name->second);
+      find_partition_search(made, std::string(to_string(answer.objective)), *record.search);
   if (!search) return std::nullopt;
   study::PlacementSearchOptions asked;
   asked.search.seed = answer.provenance->seed;
-  if (const auto effort = recorded_number<std::int64_t>(*answer.provenance, "effort")) {
-    asked.search.effort = *effort;
-  }
-  if (const auto tolerance = recorded_number<double>(*answer.provenance, "tolerance")) {
-    asked.search.tolerance = *tolerance;
-  }
-  if (const auto variant = options.find("variant"); variant != options.end()) {
-    asked.variant = variant->second;
-  }
+  asked.search.effort = record.effort.value_or(asked.search.effort);
+  asked.search.tolerance = record.tolerance.value_or(asked.search.tolerance);
+  asked.variant = record.variant.value_or(asked.variant);
   auto again = search->run(made, asked, {});
   if (!again) return std::nullopt;
   put_memory_advice(made, flags, find_memory_advice(made, *search, asked, {}, *again), *again);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/search_record.h"
 #include "io/documents/report_json.h"
 #include "io/import/fx_placement.h"
 #include "plimsoll/partition/partition_case.h"
@@ -59,9 +60,6 @@ std::string text_of(const check::CriticalPathReport& report, const study::FxInpu
 
 // ---------------------------------------------------------------- what it was made from
 
-constexpr const char* kSearchOptions[] = {"operator_times", "search", "variant", "effort",
-                                          "tolerance"};
-
 // The options of a plan, as the planner would record them, where they are what is there.
 std::vector<std::string> contradictions_of(const PlacementAnswer& answer,
                                            const PartitionCase& made) {
@@ -77,19 +75,19 @@ std::vector<std::string> contradictions_of(const PlacementAnswer& answer,
   }
   PartitionFlags own;
   fill_from_answer(answer, own);
-  for (std::string& fault : faults_of_options(answer.provenance->options, own, kSearchOptions)) {
+  for (std::string& fault : faults_of_options(answer.provenance->options, own)) {
     found.push_back(std::move(fault));
   }
-  const auto search = answer.provenance->options.find("search");
-  if (search == answer.provenance->options.end()) return found;
+  const auto search = search_record_of(answer.provenance).search;
+  if (!search) return found;
   const auto searches = study::placement_searches();
   const bool is_known =
       std::any_of(searches.begin(), searches.end(), [&](const study::PlacementSearch& known) {
-        return known.name == search->second && known.objective == answer.objective;
+        return known.name == *search && known.objective == answer.objective;
       });
   if (!is_known) {
-    found.push_back(fmt::format("provenance/options/search: '{}' does not minimize {}",
-                                search->second, to_string(answer.objective)));
+    found.push_back(fmt::format("provenance/options/search: '{}' does not minimize {}", *search,
+                                to_string(answer.objective)));
   }
   return found;
 }

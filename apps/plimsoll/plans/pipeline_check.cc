@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/search_record.h"
 #include "io/documents/plan_tree.h"
 #include "io/documents/report_json.h"
 #include "io/import/pipedream_graph.h"
@@ -83,16 +84,15 @@ std::vector<std::string> contradictions_of(const ReadPipelinePlan& read) {
     if (name == "graph" && hash == read.made.input_hash) continue;
     found.push_back(fmt::format("provenance/inputs/{}: made from something else", name));
   }
-  constexpr const char* kSearchOptions[] = {"search", "effort", "tolerance"};
   PartitionFlags own;
   const auto& recorded = answer.provenance->options;
   fill_from_provenance(recorded, own);
-  for (std::string& fault : faults_of_options(recorded, own, kSearchOptions)) {
+  for (std::string& fault : faults_of_options(recorded, own)) {
     found.push_back(std::move(fault));
   }
-  const auto search = recorded.find("search");
-  if (search != recorded.end() && search->second != "replicated" && search->second != "pipedream") {
-    found.push_back(fmt::format("provenance/options/search: no search '{}'", search->second));
+  const auto search = read_search_record(recorded).search;
+  if (search && *search != "replicated" && *search != "pipedream") {
+    found.push_back(fmt::format("provenance/options/search: no search '{}'", *search));
   }
   return found;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/search_record.h"
 #include "study/checkpoint/checkpoint_planning.h"
 #include "study/checkpoint/checkpoint_record.h"
 
@@ -73,7 +74,7 @@ std::string missing_in(const CheckpointAnswer& answer) {
   if (!answer.status) return "status";
   if (!answer.certificate) return "certificate";
   if (answer.input_hash.empty() || answer.provenance->inputs.empty()) return "input hashes";
-  if (!answer.provenance->options.contains("search")) return "search";
+  if (!search_record_of(answer.provenance).search) return "search";
   if (answer.plan && !answer.predicted) return "predicted figures";
   if (answer.plan && answer.profile.empty()) return "profile";
   return "";

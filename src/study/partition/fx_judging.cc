@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "check/partition/placement_claims.h"
+#include "core/search_record.h"
 #include "partition/fx/split.h"
 #include "plimsoll/core/units.h"
 #include "plimsoll/partition/dialect.h"
@@ -147,8 +148,7 @@ Result<check::CriticalPathReport> judge_fx(const FxInput& input, const Placement
     judged.violate(check::FindingCode::kStatedMismatch,
                    "partitions of torch.fx have no cuts, classes or line");
   }
-  const bool is_ours = answer.provenance && answer.provenance->options.contains("search") &&
-                       answer.provenance->options.at("search") == "critical_path";
+  const bool is_ours = search_record_of(answer.provenance).search == "critical_path";
   judge_fx_stages(input, answer, is_ours, judged);
   judge_fx_calls(input.graph, placement, answer, judged);
   if (answer.status) judge_fx_mapping(answer, judged);  // another program's may be of operators

@@ -7,6 +7,7 @@
 
 #include "check/partition/placement_claims.h"
 #include "check/partition/stated_placement.h"
+#include "core/search_record.h"
 #include "plimsoll/check/latency_check.h"
 #include "plimsoll/check/replicated_stages_check.h"
 #include "study/partition/judged_claims.h"
@@ -34,8 +35,7 @@ std::vector<check::StatedDevice> stated_devices(const PlacementAnswer& answer, i
 // Made by a search whose stages need not stand in a line? Its bound is of all placements.
 bool is_general(const PlacementAnswer& answer) {
   if (!answer.provenance) return !answer.is_contiguous.value_or(false);
-  const auto search = answer.provenance->options.find("search");
-  return search == answer.provenance->options.end() || search->second != "contiguous";
+  return search_record_of(answer.provenance).search != "contiguous";
 }
 
 void put_certificate(check::CertificateJudgement certificate, const PlanMaking& making,
@@ -121,7 +121,7 @@ std::string missing_in(const PlacementAnswer& answer) {
     if (answer.plan) return "objective";
   }
   if (answer.provenance->inputs.empty()) return "input hashes";
-  if (!answer.provenance->options.contains("search")) return "search";
+  if (!search_record_of(answer.provenance).search) return "search";
   if (answer.objective == Objective::kFx || !answer.plan) return "";
   if (answer.classes.empty()) return "classes";
   if (!answer.is_contiguous) return "is_contiguous";

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "check/partition/placement_claims.h"
+#include "core/search_record.h"
 
 namespace plimsoll::study {
 namespace {
@@ -13,7 +14,7 @@ std::string missing_in(const PipelineAnswer& answer) {
   if (!answer.status) return "status";
   if (answer.objective.empty() || !answer.certificate) return "objective";
   if (answer.input_hash.empty() || answer.provenance->inputs.empty()) return "input hashes";
-  if (!answer.provenance->options.contains("search")) return "search";
+  if (!search_record_of(answer.provenance).search) return "search";
   if (!answer.num_devices || (answer.plan && !answer.slowest_ms)) return "figures";
   for (const auto& stage : answer.plan.value_or(std::vector<PipelineStageEntry>{})) {
     if (!stage.time_ms || !stage.in_flight || !stage.memory) return "figures";
@@ -37,7 +38,7 @@ Result<check::PipelineReport> judge_profile_plan(const partition::PipelineModel&
   std::map<std::string, std::string> recorded;
   if (answer.provenance) recorded = answer.provenance->options;
   options.is_straight = recorded.contains("straight") || is_straight;
-  options.is_of_reference = recorded.contains("search") && recorded.at("search") == "pipedream";
+  options.is_of_reference = search_record_of(answer.provenance).search == "pipedream";
   options.strict = is_strict;
   check::PipelineReport judged;
   if (answer.plan || answer.status != SolveStatus::kInfeasible) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <functional>
 #include <numeric>
 #include <set>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "check/tolerances.h"
+#include "core/search_record.h"
 #include "plimsoll/check/sharding_check.h"
 #include "study/robust/scenario_bound.h"
 #include "study/robust/scenario_costs.h"
@@ -166,10 +166,8 @@ class Judge {
   }
 
   void judge_status() {
-    const auto recorded = stated_.provenance.options.find("tolerance");
-    const double tolerance = recorded == stated_.provenance.options.end()
-                                 ? SearchOptions{}.tolerance
-                                 : std::max(std::strtod(recorded->second.c_str(), nullptr), 0.0);
+    const double tolerance = read_search_record(stated_.provenance.options)
+                                 .tolerance.value_or(SearchOptions{}.tolerance);
     const std::optional<double> gap = stated_.gap();
     const bool is_optimal = gap && *gap <= tolerance + check::kBoundTolerance;
     if (stated_.status == SolveStatus::kOptimal ? !is_optimal
