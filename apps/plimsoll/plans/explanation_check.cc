@@ -19,7 +19,6 @@ namespace plimsoll::app {
 namespace {
 
 using check::CertificateJudgement;
-using check::CertificateStatus;
 using study::NoPlan;
 
 template <class Answer>
