@@ -8,6 +8,8 @@
 #include "core/effort_clock.h"
 #include "core/random.h"
 #include "core/rounding.h"
+#include "experts/search/even_hosts.h"
+#include "experts/search/kept_ranks.h"
 #include "plimsoll/experts/eplb.h"
 
 namespace plimsoll::experts {
@@ -226,181 +228,6 @@ std::vector<int> improve(Layer& layer, const std::vector<std::vector<int>>& star
   return best;
 }
 
-// EPLB's placement where groups are swapped between hosts as long as the heavier of two gets
-// lighter: the model's experts in another order, and back.
-std::vector<int> place_with_even_hosts(const ExpertModel& model, int layer,
-                                       const std::vector<int>& eplb) {
-  const int a_host = model.num_groups / model.num_hosts;
-  if (!model.keeps_groups() || model.num_hosts == 1 || a_host == 1) return eplb;
-  const std::vector<double>& loads = model.loads[static_cast<std::size_t>(layer)];
-  const int size = model.num_experts() / model.num_groups;
-  const auto load_of = [&](int group) {
-    const auto first = loads.begin() + std::ptrdiff_t{group} * size;
-    return std::accumulate(first, first + size, 0.0);
-  };
-  std::vector<std::vector<int>> groups(static_cast<std::size_t>(model.num_hosts));
-  std::vector<bool> is_known(static_cast<std::size_t>(model.num_groups), false);
-  for (std::size_t s = 0; s < eplb.size(); ++s) {
-    const int group = eplb[s] / size;
-    if (is_known[group]) continue;
-    is_known[group] = true;
-    groups[s / static_cast<std::size_t>(model.num_slots / model.num_hosts)].push_back(group);
-  }
-  std::vector<double> sums;
-  for (const std::vector<int>& host : groups) {
-    double sum = 0;
-    for (const int group : host) sum += load_of(group);
-    sums.push_back(sum);
-  }
-  for (bool is_better = true; is_better;) {
-    is_better = false;
-    const auto slow =
-        static_cast<std::size_t>(std::max_element(sums.begin(), sums.end()) - sums.begin());
-    double best = sums[slow] * (1 - kFineRounding);
-    int *from = nullptr, *to = nullptr;
-    std::size_t other = 0;
-    for (std::size_t host = 0; host < groups.size(); ++host) {
-      if (host == slow) continue;
-      for (int& a : groups[slow]) {
-        for (int& b : groups[host]) {
-          const double change = load_of(a) - load_of(b);
-          const double pair = std::max(sums[slow] - change, sums[host] + change);
-          if (change > 0 && pair < best) best = pair, from = &a, to = &b, other = host;
-        }
-      }
-    }
-    if (from == nullptr) break;
-    const double change = load_of(*from) - load_of(*to);
-    std::swap(*from, *to);
-    sums[slow] -= change;
-    sums[other] += change;
-    is_better = true;
-  }
-  // Every host as a model of its own, of one group.
-  std::vector<int> slots;
-  for (const std::vector<int>& host : groups) {
-    ExpertModel own;
-    own.num_slots = model.num_slots / model.num_hosts;
-    own.num_ranks = model.num_ranks / model.num_hosts;
-    std::vector<int> experts;
-    std::vector<double>& of_host = own.loads.emplace_back();
-    for (const int group : host) {
-      for (int i = 0; i < size; ++i) {
-        experts.push_back(group * size + i);
-        of_host.push_back(loads[static_cast<std::size_t>(experts.back())]);
-      }
-    }
-    const ExpertSlots placed = rebalance_experts(own);
-    for (const int expert : placed.front()) slots.push_back(experts[expert]);
-  }
-  return slots;
-}
-
-// The placement with its ranks renamed, hosts as a whole, those first that keep most.
-std::vector<int> rename_ranks(const ExpertModel& model, const std::vector<int>& slots,
-                              const std::vector<int>& before, int before_width) {
-  const int width = model.slots_a_rank();
-  const int a_host = model.keeps_groups() ? model.num_ranks / model.num_hosts : model.num_ranks;
-  const int num_hosts = model.num_ranks / a_host;
-  const auto kept = [&](int rank, int as) {
-    std::vector<int> own(slots.begin() + std::ptrdiff_t{rank} * width,
-                         slots.begin() + std::ptrdiff_t{rank + 1} * width);
-    const auto first =
-        std::min<std::ptrdiff_t>(std::ptrdiff_t{as} * before_width, std::ssize(before));
-    const auto last = std::min<std::ptrdiff_t>(first + before_width, std::ssize(before));
-    const std::vector<int> held(before.begin() + first, before.begin() + last);
-    return width - count_moved(held, before_width, own, width);
-  };
-  struct Pair {
-    std::int64_t kept = 0;
-    int rank = 0, as = 0;
-  };
-  const auto match = [](std::vector<Pair> pairs, int count) {
-    std::stable_sort(pairs.begin(), pairs.end(),
-                     [](const Pair& a, const Pair& b) { return a.kept > b.kept; });
-    std::vector<int> to(static_cast<std::size_t>(count), -1);
-    std::vector<bool> is_taken(static_cast<std::size_t>(count), false);
-    for (const Pair& pair : pairs) {
-      if (to[pair.rank] >= 0 || is_taken[pair.as]) continue;
-      to[pair.rank] = pair.as;
-      is_taken[pair.as] = true;
-    }
-    return to;
-  };
-  std::vector<Pair> hosts;
-  std::vector<std::vector<int>> ranks;  // [hosts * hosts] names of a host's ranks on another one
-  for (int host = 0; host < num_hosts; ++host) {
-    for (int as = 0; as < num_hosts; ++as) {
-      std::vector<Pair> pairs;
-      for (int i = 0; i < a_host; ++i) {
-        for (int j = 0; j < a_host; ++j) {
-          pairs.push_back({kept(host * a_host + i, as * a_host + j), i, j});
-        }
-      }
-      ranks.push_back(match(pairs, a_host));
-      std::int64_t sum = 0;
-      for (int i = 0; i < a_host; ++i) {
-        sum += pairs[static_cast<std::size_t>(i) * static_cast<std::size_t>(a_host) +
-                     static_cast<std::size_t>(ranks.back()[i])]
-                   .kept;
-      }
-      hosts.push_back({sum, host, as});
-    }
-  }
-  const std::vector<int> host_to = match(hosts, num_hosts);
-  std::vector<int> renamed(slots.size());
-  for (int host = 0; host < num_hosts; ++host) {
-    const std::vector<int>& names =
-        ranks[static_cast<std::size_t>(host) * static_cast<std::size_t>(num_hosts) +
-              static_cast<std::size_t>(host_to[host])];
-    for (int i = 0; i < a_host; ++i) {
-      const auto from = slots.begin() + std::ptrdiff_t{host * a_host + i} * width;
-      std::copy(from, from + width,
-                renamed.begin() + std::ptrdiff_t{host_to[host] * a_host + names[i]} * width);
-    }
-  }
-  return renamed;
-}
-
-// The placement on ranks of now: what they hold stays as far as there are slots, experts that
-// stand nowhere come where slots are free or replicas can be spared, the rest are replicas of those
-// that carry most. Nothing where groups stay on hosts: they would have to move.
-std::vector<int> keep_on_ranks(const ExpertModel& model, int layer, const std::vector<int>& before,
-                               int before_width) {
-  const std::vector<double>& loads = model.loads[static_cast<std::size_t>(layer)];
-  const auto width = static_cast<std::size_t>(model.slots_a_rank());
-  std::vector<int> slots(static_cast<std::size_t>(model.num_slots), -1);
-  std::vector<int> count(loads.size(), 0);
-  for (std::size_t s = 0; s < before.size(); ++s) {
-    const std::size_t rank = s / static_cast<std::size_t>(before_width);
-    const std::size_t at = s % static_cast<std::size_t>(before_width);
-    if (rank >= static_cast<std::size_t>(model.num_ranks) || at >= width) continue;
-    slots[rank * width + at] = before[s];
-    ++count[before[s]];
-  }
-  for (std::size_t expert = 0; expert < loads.size(); ++expert) {
-    if (count[expert] > 0) continue;
-    auto slot = std::find(slots.begin(), slots.end(), -1);
-    if (slot == slots.end()) {
-      slot = std::max_element(slots.begin(), slots.end(),
-                              [&](int a, int b) { return count[a] < count[b]; });
-      --count[*slot];
-    }
-    *slot = static_cast<int>(expert);
-    ++count[expert];
-  }
-  for (int& slot : slots) {
-    if (slot >= 0) continue;
-    std::size_t most = 0;
-    for (std::size_t e = 1; e < loads.size(); ++e) {
-      if (loads[e] / count[e] > loads[most] / count[most]) most = e;
-    }
-    slot = static_cast<int>(most);
-    ++count[most];
-  }
-  return slots;
-}
-
 void conclude(const ExpertModel& model, const SearchOptions& search, const EffortClock& clock,
               Outcome<ExpertPlan>& outcome) {
   outcome.certificate.objective = total_load(model, outcome.plan->slots);
@@ -423,6 +250,105 @@ ExpertPlan place(const ExpertModel& model, const SearchOptions& search, EffortCl
   return plan;
 }
 
+// Plans a model again, layer by layer, within a number of replicas that move.
+class ExpertReplanner {
+ public:
+  // `before` is a plan of the model's experts, on its ranks or others.
+  ExpertReplanner(const ExpertModel& model, const ExpertPlan& before, const SearchOptions& search,
+                  const RunContext& context)
+      : model_(model), before_(before), search_(search), clock_(context) {}
+
+  ExpertReplan run(std::int64_t max_moved) {
+    make_starts();
+    const std::int64_t left = max_moved - set_least_aside();
+    replan_.outcome.stop = clock_.reason();
+    if (left < 0) return std::move(replan_);
+    replan_.outcome.plan = plan_layers(left);
+    replan_.moved = count_moved(before_, *replan_.outcome.plan);
+    conclude(model_, search_, clock_, replan_.outcome);
+    return std::move(replan_);
+  }
+
+ private:
+  // A fresh placement under the names that keep most, and what stays where it is.
+  void make_starts() {
+    const ExpertPlan fresh = place(model_, search_, clock_);
+    const bool may_stay = find_fault(model_, before_).empty();
+    keeps_ = may_stay || !model_.keeps_groups();
+    if (may_stay) replan_.before_load = total_load(model_, before_.slots);
+    replan_.fresh_load = total_load(model_, fresh.slots);
+    for (int l = 0; l < model_.num_layers(); ++l) {
+      const std::vector<int>& slots = fresh.slots[static_cast<std::size_t>(l)];
+      const std::vector<int>& before = before_.slots[static_cast<std::size_t>(l)];
+      fresh_.push_back(rename_ranks(model_, slots, before, before_.slots_a_rank()));
+      kept_.push_back(may_stay ? before : keep_on_ranks(model_, l, before, before_.slots_a_rank()));
+      gain_.push_back(slowest_load(model_, l, kept_.back()) - slowest_load(model_, l, slots));
+    }
+    replan_.fresh_moved = count_moved(before_, {fresh_, model_.num_ranks});
+  }
+
+  // What must move in every layer, whatever else does; the sum.
+  std::int64_t set_least_aside() {
+    std::int64_t sum = 0;
+    for (std::size_t l = 0; l < fresh_.size(); ++l) {
+      std::int64_t least = moved(l, fresh_[l]);
+      if (keeps_) least = std::min(least, moved(l, kept_[l]));
+      least_moved_.push_back(least);
+      sum += least;
+    }
+    return sum;
+  }
+
+  // Layers that gain most come first; each gets an equal part of what is left.
+  ExpertPlan plan_layers(std::int64_t left) {
+    std::vector<int> order(fresh_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return gain_[a] > gain_[b]; });
+    ExpertPlan plan{ExpertSlots(fresh_.size()), model_.num_ranks};
+    for (std::size_t k = 0; k < order.size(); ++k) {
+      const auto l = static_cast<std::size_t>(order[k]);
+      const std::int64_t part = left / static_cast<std::int64_t>(order.size() - k);
+      Layer layer(model_, order[k], &before_.slots[l], before_.slots_a_rank(),
+                  least_moved_[l] + part);
+      std::vector<std::vector<int>> starts;
+      if (keeps_) starts.push_back(kept_[l]);
+      starts.push_back(fresh_[l]);
+      plan.slots[l] =
+          improve(layer, starts, least_load(model_, order[k]), search_, search_.seed + l, clock_);
+      left -= moved(l, plan.slots[l]) - least_moved_[l];
+    }
+    return plan;
+  }
+
+  std::int64_t moved(std::size_t layer, const std::vector<int>& slots) const {
+    return count_moved(before_.slots[layer], before_.slots_a_rank(), slots, model_.slots_a_rank());
+  }
+
+  const ExpertModel& model_;
+  const ExpertPlan& before_;
+  const SearchOptions& search_;
+  EffortClock clock_;
+  ExpertReplan replan_;
+  bool keeps_ = false;  // are kept_ placements of the model?
+  ExpertSlots fresh_, kept_;
+  std::vector<double> gain_;               // [layers] of the fresh placement
+  std::vector<std::int64_t> least_moved_;  // [layers]
+};
+
+// Precondition of a plan to start from.
+Result<void> check_before(const ExpertModel& model, const ExpertPlan& before) {
+  ExpertModel old = model;
+  old.num_ranks = before.num_ranks;
+  old.num_hosts = 1;
+  old.num_groups = 1;
+  old.num_slots = before.slots.empty() ? 0 : static_cast<int>(before.slots.front().size());
+  const auto is_valid = validate(old);
+  const std::string fault = is_valid ? find_fault(old, before) : is_valid.error().message;
+  if (fault.empty()) return {};
+  return fail(ErrorCode::kValue, "before", "the plan is not one of these experts: " + fault,
+              "give the plan that is in use");
+}
+
 }  // namespace
 
 Result<Outcome<ExpertPlan>> place_experts(const ExpertModel& model, const SearchOptions& search,
@@ -439,74 +365,8 @@ Result<ExpertReplan> replan_experts(const ExpertModel& model, const ExpertPlan& 
                                     std::int64_t max_moved, const SearchOptions& search,
                                     const RunContext& context) {
   PLIMSOLL_RETURN_IF_ERROR(validate(model));
-  ExpertModel old = model;
-  old.num_ranks = before.num_ranks;
-  old.num_hosts = 1;
-  old.num_groups = 1;
-  old.num_slots = before.slots.empty() ? 0 : static_cast<int>(before.slots.front().size());
-  const auto is_valid = validate(old);
-  if (std::string fault = is_valid ? find_fault(old, before) : is_valid.error().message;
-      !fault.empty()) {
-    return fail(ErrorCode::kValue, "before", "the plan is not one of these experts: " + fault,
-                "give the plan that is in use");
-  }
-  EffortClock clock(context);
-  ExpertReplan replan;
-  const ExpertPlan fresh = place(model, search, clock);
-  const bool may_stay = find_fault(model, before).empty();
-  if (may_stay) replan.before_load = total_load(model, before.slots);
-  replan.fresh_load = total_load(model, fresh.slots);
-  // Layers that gain most come first; each gets an equal part of what is left.
-  std::vector<int> order(static_cast<std::size_t>(model.num_layers()));
-  std::iota(order.begin(), order.end(), 0);
-  ExpertPlan renamed{{}, model.num_ranks};
-  ExpertSlots kept;
-  std::vector<double> gain;
-  for (int l = 0; l < model.num_layers(); ++l) {
-    const auto i = static_cast<std::size_t>(l);
-    renamed.slots.push_back(
-        rename_ranks(model, fresh.slots[i], before.slots[i], before.slots_a_rank()));
-    kept.push_back(may_stay ? before.slots[i]
-                            : keep_on_ranks(model, l, before.slots[i], before.slots_a_rank()));
-    gain.push_back(slowest_load(model, l, kept.back()) - slowest_load(model, l, fresh.slots[i]));
-  }
-  replan.fresh_moved = count_moved(before, renamed);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return gain[a] > gain[b]; });
-  ExpertPlan plan{ExpertSlots(static_cast<std::size_t>(model.num_layers())), model.num_ranks};
-  const bool keeps = may_stay || !model.keeps_groups();
-  // What must move anywhere is set aside before anything else is given away.
-  std::vector<std::int64_t> least;
-  std::int64_t left = max_moved;
-  for (int l = 0; l < model.num_layers(); ++l) {
-    const auto i = static_cast<std::size_t>(l);
-    const auto moved_by = [&](const std::vector<int>& slots) {
-      return count_moved(before.slots[i], before.slots_a_rank(), slots, model.slots_a_rank());
-    };
-    std::int64_t most = moved_by(renamed.slots[i]);
-    if (keeps) most = std::min(most, moved_by(kept[i]));
-    least.push_back(most);
-    left -= most;
-  }
-  replan.outcome.stop = clock.reason();
-  if (left < 0) return replan;
-  for (std::size_t k = 0; k < order.size(); ++k) {
-    const int l = order[k];
-    const auto i = static_cast<std::size_t>(l);
-    const std::int64_t part = left / static_cast<std::int64_t>(order.size() - k);
-    Layer layer(model, l, &before.slots[i], before.slots_a_rank(), least[i] + part);
-    std::vector<std::vector<int>> starts;
-    if (keeps) starts.push_back(kept[i]);
-    starts.push_back(renamed.slots[i]);
-    plan.slots[i] = improve(layer, starts, least_load(model, l), search,
-                            search.seed + static_cast<std::uint64_t>(l), clock);
-    left -=
-        count_moved(before.slots[i], before.slots_a_rank(), plan.slots[i], model.slots_a_rank()) -
-        least[i];
-  }
-  replan.moved = count_moved(before, plan);
-  replan.outcome.plan = std::move(plan);
-  conclude(model, search, clock, replan.outcome);
-  return replan;
+  PLIMSOLL_RETURN_IF_ERROR(check_before(model, before));
+  return ExpertReplanner(model, before, search, context).run(max_moved);
 }
 
 }  // namespace plimsoll::experts
