@@ -24,38 +24,67 @@
 namespace plimsoll::app {
 namespace {
 
+// Of "--batch-size: why", the flag's name before it taken off.
+Error value_error(const CLI::Option& option, std::string text, const std::string& help) {
+  if (const std::size_t end = text.rfind(" not in {"); end != std::string::npos) {
+    text.resize(end);
+    return {ErrorCode::kUsage, option.get_name(), fmt::format("'{}' is not supported", text),
+            suggest(text, choices_of(option)), ""};
+  }
+  constexpr std::string_view kRange = " not in range ";
+  constexpr std::string_view kValue = "Value ";
+  const std::size_t end = text.rfind(kRange);
+  if (text.starts_with(kValue) && end != std::string::npos) {  // "Value 7 not in range 0 to 5"
+    text = fmt::format("'{}' is not a number in the range {}",
+                       text.substr(kValue.size(), end - kValue.size()),
+                       text.substr(end + kRange.size()));
+  }
+  return {ErrorCode::kUsage, option.get_name(), text, help, ""};
+}
+
+// A word that no flag, command or argument is.
+Error extra_word_error(const CLI::App& app, const CLI::App& command, const std::string& word,
+                       const std::string& help) {
+  const bool has_command = &command != &app;
+  if (!has_command && word == "calibrate") {
+    return {ErrorCode::kUsage, word, "it needs torch, so it is a command of the Python package",
+            "type python -m plimsoll calibrate", ""};
+  }
+  std::vector<std::string> known;
+  if (word.starts_with('-')) {
+    for (const CLI::Option* option : command.get_options()) {
+      for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    }
+  } else if (!has_command) {
+    for (const CLI::App* other : app.get_subcommands({})) known.push_back(other->get_name());
+  }
+  const auto similar = find_similar(word, known);
+  const bool takes_model = command.get_option_no_throw("--model") != nullptr;
+  if (!word.starts_with('-') && takes_model) {
+    return {ErrorCode::kUsage, word, "one argument too many",
+            fmt::format("give what the plans are of by --model {}; {}", word, help), ""};
+  }
+  return {ErrorCode::kUsage, word,
+          word.starts_with('-') ? "no such flag"
+          : has_command         ? "one argument too many"
+                                : "no such command",
+          similar ? fmt::format("did you mean '{}'?", *similar) : help, ""};
+}
+
 // Bad usage in our own words, with a name to mean where one is unknown.
 Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const auto chosen = app.get_subcommands();
   const CLI::App& command = chosen.empty() ? app : *chosen.front();
   const std::string help =
       fmt::format("see plimsoll {}--help", chosen.empty() ? "" : command.get_name() + " ");
-  std::string text = error.what();
+  const std::string text = error.what();
   const auto is = [&error](CLI::ExitCodes code) {
     return error.get_exit_code() == static_cast<int>(code);
   };
-  if (is(CLI::ExitCodes::ValidationError)) {  // "--batch-size: why"
+  if (is(CLI::ExitCodes::ValidationError)) {
     for (const CLI::Option* option : command.get_options()) {
       const std::string place = option->get_name() + ": ";
-      if (text.rfind(place, 0) != 0) continue;
-      text.erase(0, place.size());
-      const std::vector<std::string> choices = choices_of(*option);
-      if (const std::size_t end = text.rfind(" not in {"); end != std::string::npos) {
-        text.resize(end);
-        return {ErrorCode::kUsage, option->get_name(), fmt::format("'{}' is not supported", text),
-                suggest(text, choices), ""};
-      }
-      constexpr std::string_view kRange = " not in range ";
-      constexpr std::string_view kValue = "Value ";
-      const std::size_t end = text.rfind(kRange);
-      if (text.starts_with(kValue) && end != std::string::npos) {  // "Value 7 not in range 0 to 5"
-        return {ErrorCode::kUsage, option->get_name(),
-                fmt::format("'{}' is not a number in the range {}",
-                            text.substr(kValue.size(), end - kValue.size()),
-                            text.substr(end + kRange.size())),
-                help, ""};
-      }
-      return {ErrorCode::kUsage, option->get_name(), text, help, ""};
+      if (text.starts_with(place)) return value_error(*option, text.substr(place.size()), help);
     }
   }
   if (is(CLI::ExitCodes::ConversionError)) {  // "Could not convert: --tolerance = 1%"
@@ -67,33 +96,11 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
     }
   }
   const std::vector<std::string> extras = app.remaining(true);
-  if (!is(CLI::ExitCodes::ExtrasError) || extras.empty()) {
-    return {ErrorCode::kUsage, "", text, help, ""};
+  if (is(CLI::ExitCodes::ExtrasError) && !extras.empty()) {
+    const std::string& extra = extras.front();
+    return extra_word_error(app, command, extra.substr(0, extra.find('=')), help);
   }
-  const std::string word = extras.front().substr(0, extras.front().find('='));
-  if (chosen.empty() && word == "calibrate") {
-    return {ErrorCode::kUsage, word, "it needs torch, so it is a command of the Python package",
-            "type python -m plimsoll calibrate", ""};
-  }
-  std::vector<std::string> known;
-  if (word.starts_with('-')) {
-    for (const CLI::Option* option : command.get_options()) {
-      for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
-    }
-  } else if (chosen.empty()) {
-    for (const CLI::App* other : app.get_subcommands({})) known.push_back(other->get_name());
-  }
-  const auto similar = find_similar(word, known);
-  const bool takes_model = command.get_option_no_throw("--model") != nullptr;
-  if (!word.starts_with('-') && takes_model) {
-    return {ErrorCode::kUsage, word, "one argument too many",
-            fmt::format("give what the plans are of by --model {}; {}", word, help), ""};
-  }
-  return {ErrorCode::kUsage, word,
-          word.starts_with('-') ? "no such flag"
-          : chosen.empty()      ? "no such command"
-                                : "one argument too many",
-          similar ? fmt::format("did you mean '{}'?", *similar) : help, ""};
+  return {ErrorCode::kUsage, "", text, help, ""};
 }
 
 bool names_json(int argc, const char* const* argv) {
@@ -124,6 +131,24 @@ std::vector<const char*> with_flags_for_words(const CLI::App& app, int argc,
   return words;
 }
 
+void add_commands(CLI::App& app, Run& command) {
+  add_shard_command(app, command);
+  add_checkpoint_command(app, command);
+  add_partition_command(app, command);
+  add_explain_command(app, command);
+  add_size_command(app, command);
+  add_whatif_command(app, command);
+  add_check_command(app, command);
+  add_convert_command(app, command);
+  add_replan_command(app, command);
+  add_robust_command(app, command);
+  add_diff_command(app, command);
+  add_trace_command(app, command);
+  add_report_command(app, command);
+  add_data_commands(app, command);
+  add_completion_command(app, command);
+}
+
 int run_unguarded(int argc, const char* const* argv) {
   CLI::App app(
       "Plans distributed PyTorch models offline: shards embedding tables, chooses which "
@@ -142,21 +167,7 @@ int run_unguarded(int argc, const char* const* argv) {
   app.add_flag("--version", wants_version, "Print the version");
   app.add_flag("--json", wants_json, "With --version: one JSON document");
   Run command;
-  add_shard_command(app, command);
-  add_checkpoint_command(app, command);
-  add_partition_command(app, command);
-  add_explain_command(app, command);
-  add_size_command(app, command);
-  add_whatif_command(app, command);
-  add_check_command(app, command);
-  add_convert_command(app, command);
-  add_replan_command(app, command);
-  add_robust_command(app, command);
-  add_diff_command(app, command);
-  add_trace_command(app, command);
-  add_report_command(app, command);
-  add_data_commands(app, command);
-  add_completion_command(app, command);
+  add_commands(app, command);
   try {
     const std::vector<const char*> words = with_flags_for_words(app, argc, argv);
     app.parse(static_cast<int>(words.size()), words.data());

@@ -41,6 +41,18 @@ void add_planning_globals(CLI::App& command, GlobalFlags& flags) {
       ->capture_default_str();
 }
 
+void add_limit_flags(CLI::App& command, std::string& time_limit, std::int64_t& effort,
+                     double& tolerance) {
+  command.add_option("--time-limit", time_limit, "Stop after this time, such as 5s or 2m")
+      ->type_name("TIME");
+  command.add_option("--effort", effort, "Stop after this many units of search effort")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 60));
+  command.add_option("--tolerance", tolerance, "A gap up to this counts as optimal")
+      ->type_name("SHARE")
+      ->check(CLI::Range(0.0, 1.0));
+}
+
 int run_planning(const GlobalFlags& flags, const std::string& output,
                  const std::function<Result<Answered>()>& plan) {
   const bool has_file = !output.empty() && output != "-";

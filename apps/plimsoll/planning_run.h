@@ -33,6 +33,10 @@ struct Answered {
 // The flags that every command takes, and the --seed of commands that search.
 void add_planning_globals(CLI::App& command, GlobalFlags& flags);
 
+// --time-limit, --effort and --tolerance of a search.
+void add_limit_flags(CLI::App& command, std::string& time_limit, std::int64_t& effort,
+                     double& tolerance);
+
 // Reads, searches and answers by `plan`, which calls watch_search(); prints; the exit code.
 // `output` is the file of -o: empty, or "-" for standard output.
 int run_planning(const GlobalFlags& flags, const std::string& output,

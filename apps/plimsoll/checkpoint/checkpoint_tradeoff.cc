@@ -90,53 +90,72 @@ std::string names_of(const std::vector<int>& ops, const SACStats& table) {
   return text;
 }
 
-std::string module_text(const ModuleTradeoff& module, const SACStats& table) {
-  std::string text =
-      fmt::format("{}{} operators, {} ({} bytes), {:.6g} ms\n",
-                  module.fqn.empty() ? "" : module.fqn + ": ", table.func_names.size(),
-                  format_bytes(module.sac_memory), module.sac_memory, module.sac_runtime);
-  text = in_lines(shown(text), 2);
-  TextTable rows({"discarded next", "bytes", "ms", "bytes per ms", "discarded", "recomputed"},
-                 {false, true, true, true, true, true});
-  Bytes discarded = 0;
-  double recomputed = 0;
-  const auto share = [](double part, double whole) {
+// What is discarded next, and what all of that is a share of.
+class DiscardRows {
+ public:
+  DiscardRows(const ModuleTradeoff& module, const SACStats& table)
+      : module_(module), table_(table) {}
+
+  std::string text() {
+    add_all(module_.recomputed_ops, "always recomputed");
+    for (const io::TradeoffStep& step : module_.order) {
+      add(names_of(step.ops, table_), step.memory, step.runtime,
+          step.runtime > 0 ? fmt::format("{:.3g}", step.msps) : "");
+    }
+    add_all(module_.stored_ops, "always kept");
+    return rows_.text();
+  }
+
+ private:
+  static std::string share(double part, double whole) {
     return whole > 0 ? fmt::format("{:.2f} %", 100 * part / whole) : "";
-  };
-  const auto add = [&](std::string name, Bytes memory, double runtime, std::string msps) {
-    discarded += memory;
-    recomputed += runtime;
-    rows.add({std::move(name), fmt::format("{}", memory), fmt::format("{:.6g}", runtime),
-              std::move(msps),
-              share(static_cast<double>(discarded), static_cast<double>(module.sac_memory)),
-              share(recomputed, module.sac_runtime)});
-  };
-  const auto add_all = [&](const std::vector<int>& heads, const char* what) {
+  }
+
+  void add(std::string name, Bytes memory, double runtime, std::string msps) {
+    discarded_ += memory;
+    recomputed_ += runtime;
+    rows_.add({std::move(name), fmt::format("{}", memory), fmt::format("{:.6g}", runtime),
+               std::move(msps),
+               share(static_cast<double>(discarded_), static_cast<double>(module_.sac_memory)),
+               share(recomputed_, module_.sac_runtime)});
+  }
+
+  // Operators and those that go with them, as one row.
+  void add_all(const std::vector<int>& heads, std::string_view what) {
     std::set<int> ops(heads.begin(), heads.end());
     for (const int head : heads) {
-      for (const io::TradeoffGroup& group : module.inplace_op_groups) {
+      for (const io::TradeoffGroup& group : module_.inplace_op_groups) {
         if (group.head == head) ops.insert(group.ops.begin(), group.ops.end());
       }
-      if (!module.rand_ops.empty() && module.rand_ops.front() == head) {
-        ops.insert(module.rand_ops.begin(), module.rand_ops.end());
+      if (!module_.rand_ops.empty() && module_.rand_ops.front() == head) {
+        ops.insert(module_.rand_ops.begin(), module_.rand_ops.end());
       }
     }
     if (ops.empty()) return;
     Bytes memory = 0;
     double runtime = 0;
     for (const int op : ops) {
-      memory += table.memory[op];
-      runtime += table.runtimes[op];
+      memory += table_.memory[op];
+      runtime += table_.runtimes[op];
     }
-    add(fmt::format("{} ({})", ops.size(), std::string_view(what)), memory, runtime, "");
-  };
-  add_all(module.recomputed_ops, "always recomputed");
-  for (const io::TradeoffStep& step : module.order) {
-    add(names_of(step.ops, table), step.memory, step.runtime,
-        step.runtime > 0 ? fmt::format("{:.3g}", step.msps) : "");
+    add(fmt::format("{} ({})", ops.size(), what), memory, runtime, "");
   }
-  add_all(module.stored_ops, "always kept");
-  text += rows.text();
+
+  const ModuleTradeoff& module_;
+  const SACStats& table_;
+  TextTable rows_{{"discarded next", "bytes", "ms", "bytes per ms", "discarded", "recomputed"},
+                  {false, true, true, true, true, true}};
+  Bytes discarded_ = 0;
+  double recomputed_ = 0;
+};
+
+std::string module_text(const ModuleTradeoff& module, const SACStats& table) {
+  std::string text =
+      fmt::format("{}{} operators, {} ({} bytes), {:.6g} ms\n",
+                  module.fqn.empty() ? "" : module.fqn + ": ", table.func_names.size(),
+                  format_bytes(module.sac_memory), module.sac_memory, module.sac_runtime);
+  text = in_lines(shown(text), 2);
+  text += DiscardRows(module, table).text();
   if (module.fit) {
     text += "fit:";
     for (std::size_t s = 0; s < module.fit->slopes.size(); ++s) {

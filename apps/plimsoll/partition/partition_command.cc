@@ -188,10 +188,14 @@ std::string layers_text(const PartitionCase& made, const PlacedStage& stage) {
   return text;
 }
 
-std::string stages_text(const PartitionCase& made, const PlacementAnswer& answer,
-                        const Flags& flags) {
-  const bool is_pipeline = answer.objective == partition::Objective::kPipeline;
-  const bool is_verbose = flags.global.verbosity > 0;
+// Columns of a table of stages.
+struct StageColumns {
+  bool parts = false;     // of the load
+  bool pipeline = false;  // what only stages of pipelines have
+  bool layers = false;
+};
+
+TextTable start_stages(const StageColumns& shown) {
   std::vector<std::string> heads;
   std::vector<bool> is_number;
   const auto head = [&](const char* name, bool number) {
@@ -202,38 +206,50 @@ std::string stages_text(const PartitionCase& made, const PlacementAnswer& answer
   head("device", false);
   head("class", false);
   head("nodes", true);
-  if (is_verbose) {
+  if (shown.parts) {
     head("compute", true);
     head("transfer", true);
-    if (is_pipeline) head("sync", true);
+    if (shown.pipeline) head("sync", true);
   }
   head("load ms", true);
-  if (is_pipeline) head("in flight", true);
+  if (shown.pipeline) head("in flight", true);
   head("memory", true);
   head("of", true);
-  const bool has_layers = made.operators || !is_verbose;  // else -v lists them as nodes
-  if (has_layers) head("layers", false);
-  TextTable table(heads, is_number);
+  if (shown.layers) head("layers", false);
+  return TextTable(std::move(heads), std::move(is_number));
+}
+
+std::vector<std::string> stage_row(const PartitionCase& made, const PlacedStage& stage, int number,
+                                   const StageColumns& shown) {
+  std::vector<std::string> row = {
+      fmt::format("{}", stage.id.value_or(number)), devices_text(stage.devices),
+      stage.device_class.empty() ? "-" : stage.device_class, fmt::format("{}", stage.nodes.size())};
+  if (shown.parts) {
+    row.push_back(figure(stage.compute_ms));
+    row.push_back(figure(stage.transfer_ms));
+    if (shown.pipeline) row.push_back(figure(stage.sync_ms));
+  }
+  row.push_back(figure(stage.load_ms ? stage.load_ms : stage.compute_ms));
+  if (shown.pipeline) row.push_back(fmt::format("{}", stage.in_flight.value_or(1)));
+  row.push_back(size_text(stage.memory));
+  row.push_back(stage.memory_cap ? size_text(*stage.memory_cap) : "-");
+  if (shown.layers) row.push_back(layers_text(made, stage));
+  return row;
+}
+
+std::string stages_text(const PartitionCase& made, const PlacementAnswer& answer,
+                        const Flags& flags) {
+  const bool is_verbose = flags.global.verbosity > 0;
+  StageColumns columns;
+  columns.parts = is_verbose;
+  columns.pipeline = answer.objective == partition::Objective::kPipeline;
+  columns.layers = made.operators || !is_verbose;  // else -v lists them as nodes
+  TextTable table = start_stages(columns);
   const auto& stages = *answer.plan;
   constexpr std::size_t kMaxRows = 64;
   const std::size_t rows = is_verbose ? stages.size() : std::min(stages.size(), kMaxRows);
   for (std::size_t s = 0; s < rows; ++s) {
-    const PlacedStage& stage = stages[s];
-    std::vector<std::string> row = {fmt::format("{}", stage.id.value_or(static_cast<int>(s))),
-                                    devices_text(stage.devices),
-                                    stage.device_class.empty() ? "-" : stage.device_class,
-                                    fmt::format("{}", stage.nodes.size())};
-    if (is_verbose) {
-      row.push_back(figure(stage.compute_ms));
-      row.push_back(figure(stage.transfer_ms));
-      if (is_pipeline) row.push_back(figure(stage.sync_ms));
-    }
-    row.push_back(figure(stage.load_ms ? stage.load_ms : stage.compute_ms));
-    if (is_pipeline) row.push_back(fmt::format("{}", stage.in_flight.value_or(1)));
-    row.push_back(size_text(stage.memory));
-    row.push_back(stage.memory_cap ? size_text(*stage.memory_cap) : "-");
-    if (has_layers) row.push_back(layers_text(made, stage));
-    table.add(std::move(row));
+    table.add(stage_row(made, stages[s], static_cast<int>(s), columns));
   }
   table.drop_equal({"sync", "of", "class"}, 2);  // the title names classes and memory
   std::string text = table.text(2);

@@ -286,14 +286,7 @@ void add_replan_command(CLI::App& app, Run& run) {
                    "Write the answer as JSON to this file ('-': to standard output); all commands "
                    "read it as the new plan")
       ->type_name("FILE");
-  command->add_option("--time-limit", flags->time_limit, "Stop after this time, such as 5s or 2m")
-      ->type_name("TIME");
-  command->add_option("--effort", flags->effort, "Stop after this many units of search effort")
-      ->type_name("N")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 60));
-  command->add_option("--tolerance", flags->tolerance, "A gap up to this counts as optimal")
-      ->type_name("SHARE")
-      ->check(CLI::Range(0.0, 1.0));
+  add_limit_flags(*command, flags->time_limit, flags->effort, flags->tolerance);
   add_planning_globals(*command, flags->global);
   set_help(
       *command,

@@ -241,17 +241,6 @@ double OverPlacement::slowest() const {
   return slowest + uniform_[0];
 }
 
-UnitPlacements OverPlacement::placements() const {
-  UnitPlacements placements;
-  placements.units.resize(static_cast<std::size_t>(items_->num_units));
-  for (int unit = 0; unit < items_->num_units; ++unit) {
-    const Choice& choice = items_->choices[choice_[unit]];
-    UnitPlacement& placement = placements.units[unit];
-    placement.choice = choice.index;
-    const int first = items_->first_slot[unit];
-    for (int i = 0; i < choice.num_pieces; ++i) placement.slots.push_back(place_[first + i]);
-  }
-  return placements;
-}
+UnitPlacements OverPlacement::placements() const { return items_->placements(choice_, place_); }
 
 }  // namespace plimsoll::balance

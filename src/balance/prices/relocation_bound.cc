@@ -345,57 +345,84 @@ class Ascent {
     now_.moved = best_price;
   }
 
-  // A step along the subgradient, every variable in a unit of its own: weights as they are, bytes
-  // as shares of what there is, charges as shares of them.
-  void go(const Sums& sums, double missing) {
-    const double ms = std::max(options_.target, 1e-300);
-    double norm = 0;
-    std::vector<double> mean(now_.weight.size(), 0);
-    for (std::size_t g = 0; g < now_.weight.size(); ++g) {
-      mean[g] = std::accumulate(sums.load[g].begin(), sums.load[g].end(), 0.0) / problem_.num_ranks;
-      for (const double load : sums.load[g]) norm += square(load - mean[g]);
-    }
-    const double moved_unit = ms / all_bytes_;
+  // The subgradient at the prices of now, every variable in a unit of its own: weights as they are,
+  // bytes as shares of what there is, charges as shares of them.
+  struct Subgradient {
+    std::vector<double> mean;               // [groups] load of a rank
+    std::vector<std::vector<double>> over;  // [resources][ranks]
+    std::vector<double> named;              // [charges] how often
     double moved = 0;
-    if (options_.max_moved) {
-      moved = (sums.moved - static_cast<double>(*options_.max_moved)) * moved_unit;
-      if (moved < 0 && now_.moved <= 0) moved = 0;
-      norm += square(moved);
+    double norm = 0;  // squared
+  };
+
+  double ms() const { return std::max(options_.target, 1e-300); }
+  double moved_unit() const { return ms() / all_bytes_; }
+
+  void add_loads(const Sums& sums, Subgradient& slope) const {
+    for (const std::vector<double>& loads : sums.load) {
+      const double mean = std::accumulate(loads.begin(), loads.end(), 0.0) / problem_.num_ranks;
+      for (const double load : loads) slope.norm += square(load - mean);
+      slope.mean.push_back(mean);
     }
-    std::vector<std::vector<double>> over(static_cast<std::size_t>(problem_.num_resources()));
-    for (std::size_t t = 0; t < over.size(); ++t) {
-      over[t].assign(now_.memory[t].size(), 0);
+  }
+
+  void add_moved(const Sums& sums, Subgradient& slope) const {
+    if (!options_.max_moved) return;
+    slope.moved = (sums.moved - static_cast<double>(*options_.max_moved)) * moved_unit();
+    if (slope.moved < 0 && now_.moved <= 0) slope.moved = 0;
+    slope.norm += square(slope.moved);
+  }
+
+  void add_memory(const Sums& sums, Subgradient& slope) const {
+    slope.over.resize(static_cast<std::size_t>(problem_.num_resources()));
+    for (std::size_t t = 0; t < slope.over.size(); ++t) {
+      std::vector<double>& over = slope.over[t];
+      over.assign(now_.memory[t].size(), 0);
       if (problem_.resources[t].is_pooled) continue;
-      for (std::size_t r = 0; r < over[t].size(); ++r) {
+      for (std::size_t r = 0; r < over.size(); ++r) {
         const auto cap = static_cast<double>(problem_.caps[r][t]);
         if (cap <= 0) continue;
-        over[t][r] = (sums.bytes[t][r] - cap) / cap * ms;
-        if (over[t][r] < 0 && now_.memory[t][r] <= 0) over[t][r] = 0;
-        norm += square(over[t][r]);
+        over[r] = (sums.bytes[t][r] - cap) / cap * ms();
+        if (over[r] < 0 && now_.memory[t][r] <= 0) over[r] = 0;
+        slope.norm += square(over[r]);
       }
     }
-    std::vector<double> named(problem_.charges.size(), 0);
+  }
+
+  void add_charges(const Sums& sums, Subgradient& slope) const {
+    slope.named.assign(problem_.charges.size(), 0);
     for (const std::vector<int>& causes : sums.named) {
-      for (const int cause : causes) named[cause] += 1;
+      for (const int cause : causes) slope.named[cause] += 1;
     }
-    for (std::size_t k = 0; k < named.size(); ++k) norm += named[k] * square(problem_.charges[k]);
-    if (!(norm > 0)) return;
-    const double step = missing / norm;
+    for (std::size_t k = 0; k < slope.named.size(); ++k) {
+      slope.norm += slope.named[k] * square(problem_.charges[k]);
+    }
+  }
+
+  // A step along the subgradient.
+  void go(const Sums& sums, double missing) {
+    Subgradient slope;
+    add_loads(sums, slope);
+    add_moved(sums, slope);
+    add_memory(sums, slope);
+    add_charges(sums, slope);
+    if (!(slope.norm > 0)) return;
+    const double step = missing / slope.norm;
     for (std::size_t g = 0; g < now_.weight.size(); ++g) {
       for (std::size_t r = 0; r < now_.weight[g].size(); ++r) {
-        now_.weight[g][r] += step * (sums.load[g][r] - mean[g]);
+        now_.weight[g][r] += step * (sums.load[g][r] - slope.mean[g]);
       }
       project(now_.weight[g], 1);
       normalise(now_.weight[g]);
     }
     if (options_.max_moved) {
-      now_.moved = std::max(0.0, now_.moved + step * moved * moved_unit);
+      now_.moved = std::max(0.0, now_.moved + step * slope.moved * moved_unit());
     }
-    for (std::size_t t = 0; t < over.size(); ++t) {
-      for (std::size_t r = 0; r < over[t].size(); ++r) {
-        if (over[t][r] == 0) continue;
+    for (std::size_t t = 0; t < slope.over.size(); ++t) {
+      for (std::size_t r = 0; r < slope.over[t].size(); ++r) {
+        if (slope.over[t][r] == 0) continue;
         const auto cap = static_cast<double>(problem_.caps[r][t]);
-        now_.memory[t][r] = std::max(0.0, now_.memory[t][r] + step * over[t][r] * ms / cap);
+        now_.memory[t][r] = std::max(0.0, now_.memory[t][r] + step * slope.over[t][r] * ms() / cap);
       }
     }
     for (std::size_t u = 0; u < sums.named.size(); ++u) {
@@ -403,9 +430,8 @@ class Ascent {
         now_.share[cause][u] += step * square(problem_.charges[cause]);
       }
     }
-    for (std::size_t k = 0; k < named.size(); ++k) {
-      if (named[k] == 0) continue;
-      project(now_.share[k], problem_.charges[k]);
+    for (std::size_t k = 0; k < slope.named.size(); ++k) {
+      if (slope.named[k] > 0) project(now_.share[k], problem_.charges[k]);
     }
   }
 

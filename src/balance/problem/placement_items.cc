@@ -202,6 +202,20 @@ int PlacementItems::find_choice(int unit, int index) const {
   return stand_in[first_stand_in[unit] + index];
 }
 
+UnitPlacements PlacementItems::placements(const std::vector<int>& choice_of,
+                                          const std::vector<int>& place_of) const {
+  UnitPlacements placements;
+  placements.units.resize(static_cast<std::size_t>(num_units));
+  for (int unit = 0; unit < num_units; ++unit) {
+    const Choice& choice = choices[choice_of[unit]];
+    UnitPlacement& placement = placements.units[unit];
+    placement.choice = choice.index;
+    const int first = first_slot[unit];
+    for (int i = 0; i < choice.num_pieces; ++i) placement.slots.push_back(place_of[first + i]);
+  }
+  return placements;
+}
+
 PlacementItems make_placement_items(const PlacementProblem& problem, const ItemFilter& filter) {
   PLIMSOLL_DCHECK(validate(problem).has_value(), "the problem is valid");
   return Builder(problem, filter).build();

@@ -55,6 +55,9 @@ struct PlacementItems {
   // The choice of a unit that stands for Unit::choices[index], itself or one that dominates it
   // with equal spread and pieces; -1 if there is none.
   int find_choice(int unit, int index) const;
+  // The placement with these choices (indices into `choices`), its slots at these ranks or hosts.
+  UnitPlacements placements(const std::vector<int>& choice_of,
+                            const std::vector<int>& place_of) const;
   std::vector<int> stand_in;        // [sum of Unit::choices], unit by unit; -1: none
   std::vector<int> first_stand_in;  // [num_units]
 };

@@ -69,18 +69,7 @@ void PlacementState::assign(const UnitPlacements& placements) {
   }
 }
 
-UnitPlacements PlacementState::placements() const {
-  UnitPlacements placements;
-  placements.units.resize(static_cast<std::size_t>(items_->num_units));
-  for (int unit = 0; unit < items_->num_units; ++unit) {
-    const Choice& choice = items_->choices[choice_[unit]];
-    UnitPlacement& placement = placements.units[unit];
-    placement.choice = choice.index;
-    const int first = items_->first_slot[unit];
-    for (int i = 0; i < choice.num_pieces; ++i) placement.slots.push_back(place_[first + i]);
-  }
-  return placements;
-}
+UnitPlacements PlacementState::placements() const { return items_->placements(choice_, place_); }
 
 void PlacementState::take(int unit, int choice) {
   choice_[unit] = choice;

@@ -64,14 +64,13 @@ bool check_replicas(const TableCase& table, const PlacedTable& placed, Findings&
   return true;
 }
 
-}  // namespace
+// Rectangles between two neighbouring borders of columns.
+struct Strip {
+  std::int64_t column_begin = 0, column_end = 0;
+  std::vector<const Rectangle*> rectangles;
+};
 
-bool check_coverage(const TableCase& table, const PlacedTable& placed, Findings& findings) {
-  if (table.sharding->sharding_type == embedding::ShardingType::kDataParallel) {
-    return check_replicas(table, placed, findings);
-  }
-  const std::vector<Rectangle> rectangles = rectangles_of(placed);
-
+std::vector<Strip> strips_of(const TableCase& table, const std::vector<Rectangle>& rectangles) {
   std::vector<std::int64_t> borders{0, table.columns()};
   for (const Rectangle& r : rectangles) {
     borders.push_back(r.column_begin);
@@ -80,35 +79,47 @@ bool check_coverage(const TableCase& table, const PlacedTable& placed, Findings&
   std::sort(borders.begin(), borders.end());
   borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
 
-  std::vector<std::vector<const Rectangle*>> strips(borders.size() - 1);
+  std::vector<Strip> strips(borders.size() - 1);
+  for (std::size_t s = 0; s < strips.size(); ++s) {
+    strips[s].column_begin = borders[s];
+    strips[s].column_end = borders[s + 1];
+  }
   const auto strip_at = [&](std::int64_t column) {
     return std::lower_bound(borders.begin(), borders.end(), column) - borders.begin();
   };
   for (const Rectangle& r : rectangles) {
     for (auto s = strip_at(r.column_begin); s < strip_at(r.column_end); ++s) {
-      strips[static_cast<std::size_t>(s)].push_back(&r);
+      strips[static_cast<std::size_t>(s)].rectangles.push_back(&r);
     }
   }
+  return strips;
+}
 
+}  // namespace
+
+bool check_coverage(const TableCase& table, const PlacedTable& placed, Findings& findings) {
+  if (table.sharding->sharding_type == embedding::ShardingType::kDataParallel) {
+    return check_replicas(table, placed, findings);
+  }
+  const std::vector<Rectangle> rectangles = rectangles_of(placed);
   std::string first_gap, first_overlap;
-  for (std::size_t s = 0; s < strips.size(); ++s) {
-    auto& strip = strips[s];
-    std::stable_sort(strip.begin(), strip.end(), [](const Rectangle* a, const Rectangle* b) {
-      return a->row_begin < b->row_begin;
-    });
+  for (Strip& strip : strips_of(table, rectangles)) {
+    std::stable_sort(
+        strip.rectangles.begin(), strip.rectangles.end(),
+        [](const Rectangle* a, const Rectangle* b) { return a->row_begin < b->row_begin; });
     std::int64_t next_row = 0;
     const Rectangle* last = nullptr;  // the one that reaches next_row
     const auto note_gap = [&](std::int64_t until) {
       if (until <= next_row) return;
       if (first_gap.empty()) {
-        first_gap = describe_cells(next_row, until, borders[s], borders[s + 1]);
+        first_gap = describe_cells(next_row, until, strip.column_begin, strip.column_end);
       }
     };
-    for (const Rectangle* r : strip) {
+    for (const Rectangle* r : strip.rectangles) {
       note_gap(r->row_begin);
       if (r->row_begin < next_row && first_overlap.empty()) {
-        first_overlap = describe_cells(r->row_begin, std::min(next_row, r->row_end), borders[s],
-                                       borders[s + 1]);
+        first_overlap = describe_cells(r->row_begin, std::min(next_row, r->row_end),
+                                       strip.column_begin, strip.column_end);
         findings.add(FindingCode::kCoveredTwice, table.fqn, r->first_rank, "one shard a cell",
                      first_overlap,
                      fmt::format("{} are on rank {} and also on rank {}", first_overlap,

@@ -194,6 +194,25 @@ SweepEnd IntervalProgram::sweep(Bytes floor, PiecewiseLinear& out, Boundaries* k
   return sweep_range(whole(), floor, out, kept, entry, ceiling);
 }
 
+void IntervalProgram::offer(PiecewiseLinear with, Bytes least, PiecewiseLinear& now,
+                            PiecewiseLinear& merged) {
+  math::clip_below(with, least);
+  math::lower_envelope(now, with, merged);
+  now.swap(merged);
+  work_.segments += static_cast<std::int64_t>(now.size());
+}
+
+SweepEnd IntervalProgram::limit_reached(std::size_t size) {
+  work_.largest = std::max(work_.largest, size);
+  if (size > options_.max_segments) return SweepEnd::kTooLarge;
+  if (coarse_pieces_ == 0 && work_.segments + work_.convolved > options_.max_made) {
+    return SweepEnd::kTooLong;
+  }
+  if (context_.is_cancelled() || context_.is_past_deadline()) return SweepEnd::kStopped;
+  if (context_.progress) context_.progress({work_.segments, {}, {}});
+  return SweepEnd::kDone;
+}
+
 SweepEnd IntervalProgram::sweep_range(const Range& range, Bytes floor, PiecewiseLinear& out,
                                       Boundaries* kept, const Boundaries* entry, double ceiling) {
   const int size = range.end - range.first;
@@ -222,34 +241,17 @@ SweepEnd IntervalProgram::sweep_range(const Range& range, Bytes floor, Piecewise
       has_units = true;
       const CandidateUnit& unit = problem_.units[u];
       const int end = unit.last + 1 - range.first;
-      PiecewiseLinear with = priced(u, *at[end]);
-      math::clip_below(with, std::max(unit.threshold, floor));
-      math::lower_envelope(now, with, merged);
-      now.swap(merged);
-      work_.segments += static_cast<std::int64_t>(now.size());
-      if (!inside_[u].empty()) {
-        with = priced_nested(u, *at[end]);
-        math::clip_below(with, floor);
-        math::lower_envelope(now, with, merged);
-        now.swap(merged);
-        work_.segments += static_cast<std::int64_t>(now.size());
-      }
+      offer(priced(u, *at[end]), std::max(unit.threshold, floor), now, merged);
+      if (!inside_[u].empty()) offer(priced_nested(u, *at[end]), floor, now, merged);
       if (--ending[end] == 0 && kept == nullptr) at[end] = nullptr;
     }
-    if (has_units) {
-      is_changed = true;
-      if (entry != nullptr && (*entry)[position] != nullptr) {
-        prune(now, *(*entry)[position], ceiling);
-      }
-      if (coarse_pieces_ > 0) math::raise_to_fewer(now, coarse_pieces_);
-      work_.largest = std::max(work_.largest, now.size());
-      if (now.size() > options_.max_segments) return SweepEnd::kTooLarge;
-      if (coarse_pieces_ == 0 && work_.segments + work_.convolved > options_.max_made) {
-        return SweepEnd::kTooLong;
-      }
-      if (context_.is_cancelled() || context_.is_past_deadline()) return SweepEnd::kStopped;
-      if (context_.progress) context_.progress({work_.segments, {}, {}});
+    if (!has_units) continue;
+    is_changed = true;
+    if (entry != nullptr && (*entry)[position] != nullptr) {
+      prune(now, *(*entry)[position], ceiling);
     }
+    if (coarse_pieces_ > 0) math::raise_to_fewer(now, coarse_pieces_);
+    if (const SweepEnd end = limit_reached(now.size()); end != SweepEnd::kDone) return end;
   }
   if (kept != nullptr) {
     at[0] = std::make_shared<const PiecewiseLinear>(now);

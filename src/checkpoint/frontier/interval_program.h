@@ -107,6 +107,11 @@ class IntervalProgram {
   math::PiecewiseLinear priced(int unit, const math::PiecewiseLinear& after) const;
   // What discarding all of the unit costs, with units inside it; nothing without nested units.
   math::PiecewiseLinear priced_nested(int unit, const math::PiecewiseLinear& after) const;
+  // `now` becomes the lower of itself and of `with` from slack `least` on; `merged` is workspace.
+  void offer(math::PiecewiseLinear with, Bytes least, math::PiecewiseLinear& now,
+             math::PiecewiseLinear& merged);
+  // The limit that a function of so many segments reaches; kDone: none.
+  SweepEnd limit_reached(std::size_t size);
   SweepEnd sweep_range(const Range& range, Bytes floor, math::PiecewiseLinear& out,
                        Boundaries* kept, const Boundaries* entry, double ceiling);
   std::vector<UnitDecision> recover_range(const Range& range, const Boundaries& kept, Bytes slack);

@@ -71,21 +71,6 @@ Result<void> append_loaded(std::int32_t known, const LoadedOption& loaded, Optio
   return {};
 }
 
-// The option of the table that the plan names; -1: there is none.
-std::int32_t find_option(const OptionSet& options, const TableOptions& table,
-                         const TableSharding& sharding) {
-  std::int32_t match = -1;
-  for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
-    const Option& option = options.options[static_cast<std::size_t>(o)];
-    if (option.sharding_type == sharding.sharding_type &&
-        option.compute_kernel == sharding.compute_kernel && has_cache_of(option, sharding) &&
-        options.shards(option).num_shards() == sharding.num_shards()) {
-      match = o;
-    }
-  }
-  return match;
-}
-
 class StoredPlanLoader : public PlanLoader {
  public:
   explicit StoredPlanLoader(StoredPlan stored) : stored_(std::move(stored)) {}
@@ -99,6 +84,20 @@ class StoredPlanLoader : public PlanLoader {
 };
 
 }  // namespace
+
+std::int32_t find_option(const OptionSet& options, const TableOptions& table,
+                         const TableSharding& sharding) {
+  std::int32_t match = -1;
+  for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
+    const Option& option = options.options[static_cast<std::size_t>(o)];
+    if (option.sharding_type == sharding.sharding_type &&
+        option.compute_kernel == sharding.compute_kernel && has_cache_of(option, sharding) &&
+        options.shards(option).num_shards() == sharding.num_shards()) {
+      match = o;
+    }
+  }
+  return match;
+}
 
 std::uint64_t storage_hash(const OptionSet& options, std::int32_t option) {
   const Option& o = options.options[static_cast<std::size_t>(option)];

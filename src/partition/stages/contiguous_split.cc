@@ -1,7 +1,6 @@
 #include "plimsoll/partition/contiguous_split.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "core/clock_share.h"
@@ -17,6 +16,7 @@
 #include "partition/stages/path_bound.h"
 #include "partition/stages/split_state.h"
 #include "partition/stages/stage_chain.h"
+#include "plimsoll/core/numbers.h"
 
 namespace plimsoll::partition {
 namespace {
@@ -206,6 +206,54 @@ Result<void> check_options(const ContiguousSplitOptions& options) {
   return {};
 }
 
+// Without memory caps first, where they bind: what that proves holds with them, too, and its plan
+// may fit.
+void solve_without_caps(const CostGraph& graph, const ContiguousSplitOptions& options,
+                        const RunContext& context, SplitKnowledge& known, SplitBudget& budget,
+                        ContiguousSplit& result) {
+  CostGraph relaxed = graph;
+  for (DeviceClass& devices : relaxed.classes) devices.memory_cap.reset();
+  const std::int64_t num_pairs = budget.pairs_left;
+  if (context.deadline) {
+    find_first_plan(graph, make_groups(graph), options, context, known, budget);
+  }
+  SplitKnowledge bound;
+  SplitBudget half{budget.pairs_left / 2, ChainStop::kFinished};
+  ContiguousSplitOptions first = options;
+  first.rules.bounds_by_paths = false;  // they come later, if need be
+  solve(relaxed, first, share_clock(context, 0.5), bound, half, result);
+  budget.pairs_left -= num_pairs / 2 - half.pairs_left;
+  const bool has_time = half.stop == ChainStop::kDeadline && !context.is_past_deadline();
+  if (half.stop != ChainStop::kEffort && !has_time) budget.stop = half.stop;
+  known.is_infeasible = bound.is_infeasible;
+  known.lower_bound = bound.lower_bound;
+  if (bound.plan && fits_caps(graph, *bound.plan) && !(known.plan && known.value <= bound.value)) {
+    known.plan = std::move(bound.plan);
+    known.stage_of = std::move(bound.stage_of);
+    known.value = bound.value;
+  }
+}
+
+void conclude(const CostGraph& graph, double tolerance, bool is_tried, SplitKnowledge& known,
+              Outcome<DeviceAssignment>& outcome) {
+  outcome.plan = std::move(known.plan);
+  outcome.certificate.objective = outcome.plan ? known.value : kNaN;
+  if (known.is_infeasible) {
+    outcome.status = SolveStatus::kInfeasible;
+    outcome.certificate.proof =
+        is_tried ? ProofKind::kTriedEveryPlacement : ProofKind::kExhaustedDownsets;
+    outcome.explanation = explain_infeasible(graph);
+    return;
+  }
+  outcome.certificate.lower_bound = std::min(known.lower_bound, known.value);
+  outcome.certificate.proof =
+      is_tried ? ProofKind::kTriedEveryPlacement : ProofKind::kRefutedLimits;
+  if (outcome.plan) {
+    const bool is_optimal = known.value <= known.lower_bound * (1 + tolerance);
+    outcome.status = is_optimal ? SolveStatus::kOptimal : SolveStatus::kFeasible;
+  }
+}
+
 }  // namespace
 
 Result<ContiguousSplit> split_contiguously(const CostGraph& graph,
@@ -218,27 +266,7 @@ Result<ContiguousSplit> split_contiguously(const CostGraph& graph,
   SplitBudget budget{num_pairs, ChainStop::kFinished};
   SplitKnowledge known;
   if (options.rules.relaxes_memory && has_tight_caps(graph)) {
-    CostGraph relaxed = graph;
-    for (DeviceClass& devices : relaxed.classes) devices.memory_cap.reset();
-    if (context.deadline) {
-      find_first_plan(graph, make_groups(graph), options, context, known, budget);
-    }
-    SplitKnowledge bound;
-    SplitBudget half{budget.pairs_left / 2, ChainStop::kFinished};
-    ContiguousSplitOptions first = options;
-    first.rules.bounds_by_paths = false;  // they come later, if need be
-    solve(relaxed, first, share_clock(context, 0.5), bound, half, result);
-    budget.pairs_left -= num_pairs / 2 - half.pairs_left;
-    const bool has_time = half.stop == ChainStop::kDeadline && !context.is_past_deadline();
-    if (half.stop != ChainStop::kEffort && !has_time) budget.stop = half.stop;
-    known.is_infeasible = bound.is_infeasible;
-    known.lower_bound = bound.lower_bound;
-    if (bound.plan && fits_caps(graph, *bound.plan) &&
-        !(known.plan && known.value <= bound.value)) {
-      known.plan = std::move(bound.plan);
-      known.stage_of = std::move(bound.stage_of);
-      known.value = bound.value;
-    }
+    solve_without_caps(graph, options, context, known, budget, result);
   }
   if (!known.is_proved(options.search.tolerance) && !budget.is_spent()) {
     solve(graph, options, context, known, budget, result);
@@ -247,26 +275,8 @@ Result<ContiguousSplit> split_contiguously(const CostGraph& graph,
                         !known.is_proved(options.search.tolerance) &&
                         try_everything(graph, context, known, budget);
   result.num_pairs = num_pairs - budget.pairs_left;
-
-  Outcome<DeviceAssignment>& outcome = result.outcome;
-  outcome.plan = std::move(known.plan);
-  outcome.stop = reason_of(budget.stop);
-  outcome.certificate.objective =
-      outcome.plan ? known.value : std::numeric_limits<double>::quiet_NaN();
-  if (known.is_infeasible) {
-    outcome.status = SolveStatus::kInfeasible;
-    outcome.certificate.proof =
-        is_tried ? ProofKind::kTriedEveryPlacement : ProofKind::kExhaustedDownsets;
-    outcome.explanation = explain_infeasible(graph);
-    return result;
-  }
-  outcome.certificate.lower_bound = std::min(known.lower_bound, known.value);
-  outcome.certificate.proof =
-      is_tried ? ProofKind::kTriedEveryPlacement : ProofKind::kRefutedLimits;
-  if (outcome.plan) {
-    const bool is_optimal = known.value <= known.lower_bound * (1 + options.search.tolerance);
-    outcome.status = is_optimal ? SolveStatus::kOptimal : SolveStatus::kFeasible;
-  }
+  result.outcome.stop = reason_of(budget.stop);
+  conclude(graph, options.search.tolerance, is_tried, known, result.outcome);
   return result;
 }
 

@@ -7,10 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "embedding/torchrec/plan_loading.h"
+
 namespace plimsoll::study {
 namespace {
 
-using embedding::Option;
 using embedding::OptionSet;
 using embedding::PlacedProposal;
 using embedding::TableSharding;
@@ -18,32 +19,6 @@ using embedding::TableSharding;
 tl::unexpected<Error> refuse(std::string fqn, std::string message) {
   return fail(ErrorCode::kPlanner, std::move(fqn), std::move(message),
               "plan it again, or run `plimsoll check` on it");
-}
-
-// The cache of a plan is that of an option: as much of it, in the same way.
-bool has_cache_of(const Option& option, const TableSharding& sharding) {
-  const auto factor_of = [](const std::optional<double>& factor) { return factor.value_or(-1); };
-  const double factor = factor_of(option.cache_load_factor);
-  if (const auto& dynamic = sharding.dynamic_embedding) {
-    return option.dynamic_embedding_mode == dynamic->mode &&
-           factor == factor_of(dynamic->load_factor);
-  }
-  if (option.dynamic_embedding_mode) return false;
-  return factor == (sharding.cache_params ? factor_of(sharding.cache_params->load_factor) : -1);
-}
-
-int find_option(const OptionSet& options, const embedding::TableOptions& table,
-                const TableSharding& sharding) {
-  int match = -1;
-  for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
-    const Option& option = options.options[static_cast<std::size_t>(o)];
-    if (option.sharding_type == sharding.sharding_type &&
-        option.compute_kernel == sharding.compute_kernel && has_cache_of(option, sharding) &&
-        options.shards(option).num_shards() == sharding.num_shards()) {
-      match = o;
-    }
-  }
-  return match;
 }
 
 Result<PlacedProposal> place(const OptionSet& options, const embedding::ShardingPlan& plan) {

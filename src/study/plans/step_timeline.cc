@@ -330,6 +330,43 @@ class CheckpointedStep {
   std::vector<double> forward_start_, backward_start_;
 };
 
+// The devices of a placement as processes, and its stages on them. Error kUsage: no times.
+Result<std::vector<LineStage>> draw_stages(const PlacementAnswer& answer, StepTimeline& timeline) {
+  std::map<int, int> process_of;
+  for (const PlacedStage& stage : *answer.plan) {
+    for (const int device : stage.devices) process_of.emplace(device, 0);
+  }
+  for (auto& [device, process] : process_of) {
+    process = static_cast<int>(timeline.processes.size());
+    timeline.processes.push_back(
+        {fmt::format("device {}", device), {"compute", "transfer", "synchronization"}});
+  }
+  std::vector<LineStage> stages;
+  for (const PlacedStage& placed : *answer.plan) {
+    if (!placed.load_ms) return no_times();
+    LineStage stage;
+    stage.transfer_ms = placed.transfer_ms.value_or(0);
+    stage.sync_ms = placed.sync_ms.value_or(0);
+    stage.compute_ms =
+        placed.compute_ms.value_or(std::max(0.0, *placed.load_ms - stage.transfer_ms));
+    for (const int device : placed.devices) {
+      stage.processes.push_back(process_of.at(device));
+      timeline.memory.push_back({process_of.at(device), "memory", 0, {{"held", placed.memory}}});
+    }
+    stages.push_back(std::move(stage));
+  }
+  return stages;
+}
+
+Result<void> check_items(const std::vector<LineStage>& stages, std::int64_t num_items) {
+  std::size_t num_workers = 0, num_events = 0;
+  for (const LineStage& stage : stages) num_workers += stage.processes.size();
+  if (__builtin_mul_overflow(3 * num_workers, static_cast<std::size_t>(num_items), &num_events)) {
+    num_events = kMostEvents + 1;
+  }
+  return check_count(num_events);
+}
+
 }  // namespace
 
 Result<StepTimeline> predict_step(const ShardingAnswer& answer) {
@@ -393,40 +430,12 @@ Result<StepTimeline> predict_step(const PlacementAnswer& answer, const partition
                 "give --model GRAPH");
   }
   StepTimeline timeline;
-  std::map<int, int> process_of;
-  for (const PlacedStage& stage : *answer.plan) {
-    for (const int device : stage.devices) process_of.emplace(device, 0);
-  }
-  for (auto& [device, process] : process_of) {
-    process = static_cast<int>(timeline.processes.size());
-    timeline.processes.push_back(
-        {fmt::format("device {}", device), {"compute", "transfer", "synchronization"}});
-  }
-  std::vector<LineStage> stages;
-  std::size_t num_workers = 0;
-  for (const PlacedStage& placed : *answer.plan) {
-    if (!placed.load_ms) return no_times();
-    LineStage stage;
-    stage.transfer_ms = placed.transfer_ms.value_or(0);
-    stage.sync_ms = placed.sync_ms.value_or(0);
-    stage.compute_ms =
-        placed.compute_ms.value_or(std::max(0.0, *placed.load_ms - stage.transfer_ms));
-    for (const int device : placed.devices) {
-      stage.processes.push_back(process_of.at(device));
-      timeline.memory.push_back({process_of.at(device), "memory", 0, {{"held", placed.memory}}});
-    }
-    num_workers += stage.processes.size();
-    stages.push_back(std::move(stage));
-  }
+  PLIMSOLL_ASSIGN(const std::vector<LineStage> stages, draw_stages(answer, timeline));
   const auto num_stages = static_cast<std::int64_t>(stages.size());
   const bool is_pipeline = answer.objective == partition::Objective::kPipeline;
   const std::int64_t num_items =
       is_pipeline ? recorded_microbatches(answer.provenance).value_or(1) : 2 * num_stages;
-  std::size_t num_events = 0;
-  if (__builtin_mul_overflow(3 * num_workers, static_cast<std::size_t>(num_items), &num_events)) {
-    num_events = kMostEvents + 1;
-  }
-  PLIMSOLL_RETURN_IF_ERROR(check_count(num_events));
+  PLIMSOLL_RETURN_IF_ERROR(check_items(stages, num_items));
   if (is_pipeline) {
     timeline.what = num_items == 1 ? "batch" : fmt::format("batch of {} microbatches", num_items);
     run_line(stages, num_items, "microbatch", timeline);
