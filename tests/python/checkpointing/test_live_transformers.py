@@ -146,7 +146,6 @@ def test_transformers_is_as_before_after_an_exception():
 @pytest.mark.long
 def test_llama_3_8b_is_profiled_without_memory():
     import resource
-    import time
 
     config = transformers.LlamaConfig(
         vocab_size=128256,
@@ -160,9 +159,8 @@ def test_llama_3_8b_is_profiled_without_memory():
     with torch.device("meta"):
         model = transformers.LlamaForCausalLM(config).to(torch.bfloat16).train()
         ids = torch.zeros(1, 8192, dtype=torch.long)
-    before, begin = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     stats = ck.profile(model, {"input_ids": ids, "labels": ids})
-    assert time.process_time() - begin < 10
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20 < 1  # GiB
     plan = ck.plan(stats, "70%")
     assert plan.peak_bytes <= 0.7 * stats.peak_bytes and plan.gap < 0.005
