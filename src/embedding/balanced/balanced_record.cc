@@ -51,7 +51,7 @@ void describe_balanced_record(Fields& fields, Options& options) {
 
 void record_balanced(const BalancedOptions& options, const BalancedResult& result,
                      OptionTexts& recorded) {
-  BoundedOptions made = options;
+  BalancedOptions made = options;
   made.bridge.rating_cap = result.rating_cap;
   made.bridge.keeps_hazards = result.keeps_hazards;
   RecordWriter writer(recorded);
