@@ -69,9 +69,15 @@ class TestFirstScreens:
         assert re.fullmatch(r"  predicted step [\d.]+ ms +TorchRec's planner: [\d.]+ ms \([\d.]+ % slower\)", lines[3])
         bound = r"(this plan is at most [\d.]+ % above it|no plan is better) \((verified|proved)\)"
         assert re.fullmatch(rf"  best step      [\d.]+ ms +{bound}", lines[4])
-        assert re.fullmatch(r"  memory         [\d.]+ GiB +of [\d.]+ GiB usable on rank \d+, the fullest", lines[5])
-        assert re.fullmatch(r"  found in       [\d.]+ s", lines[6])
-        assert len(lines) < 16
+        among = r"plans whose slowest rank takes at most [\d.]+ ms \(--objective time: all plans\)"
+        assert re.fullmatch(rf"  among          {among}", lines[5])
+        assert re.fullmatch(r"  memory         [\d.]+ GiB +of [\d.]+ GiB usable on rank \d+, the fullest", lines[6])
+        assert re.fullmatch(r"  found in       [\d.]+ s", lines[7])
+        assert len(lines) < 17
+
+    def test_a_best_step_of_all_plans_names_no_others(self, plimsoll):
+        asked = ("shard", "mlperf-dlrm-dcnv2", "--on", "dgx-h100:2", "--batch-size", "4096", "--objective", "time")
+        assert "among" not in plimsoll.run(*asked).out
 
     def test_equal_rows_are_folded_unless_all_are_asked_for(self, plimsoll):
         asked = ("checkpoint", "llama-3-8b", "--budget", "70%", "-q")

@@ -199,6 +199,12 @@ std::string gain_text(const ShardRequest& request, const ReportedRun& run) {
                                              run.balanced));
     }
     row(is_of_step ? "best step" : "best possible", bound_row(run));
+    if (run.balanced.rating_cap) {
+      row("among",
+          fmt::format("plans whose slowest rank takes at most {} (--objective {}: all plans)",
+                      ms_text(*run.balanced.rating_cap),
+                      to_string(request.balanced.bridge.objective)));
+    }
   }
   if (!run.bill.bytes.empty()) {
     row("memory", memory_row(run));
