@@ -63,7 +63,16 @@ class TestAnswers:
         assert answer["times"]["time"] <= answer["reference"]["time"] * (1 + 1e-9)
         assert answer["certificate"]["objective"] == answer["times"]["time"]
         assert answer["rating"] == answer["times"]["rating"]
-        assert "the prices prove that no plan is below" in plimsoll.check("--strict", "-v").out
+        checked = " ".join(plimsoll.check("--strict", "-v").out.split())
+        assert "that no plan whose slowest rank takes at most" in checked
+        assert "the prices prove a bound of" in checked
+        explained = plimsoll.run("explain", "model.json", "plan.json", *ON, "--json").document
+        assert explained["rating_cap"] == pytest.approx(answer["reference"]["rating"])
+
+    def test_a_bound_of_all_plans_says_so(self, plimsoll):
+        plimsoll.shard("--objective", "time")
+        assert "that no plan is below" in plimsoll.check("--strict").out
+        assert "rating_cap" not in plimsoll.run("explain", "model.json", "plan.json", *ON, "--json").document
 
     @pytest.mark.parametrize("objective", ["rating", "step", "time"])
     @pytest.mark.parametrize("widths", ["default", "all"])

@@ -77,8 +77,7 @@ std::string text_of(const check::BalanceReport& balance) {
   if (balance.proved_bound) {
     text += std::isinf(*balance.proved_bound)
                 ? std::string("the prices prove that no plan exists\n")
-                : fmt::format("the prices prove that no plan is below {:.6g} ms\n",
-                              *balance.proved_bound);
+                : fmt::format("the prices prove a bound of {:.6g} ms\n", *balance.proved_bound);
   }
   return text;
 }

@@ -34,6 +34,7 @@ struct ExplainFlags {
 struct ReadPlan {
   embedding::ShardingPlan plan;
   std::optional<Certificate> certificate;
+  std::optional<double> rating_cap;  // of the certificate
 };
 
 // Where the flags do not say otherwise the question is the one that the plan answers.
@@ -48,13 +49,14 @@ Result<ReadPlan> read_plan(const ExplainFlags& flags, const io::PlanFile& file,
     PLIMSOLL_ASSIGN(embedding::ShardingPlan plan,
                     io::read_foreign_plan(file.root, file.name,
                                           {problem.model, problem.topology, problem.cost_model}));
-    return ReadPlan{std::move(plan), {}};
+    return ReadPlan{std::move(plan), {}, {}};
   }
   PLIMSOLL_ASSIGN(study::ShardingAnswer answer, io::read_plan_tree(file.root, file.name));
   if (!answer.plan) {
     return fail(ErrorCode::kValue, flags.plan, "the answer holds no plan",
                 "leave it out: `plimsoll explain MODEL --on HARDWARE` explains why there is none");
   }
+  std::optional<double> rating_cap;
   if (answer.provenance) {
     const auto& recorded = answer.provenance->options;
     PLIMSOLL_RETURN_IF_ERROR(check_machine(flags.shard.planning, recorded));
@@ -63,11 +65,11 @@ Result<ReadPlan> read_plan(const ExplainFlags& flags, const io::PlanFile& file,
                              flags.shard.rules.empty();
     if (is_balanced) {
       PLIMSOLL_ASSIGN(request.balanced, read_recorded_balance(recorded));
-      request.balanced.bridge.rating_cap.reset();
+      rating_cap = std::exchange(request.balanced.bridge.rating_cap, std::nullopt);
       request.balanced.reference = request.reference;
     }
   }
-  return ReadPlan{std::move(*answer.plan), std::move(answer.certificate)};
+  return ReadPlan{std::move(*answer.plan), std::move(answer.certificate), rating_cap};
 }
 
 // ---------------------------------------------------------------- text
@@ -121,7 +123,11 @@ std::string tables_text(const PlanExplanation& told, bool is_verbose) {
 std::string bound_text(const PlanExplanation& told) {
   std::string text;
   if (told.certificate && told.certificate->lower_bound) {
-    text = fmt::format("no plan is below {} (proof: {}). ", ms_text(*told.certificate->lower_bound),
+    const std::string which = told.rating_cap ? fmt::format("whose slowest rank takes at most {} ",
+                                                            ms_text(*told.rating_cap))
+                                              : "";
+    text = fmt::format("no plan {}is below {} (proof: {}). ", which,
+                       ms_text(*told.certificate->lower_bound),
                        with_short_numbers(to_string(told.certificate->proof)));
   }
   return text + fmt::format(
@@ -183,12 +189,12 @@ std::string describe(const PlanExplanation& told, const GlobalFlags& flags) {
 // ---------------------------------------------------------------- runs
 
 Result<Answered> explain(const ExplainFlags& flags, const ShardRequest& request,
-                         const embedding::ShardingPlan& plan,
-                         const std::optional<Certificate>& certificate, const RunContext& context) {
+                         const ReadPlan& read, const RunContext& context) {
   PLIMSOLL_ASSIGN(PlanExplanation told,
-                  study::explain_plan(request, plan, find_scaled(flags.shard),
+                  study::explain_plan(request, read.plan, find_scaled(flags.shard),
                                       words_of(flags.shard, request), context));
-  told.certificate = certificate;
+  told.certificate = read.certificate;
+  told.rating_cap = read.rating_cap;
   const std::string title = title_of(flags.shard, request);
   return Answered{
       io::write_explanation(told),
@@ -217,14 +223,17 @@ Result<Answered> run_question(ExplainFlags flags) {
   PLIMSOLL_ASSIGN(const RunContext context, watch_search(shard.time_limit, shard.global));
   if (file) {
     PLIMSOLL_ASSIGN(const ReadPlan read, read_plan(flags, *file, request));
-    return explain(flags, request, read.plan, read.certificate, context);
+    return explain(flags, request, read, context);
   }
   const auto begin = std::chrono::steady_clock::now();
   auto planned = study::plan_tables(request, context);
   if (!planned) return tl::unexpected<Error>(with_flag_as_place(std::move(planned).error()));
   ReportedRun run{*std::move(planned), {}, 0};
   const auto& outcome = run.planning().outcome;
-  if (outcome.plan) return explain(flags, request, *outcome.plan, outcome.certificate, context);
+  if (outcome.plan) {
+    return explain(flags, request, {*outcome.plan, outcome.certificate, run.balanced.rating_cap},
+                   context);
+  }
   run.no_plan = explain_no_plan(shard, request, run, context);
   run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   ShardText text = app::describe(shard, request, run);

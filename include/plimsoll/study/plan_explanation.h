@@ -45,6 +45,7 @@ struct PlanExplanation {
   int fullest_rank = 0;
   Bytes fullest = 0, room = 0;             // bytes there, and what is usable
   std::optional<Certificate> certificate;  // as the plan states it
+  std::optional<double> rating_cap;  // ms; the certificate is of plans whose slowest rank keeps it
   double even_ms = 0;   // no plan rates below: every table's cheapest option, shared evenly
   double shard_ms = 0;  // as above: the cheapest largest shard of any one table
   std::vector<RateWorth> rates;  // what saves most first

@@ -247,8 +247,9 @@ class BalanceJudge {
     }
     const double proved = report_.proved_bound.value_or(problem().floor_ms);
     if (lower <= proved * (1 + kBoundTolerance)) {
-      report_.proof = report_.proved_bound ? "the prices prove " + plan_text(lower)
-                                           : "times are never below the floor";
+      report_.proof = report_.proved_bound
+                          ? "the prices prove " + plan_text(lower, bridge_options().rating_cap)
+                          : "times are never below the floor";
       return {};
     }
     return judge_unpriced(lower);

@@ -92,7 +92,8 @@ Result<BoundAttempt> attempt_bound(const PlanSpace& space, const BoundScope& sco
   if (!problem.units.empty()) cases = suggested_cases(problem, *space.aid);
   const double priced = problem.units.empty() ? problem.floor_ms : cases.verdict.value;
   if (claimed <= priced * (1 + kBoundTolerance)) {
-    attempt.proof = "prices that the checker found prove " + plan_text(claimed);
+    attempt.proof =
+        "prices that the checker found prove " + plan_text(claimed, scope.rules.rating_cap);
     return attempt;
   }
   if (problem.units.empty()) return attempt;  // there is the plan of no tables
@@ -114,8 +115,8 @@ Result<BoundAttempt> attempt_bound(const PlanSpace& space, const BoundScope& sco
     return attempt;
   }
   attempt.is_searched = true;
-  attempt.proof =
-      fmt::format("a search of {} states finds {}", attempt.num_nodes, plan_text(claimed));
+  attempt.proof = fmt::format("a search of {} states finds {}", attempt.num_nodes,
+                              plan_text(claimed, scope.rules.rating_cap));
   return attempt;
 }
 
@@ -137,9 +138,11 @@ std::string find_bound_fault(const balance::PlacementBound& bound,
   return fmt::format("no case of the bound's value is proved by {}", to_string(bound.method));
 }
 
-std::string plan_text(double value) {
-  return std::isinf(value) ? std::string("that no plan exists")
-                           : fmt::format("that no plan is below {:.6g} ms", value);
+std::string plan_text(double value, std::optional<double> rating_cap) {
+  if (std::isinf(value)) return "that no plan exists";
+  const std::string which =
+      rating_cap ? fmt::format("whose slowest rank takes at most {:.6g} ms ", *rating_cap) : "";
+  return fmt::format("that no plan {}is below {:.6g} ms", which, value);
 }
 
 }  // namespace plimsoll::check

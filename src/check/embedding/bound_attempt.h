@@ -42,7 +42,8 @@ Result<BoundAttempt> attempt_bound(const PlanSpace& space, const BoundScope& sco
 std::string find_bound_fault(const balance::PlacementBound& bound,
                              const balance::BoundVerdict& verdict);
 
-// "that no plan is below 3 ms", "that no plan exists".
-std::string plan_text(double value);
+// "that no plan is below 3 ms", "that no plan exists"; of a bound of the plans that keep a cap:
+// "that no plan whose slowest rank takes at most 2 ms is below 3 ms".
+std::string plan_text(double value, std::optional<double> rating_cap);
 
 }  // namespace plimsoll::check

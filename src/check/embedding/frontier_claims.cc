@@ -117,12 +117,13 @@ class FrontierClaimsJudge {
       find(fmt::format("{}: {}", claim_text(point, claimed), fault));
     } else if (bound.value < claimed * (1 - kBoundTolerance)) {
       find(fmt::format("{} is said to be proved, and the prices prove {}",
-                       claim_text(point, claimed), plan_text(bound.value)));
+                       claim_text(point, claimed), plan_text(bound.value, rules_.rating_cap)));
     }
   }
 
-  static std::string claim_text(const math::FrontierPoint& point, double claimed) {
-    return fmt::format("below {} bytes a rank, {}", point.bytes, plan_text(claimed));
+  std::string claim_text(const math::FrontierPoint& point, double claimed) const {
+    return fmt::format("below {} bytes a rank, {}", point.bytes,
+                       plan_text(claimed, rules_.rating_cap));
   }
 
   const PlanSpace& space_;

@@ -70,6 +70,7 @@ void describe(Fields& fields, T& document) {
   fields.required("even_ms", told.even_ms);
   fields.required("shard_ms", told.shard_ms);
   fields.required("rates", told.rates);
+  fields.optional("rating_cap", told.rating_cap);
   fields.optional("planned_again_ms", told.planned_again_ms);
   fields.optional("with_one_gib_ms", told.with_one_gib_ms);
   fields.stated("faster", told.faster);
