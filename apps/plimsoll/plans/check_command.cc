@@ -103,7 +103,7 @@ Result<Claims> read_claims(const CheckFlags& flags, const study::ShardingAnswer&
   if (answer.provenance) {
     PLIMSOLL_ASSIGN(made_with.stops, embedding::read_stops(answer.provenance->stopped_at));
   }
-  stated.options = made_with;
+  stated.options = static_cast<const embedding::BoundedOptions&>(made_with);
   stated.status = answer.status;
   if (record.tolerance) stated.tolerance = *record.tolerance;
   stated.accepted_tolerance = flags.tolerance;
