@@ -156,8 +156,11 @@ study::Fix fix_of(const ShardFlags& flags, const ShardRequest& request, const Re
   for (const std::string& fqn : remedy.tables) {  // ".user" of a model without modules: "user"
     tables += (tables.empty() ? "" : ",") + fqn.substr(fqn.starts_with('.') ? 1 : 0);
   }
-  const auto fix = [&remedy](std::string kind, std::string change) {
-    return study::Fix{std::move(kind), std::move(change), remedy.ms};
+  const std::string first = remedy.dropped.empty() || remedy.kind == RemedyKind::kDroppedConstraint
+                                ? ""
+                                : change_of_constraints(request, remedy.dropped) + "; ";
+  const auto fix = [&](std::string kind, const std::string& change) {
+    return study::Fix{std::move(kind), first + change, remedy.ms};
   };
   switch (remedy.kind) {
     case RemedyKind::kMoreHbm:

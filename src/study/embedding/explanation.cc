@@ -306,8 +306,12 @@ ConflictMember member_of(const UserConstraint& constraint) {
 
 Fix fix_of(const Remedy& remedy) {
   const std::string tables = fmt::format("{}", fmt::join(remedy.tables, ", "));
-  const auto fix = [&remedy](std::string kind, std::string change) {
-    return Fix{std::move(kind), std::move(change), remedy.ms};
+  std::string without;
+  for (const UserConstraint& constraint : remedy.dropped) {
+    without += (without.empty() ? "without " : "; ") + member_of(constraint).name;
+  }
+  const auto fix = [&](std::string kind, const std::string& change) {
+    return Fix{std::move(kind), without.empty() ? change : without + "; " + change, remedy.ms};
   };
   switch (remedy.kind) {
     case RemedyKind::kMoreHbm:
@@ -334,13 +338,8 @@ Fix fix_of(const Remedy& remedy) {
       return fix("optimizer", "optimizer = rowwise_adagrad of " + tables);
     case RemedyKind::kKeyValueKernel:
       return fix("kernel", "compute_kernels = key_value of " + tables);
-    case RemedyKind::kDroppedConstraint: {
-      std::string names;
-      for (const UserConstraint& constraint : remedy.dropped) {
-        names += (names.empty() ? "without " : "; ") + member_of(constraint).name;
-      }
-      return fix("constraint", names);
-    }
+    case RemedyKind::kDroppedConstraint:
+      return Fix{"constraint", without, remedy.ms};
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "math/least_cause.h"
 #include "study/embedding/placed_plan.h"
 #include "study/embedding/trial.h"
 
@@ -44,9 +45,16 @@ struct TablePlace {
 
 class Remedies {
  public:
+  // `dropped` are constraints that the question has lost already, of each remedy a part.
   Remedies(const ShardingQuestion& question, const ShardingRun& run, const TableConflict& conflict,
-           const std::optional<ScaledProblem>& scaled, const RunContext& context)
-      : question_(question), run_(run), conflict_(conflict), scaled_(scaled), context_(context) {
+           const std::optional<ScaledProblem>& scaled, const RunContext& context,
+           std::vector<UserConstraint> dropped = {})
+      : question_(question),
+        run_(run),
+        conflict_(conflict),
+        scaled_(scaled),
+        context_(context),
+        dropped_(std::move(dropped)) {
     const std::size_t size = std::max<std::size_t>(
         run.planning().enumeration.options.tables.size() * devices().size(), 1);
     trials_left_ = std::clamp(static_cast<int>(std::min<std::size_t>(kMaxWork / size, kMaxTrials)),
@@ -55,7 +63,7 @@ class Remedies {
 
   std::vector<Remedy> find() {
     if (run_.planning().outcome.status != SolveStatus::kInfeasible) return {};
-    try_without_constraints();
+    if (dropped_.empty()) try_without_constraints();
     if (!question_.given) {
       try_ranks();
       try_share();
@@ -66,7 +74,8 @@ class Remedies {
       try_batch();
       try_data_types();
       try_optimizers();
-      try_key_value();
+      if (dropped_.empty()) try_key_value();
+      if (remedies_.empty() && dropped_.empty()) try_two_changes();
     }
     std::stable_sort(remedies_.begin(), remedies_.end(),
                      [this](const Remedy& a, const Remedy& b) { return cost_of(a) < cost_of(b); });
@@ -99,9 +108,10 @@ class Remedies {
     return trial.has_plan() ? std::optional(trial.ms) : std::nullopt;
   }
 
-  static Remedy of(RemedyKind kind) {
+  Remedy of(RemedyKind kind) const {
     Remedy remedy;
     remedy.kind = kind;
+    remedy.dropped = dropped_;
     return remedy;
   }
 
@@ -117,24 +127,62 @@ class Remedies {
     return is_share ? 1 - options.percentage : 1;
   }
 
-  bool has_equal_ranks() const {
-    return std::all_of(devices().begin(), devices().end(),
-                       [this](const Storage& device) { return device == devices().front(); });
+  bool has_equal_ranks(Bytes Storage::*tier) const {
+    return std::all_of(devices().begin(), devices().end(), [&](const Storage& device) {
+      return device.*tier == devices().front().*tier;
+    });
+  }
+
+  static bool is_droppable(const UserConstraint& constraint) {
+    return !constraint.is_cap() && constraint.kind != ConstraintKind::kReservation;
+  }
+
+  std::vector<UserConstraint> droppable_constraints() const {
+    std::vector<UserConstraint> all = find_constraints(question_);
+    std::erase_if(all, [](const UserConstraint& constraint) { return !is_droppable(constraint); });
+    return all;
   }
 
   // Each constraint of the conflict alone; where none of them alone is enough, all that the
   // question has.
   void try_without_constraints() {
-    const auto is_droppable = [](const UserConstraint& constraint) {
-      return !constraint.is_cap() && constraint.kind != ConstraintKind::kReservation;
-    };
     bool is_one_enough = false;
     for (const UserConstraint& constraint : conflict_.members) {
       if (is_droppable(constraint)) is_one_enough = try_without({constraint}) || is_one_enough;
     }
-    std::vector<UserConstraint> all = find_constraints(question_);
-    std::erase_if(all, [&](const UserConstraint& constraint) { return !is_droppable(constraint); });
+    const std::vector<UserConstraint> all = droppable_constraints();
     if (!is_one_enough && !all.empty()) try_without(all);
+  }
+
+  // No single change helps: constraints that must go whatever memory there is, or all of them, and
+  // then one change more.
+  void try_two_changes() {
+    const std::vector<UserConstraint> all = droppable_constraints();
+    if (all.empty()) return;
+    ShardingQuestion uncapped = question_;
+    for (const ConstraintKind cap : {ConstraintKind::kHbmCap, ConstraintKind::kDdrCap}) {
+      drop_constraint({cap, {}, false}, uncapped);
+    }
+    const auto without = [&all](const std::vector<bool>& goes, ShardingQuestion asked) {
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        if (goes[i]) drop_constraint(all[i], asked);
+      }
+      return asked;
+    };
+    const auto cause = math::find_least_cause(all.size(), [&](const std::vector<bool>& goes) {
+      return trials_left_-- > 0 && try_question(without(goes, uncapped), context_).has_plan();
+    });
+    std::vector<bool> goes(all.size(), cause.empty());
+    for (const std::size_t i : cause) goes[i] = true;
+    std::vector<UserConstraint> dropped;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (goes[i]) dropped.push_back(all[i]);
+    }
+    const ShardingQuestion freed = without(goes, question_);
+    const Result<ShardingRun> run = plan_tables(freed, context_.inner());
+    if (!run) return;
+    const TableConflict conflict = find_table_conflict(freed, context_);
+    remedies_ = Remedies(freed, *run, conflict, scaled_, context_, std::move(dropped)).find();
   }
 
   bool try_without(const std::vector<UserConstraint>& constraints) {
@@ -148,10 +196,11 @@ class Remedies {
     const Explanation& explanation = run_.planning().outcome.explanation;
     const bool is_hbm =
         conflict_.cap ? *conflict_.cap == ConstraintKind::kHbmCap : explanation.binding != "ddr";
-    if ((explanation.missing == 0 && !conflict_.cap) || !has_equal_ranks()) return;
+    Bytes Storage::*const tier = is_hbm ? &Storage::hbm : &Storage::ddr;
+    if ((explanation.missing == 0 && !conflict_.cap) || !has_equal_ranks(tier)) return;
     const double left = is_hbm && run_.planning().reservation ? share_left() : 1;
     if (!(left > 0)) return;
-    const Bytes now = is_hbm ? devices().front().hbm : devices().front().ddr;
+    const Bytes now = devices().front().*tier;
     const auto missing = static_cast<double>(explanation.missing) / left;
     const auto each = missing / static_cast<double>(devices().size());
     std::vector<double> added;
@@ -339,6 +388,7 @@ class Remedies {
   const TableConflict& conflict_;
   const std::optional<ScaledProblem>& scaled_;
   const RunContext& context_;
+  std::vector<UserConstraint> dropped_;
   int trials_left_ = 0;
   std::vector<Remedy> remedies_;
 };
@@ -360,15 +410,14 @@ void change_tables(const std::vector<std::string>& fqns, PlanningProblem& proble
 void apply_remedy(const Remedy& remedy, const std::optional<ScaledProblem>& scaled,
                   ShardingQuestion& question) {
   PlanningProblem& problem = question.problem;
+  if (remedy.kind == RemedyKind::kMoreRanks) problem = *scaled->with(remedy.count);
+  for (const UserConstraint& constraint : remedy.dropped) drop_constraint(constraint, question);
   switch (remedy.kind) {
     case RemedyKind::kMoreHbm:
     case RemedyKind::kMoreDdr:
       for (Storage& device : problem.topology.devices) {
         (remedy.kind == RemedyKind::kMoreHbm ? device.hbm : device.ddr) = remedy.bytes;
       }
-      return;
-    case RemedyKind::kMoreRanks:
-      problem = *scaled->with(remedy.count);
       return;
     case RemedyKind::kSmallerShare:
       problem.reservation.percentage = remedy.share;
@@ -398,8 +447,8 @@ void apply_remedy(const Remedy& remedy, const std::optional<ScaledProblem>& scal
       return change_tables(remedy.tables, problem, [&problem](Module& module, Table& table) {
         constraints_of_table(problem, module, table).compute_kernels = {ComputeKernel::kKeyValue};
       });
+    case RemedyKind::kMoreRanks:
     case RemedyKind::kDroppedConstraint:
-      for (const UserConstraint& constraint : remedy.dropped) drop_constraint(constraint, question);
       return;
   }
 }

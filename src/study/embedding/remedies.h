@@ -31,7 +31,8 @@ enum class RemedyKind {
   kDroppedConstraint,  // all of `dropped`
 };
 
-// A change with which a short search found a plan.
+// A change with which a short search found a plan; of other kinds than kDroppedConstraint two
+// changes, where `dropped` holds constraints: without them, and then as the kind says.
 struct Remedy {
   RemedyKind kind = RemedyKind::kMoreHbm;
   Bytes bytes = 0;
@@ -55,10 +56,10 @@ struct ScaledProblem {
 void apply_remedy(const Remedy& remedy, const std::optional<ScaledProblem>& scaled,
                   ShardingQuestion& question);
 
-// Each was planned; the least ms for a batch of the question's size first. Sizes are rounded up to
-// read well. Empty where there is a plan, or no proof that there is none. Of tables the fewest are
-// changed that a bisection finds, the largest first. The searches are counted, and few where there
-// are many tables and ranks.
+// Each was planned; the least ms for a batch of the question's size first. Two changes are tried
+// where no single one gives a plan. Sizes are rounded up to read well. Empty where there is a plan,
+// or no proof that there is none. Of tables the fewest are changed that a bisection finds, the
+// largest first. The searches are counted, and few where there are many tables and ranks.
 std::vector<Remedy> find_remedies(const ShardingQuestion& question, const ShardingRun& run,
                                   const TableConflict& conflict,
                                   const std::optional<ScaledProblem>& scaled,
