@@ -55,7 +55,7 @@ class Renaming {
     std::vector<int> renamed(slots_.size());
     for (int host = 0; host < num_hosts_; ++host) {
       const int to = host_names.to[host];
-      const Matching& names = ranks[static_cast<std::size_t>(host * num_hosts_ + to)];
+      const Matching& names = ranks[at(host, to)];
       for (int i = 0; i < ranks_a_host_; ++i) {
         const auto first = slots_.begin() + first_slot(host * ranks_a_host_ + i, width_);
         std::copy(first, first + width_,
@@ -66,6 +66,11 @@ class Renaming {
   }
 
  private:
+  // Of a pair of hosts.
+  std::size_t at(int host, int as) const {
+    return static_cast<std::size_t>(host) * static_cast<std::size_t>(num_hosts_) +
+           static_cast<std::size_t>(as);
+  }
   static std::ptrdiff_t first_slot(int rank, int width) { return std::ptrdiff_t{rank} * width; }
 
   // The ranks of a host as those of another one.
