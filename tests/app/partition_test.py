@@ -772,6 +772,10 @@ class TestPipelines:
         plimsoll.write("p.json", plan)
         checked = plimsoll.run("check", "graph.txt", "p.json", "--json", code=5).document
         assert "provenance/options/effort: no planner records 'many'" in str(checked["violations"])
+        plan["provenance"]["options"] |= {"effort": "1000", "variant": "torch-2.13"}  # of torch.fx's alone
+        plimsoll.write("p.json", plan)
+        checked = plimsoll.run("check", "graph.txt", "p.json", "--json", code=5).document
+        assert "provenance/options/variant: no planner records 'torch-2.13'" in str(checked["violations"])
 
     @pytest.mark.parametrize("command", [("partition",), ("checkpoint",), ("shard", "--on", "2x4GiB")])
     def test_a_file_that_cannot_be_written_is_told_before_anything_is_read(self, plimsoll, command):

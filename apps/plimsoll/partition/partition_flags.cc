@@ -122,11 +122,16 @@ void fill_from_provenance(const OptionTexts& options, PartitionFlags& flags) {
   describe_record(reader, flags);
 }
 
-std::vector<std::string> faults_of_options(const OptionTexts& recorded, const PartitionFlags& own) {
-  OptionTexts canonical = provenance_options(own);
-  put_search_record(read_search_record(recorded), canonical);
+std::vector<std::string> faults_of_options(const OptionTexts& recorded, const PartitionFlags& own,
+                                           std::span<const char* const> others) {
+  OptionTexts of_search;
+  put_search_record(read_search_record(recorded), of_search);
   if (const auto times = recorded.find("operator_times"); times != recorded.end()) {
-    canonical.insert(*times);
+    of_search.insert(*times);
+  }
+  OptionTexts canonical = provenance_options(own);
+  for (const char* name : others) {
+    if (const auto found = of_search.find(name); found != of_search.end()) canonical.insert(*found);
   }
   std::vector<std::string> faults;
   for (const auto& [name, value] : recorded) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,8 +45,10 @@ std::map<std::string, std::string> provenance_options(const PartitionFlags& flag
 void fill_from_provenance(const std::map<std::string, std::string>& options, PartitionFlags& flags);
 
 // What of a plan's recorded options no planner would have recorded. `own` are the flags that were
-// filled from them.
+// filled from them; `others` are the options of searches that the plan may name, where they read as
+// a search writes them.
 std::vector<std::string> faults_of_options(const std::map<std::string, std::string>& recorded,
-                                           const PartitionFlags& own);
+                                           const PartitionFlags& own,
+                                           std::span<const char* const> others);
 
 }  // namespace plimsoll::app

@@ -60,6 +60,9 @@ std::string text_of(const check::CriticalPathReport& report, const study::FxInpu
 
 // ---------------------------------------------------------------- what it was made from
 
+constexpr const char* kSearchOptions[] = {"operator_times", "search", "variant", "effort",
+                                          "tolerance"};
+
 // The options of a plan, as the planner would record them, where they are what is there.
 std::vector<std::string> contradictions_of(const PlacementAnswer& answer,
                                            const PartitionCase& made) {
@@ -75,7 +78,7 @@ std::vector<std::string> contradictions_of(const PlacementAnswer& answer,
   }
   PartitionFlags own;
   fill_from_answer(answer, own);
-  for (std::string& fault : faults_of_options(answer.provenance->options, own)) {
+  for (std::string& fault : faults_of_options(answer.provenance->options, own, kSearchOptions)) {
     found.push_back(std::move(fault));
   }
   const auto search = search_record_of(answer.provenance).search;

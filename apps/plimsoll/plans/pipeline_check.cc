@@ -84,10 +84,11 @@ std::vector<std::string> contradictions_of(const ReadPipelinePlan& read) {
     if (name == "graph" && hash == read.made.input_hash) continue;
     found.push_back(fmt::format("provenance/inputs/{}: made from something else", name));
   }
+  constexpr const char* kProfileSearchOptions[] = {"search", "effort", "tolerance"};
   PartitionFlags own;
   const auto& recorded = answer.provenance->options;
   fill_from_provenance(recorded, own);
-  for (std::string& fault : faults_of_options(recorded, own)) {
+  for (std::string& fault : faults_of_options(recorded, own, kProfileSearchOptions)) {
     found.push_back(std::move(fault));
   }
   const auto search = read_search_record(recorded).search;
