@@ -2,41 +2,32 @@
 
 Usage: PYTHONPATH=build/python build/python-env/bin/python bench/checkpoint/profile_time.py [--quick]
 
-Needs transformers. With --quick the model has two layers.
+Needs transformers. With --quick the model has eight layers.
 """
 
 from __future__ import annotations
 
+import pathlib
 import resource
 import sys
 import time
 
-import torch
-import transformers
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "python" / "checkpointing"))
+
+import live_models
 
 from plimsoll import checkpointing as ck
 
-config = transformers.LlamaConfig(
-    vocab_size=128256,
-    hidden_size=4096,
-    intermediate_size=14336,
-    num_hidden_layers=2 if "--quick" in sys.argv[1:] else 32,
-    num_attention_heads=32,
-    num_key_value_heads=8,
-    max_position_embeddings=8192,
-)
-with torch.device("meta"):
-    model = transformers.LlamaForCausalLM(config).to(torch.bfloat16).train()
-    ids = torch.zeros(1, 8192, dtype=torch.long)
-
+layers = 8 if "--quick" in sys.argv[1:] else 32
+model, batch = live_models.llama_3_8b(layers)
 before, begin = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-stats = ck.profile(model, {"input_ids": ids, "labels": ids})
+stats = ck.profile(model, batch)
 profiled = time.process_time()
 plan = ck.plan(stats, "70%")
 planned = time.process_time()
 grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20
 print(
-    f"{config.num_hidden_layers} layers, peak {stats.peak_bytes / 2**30:.1f} GiB: profiled in "
+    f"{layers} layers, peak {stats.peak_bytes / 2**30:.1f} GiB: profiled in "
     f"{profiled - begin:.2f} s, planned within 70 % in {planned - profiled:.2f} s of processor time; "
     f"{grown:.2f} GiB of memory; gap {100 * plan.gap:.2f} %"
 )

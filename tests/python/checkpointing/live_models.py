@@ -185,3 +185,21 @@ class Adapter(nn.Module):
 
 
 ALL = {"gpt": gpt, "llama": llama, "bert": bert, "albert": albert, "resnet": resnet, "frozen": frozen}
+
+
+def llama_3_8b(layers=32):
+    """transformers' own in bfloat16, and a batch of 8,192 tokens, on the meta device: nothing is allocated."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=128256,
+        hidden_size=4096,
+        intermediate_size=14336,
+        num_hidden_layers=layers,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        max_position_embeddings=8192,
+    )
+    with torch.device("meta"):
+        ids = torch.zeros(1, 8192, dtype=torch.long)
+        return LlamaForCausalLM(config).to(torch.bfloat16).train(), {"input_ids": ids, "labels": ids}

@@ -7,6 +7,7 @@ transformers = pytest.importorskip("transformers", reason="transformers is not i
 if tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) < (2, 13):
     pytest.skip("needs torch 2.13", allow_module_level=True)
 
+import live_models  # noqa: E402
 from transformers.utils import import_utils  # noqa: E402
 
 from plimsoll import checkpointing as ck  # noqa: E402
@@ -147,20 +148,9 @@ def test_transformers_is_as_before_after_an_exception():
 def test_llama_3_8b_is_profiled_without_memory():
     import resource
 
-    config = transformers.LlamaConfig(
-        vocab_size=128256,
-        hidden_size=4096,
-        intermediate_size=14336,
-        num_hidden_layers=32,
-        num_attention_heads=32,
-        num_key_value_heads=8,
-        max_position_embeddings=8192,
-    )
-    with torch.device("meta"):
-        model = transformers.LlamaForCausalLM(config).to(torch.bfloat16).train()
-        ids = torch.zeros(1, 8192, dtype=torch.long)
+    model, batch = live_models.llama_3_8b()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    stats = ck.profile(model, {"input_ids": ids, "labels": ids})
+    stats = ck.profile(model, batch)
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20 < 1  # GiB
     plan = ck.plan(stats, "70%")
     assert plan.peak_bytes <= 0.7 * stats.peak_bytes and plan.gap < 0.005
