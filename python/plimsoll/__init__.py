@@ -478,7 +478,7 @@ def whatif(
         batch_size: Samples per rank, in the same form (default: the model's own).
         price: Prices per hour (plimsoll.prices/1).
         objective: "time", "step" or "rating".
-        threads: Points planned at once (default: all cores; 1 in each part of an executor).
+        threads: Machines planned at once (default: all cores; 1 in each part of an executor).
         resume: An earlier answer whose rows are kept, such as one that was cut.
         executor: An executor of `concurrent.futures` that runs parts of the sweep; the rows are the same without one.
         parts: Number of parts (default: 8).

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import math
 
@@ -53,6 +54,22 @@ class TestNoPlan:
             plimsoll.run("shard", *DLRM, *SMALL, name, f"{kind}:ebc.cat_0,cat_20", "-o", "plan.json")
             plimsoll.run("check", *DLRM, "plan.json", *SMALL)
             plimsoll.run("shard", *DLRM, *SMALL[:2], *SMALL[2:], name, f"{kind}:cat_nil", code=1)
+
+    def test_changes_are_suggested_where_nothing_is_proved(self, plimsoll):
+        # 41 tables of which two fit on a rank, and 20 ranks
+        tables = [constrained(f"t{i}", "table_wise", 4096 * (22 + i * 37 % 9), 64, "fused") for i in range(41)]
+        plimsoll.write("uneven.json", {"modules": [{"path": "ebc", "tables": tables}]})
+        flags = ("--on", "20x64MiB", "--ddr-cap", "0", "--reservation", "fixed_percentage:0", "--batch-size", "1")
+        answer = plimsoll.run("shard", "uneven.json", *flags, "-o", "none.json", code=4)
+        assert "not proved that there is none.\nTry one of (a plan was found with each):\n" in answer.out
+        said = json.loads(plimsoll.read("none.json"))
+        assert said["status"] == "limit" and "conflict" not in said["explanation"]
+        changes = {fix["kind"]: fix["change"] for fix in said["explanation"]["fixes"]}
+        assert {"ranks", "memory", "data_type"} <= changes.keys()
+        for kind in ("ranks", "memory", "data_type"):
+            name, value = changes[kind].split(" ", 1)
+            kept = [word for pair in zip(flags[::2], flags[1::2]) if pair[0] != name for word in pair]
+            plimsoll.run("shard", "uneven.json", *kept, name, value)
 
     def test_constraints_and_rules_are_named_as_they_were_written(self, plimsoll):
         pinned = {f"t{i}": {"sharding_types": ["table_wise"], "compute_kernels": ["fused"]} for i in range(6)}
@@ -265,15 +282,15 @@ class TestWhatIf:
 
     def test_a_cut_sweep_is_resumed_and_parts_add_up(self, plimsoll):
         whole = plimsoll.run(*self.QUESTION, "--json").document
-        half = {**whole, "stop": "deadline", "rows": whole["rows"][1::2]}
+        fresh = [row["ms"] for row in whole["rows"]]
+        first, second, *others = (fresh[i : i + 3] for i in range(0, 18, 3))  # three batch sizes of each machine
+        half = {**whole, "stop": "deadline", "rows": whole["rows"][3:8]}  # one machine and most of the next
         for row in half["rows"]:
-            row["ms"] = 1.0  # kept, not planned again
+            row["ms"] = 1.0
         resumed = plimsoll.run(*self.QUESTION, "--resume", plimsoll.write("half.json", half), "--json").document
-        assert [row["ms"] for row in resumed["rows"][1::2]] == [1.0] * 9
-        fresh = plimsoll.run(*self.QUESTION, "--json").document["rows"]
-        assert [row["ms"] for row in resumed["rows"][::2]] == [row["ms"] for row in fresh[::2]]
+        assert [row["ms"] for row in resumed["rows"]] == [*first, 1.0, 1.0, 1.0, *itertools.chain(*others)]
         parts = [plimsoll.run(*self.QUESTION, "--part", f"{i}/4", "--json").document["rows"] for i in range(1, 5)]
-        assert [row["ms"] for row in parts[1]] == [row["ms"] for row in fresh[1::4]]
+        assert [row["ms"] for row in parts[1]] == second + others[-1]
         assert sum(map(len, parts)) == 18
         other = plimsoll.run(
             *self.QUESTION, "--objective", "rating", "--resume", plimsoll.write("half.json", half), code=1

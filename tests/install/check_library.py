@@ -10,6 +10,8 @@ import sys
 
 # A source inside of each kind: none of its functions may be seen.
 INSIDE = re.compile(r"plimsoll::(balance::PlacementState|math::solve_milp|math::SmallSimplex|io::JsonValue)\b")
+# What GCC links into a library that counts what its tests reach (make coverage).
+COUNTING = re.compile(r"_*gcov|mangle_path$")
 NEEDED = ("plimsoll::embedding::plan_balanced", "plimsoll::check::check_sharding", "plimsoll::parse_bytes")
 
 
@@ -32,6 +34,7 @@ def main():
     faults += [f"{name} is visible" for _, name in names if INSIDE.search(name.partition("(")[0])]
     # Weak symbols are what the standard library's templates are made into.
     strange = [name for kind, name in names if kind not in "WVu" and "plimsoll::" not in name]
+    strange = [name for name in strange if not COUNTING.match(name)]
     faults += [f"{name} is none of ours" for name in strange]
     print("\n".join(faults[:40]) or f"{len(names)} symbols")
     return 1 if faults else 0

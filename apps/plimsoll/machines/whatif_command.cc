@@ -103,7 +103,7 @@ Result<Points> find_points(const WhatIfFlags& flags) {
   return found;
 }
 
-// "2/8": every eighth point from the second on.
+// "2/8": every eighth run of points from the second on.
 Result<std::vector<WhatIfPoint>> part_of(const std::vector<WhatIfPoint>& points,
                                          const std::string& part) {
   if (part.empty()) return points;
@@ -117,10 +117,10 @@ Result<std::vector<WhatIfPoint>> part_of(const std::vector<WhatIfPoint>& points,
   const auto count = parse_number<int>(part.substr(slash + 1), "--part");
   if (!number || !count || *number < 1 || *number > *count) return refuse();
   std::vector<WhatIfPoint> own;
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    if (i % static_cast<std::size_t>(*count) == static_cast<std::size_t>(*number - 1)) {
-      own.push_back(points[i]);
-    }
+  const std::vector<std::span<const WhatIfPoint>> runs = study::runs_of(points);
+  for (auto i = static_cast<std::size_t>(*number - 1); i < runs.size();
+       i += static_cast<std::size_t>(*count)) {
+    own.insert(own.end(), runs[i].begin(), runs[i].end());
   }
   return own;
 }
@@ -165,11 +165,13 @@ Result<embedding::PlanningProblem> problem_at(const embedding::PlanningProblem& 
 
 Result<WhatIfRow> plan_at(const embedding::PlanningProblem& base, const WhatIfFlags& flags,
                           const WhatIfPoint& point, const SearchOptions& limits,
-                          const RunContext& context) {
+                          const RunContext& context,
+                          std::optional<embedding::PlanningResult>& last) {
   PLIMSOLL_ASSIGN(const embedding::PlanningProblem problem,
                   problem_at(base, flags.planning, point));
-  PLIMSOLL_ASSIGN(const study::TablePlanOnMachine found,
-                  study::plan_on_machine(problem, objective_of(flags.objective), limits, context));
+  PLIMSOLL_ASSIGN(
+      const study::TablePlanOnMachine found,
+      study::plan_on_machine(problem, objective_of(flags.objective), limits, context, &last));
   WhatIfRow row;
   row.status = found.plan.status;
   row.ms = found.plan.ms;
@@ -293,16 +295,20 @@ Result<Answered> sweep(const WhatIfFlags& flags) {
   PLIMSOLL_ASSIGN(const std::vector<WhatIfPoint> points, part_of(found.points, flags.part));
   PLIMSOLL_ASSIGN(const RunContext context, watch_search(flags.time_limit, flags.global));
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  PLIMSOLL_ASSIGN(
-      const WhatIf answer,
-      study::sweep(
-          points,
-          [&](const WhatIfPoint& point) {
-            const auto price = price_of.find(point.on);
-            return price == price_of.end() ? std::optional<double>() : price->second;
-          },
-          [&](const WhatIfPoint& point) { return plan_at(base, flags, point, limits, context); },
-          known, flags.threads > 0 ? flags.threads : cores, context));
+  PLIMSOLL_ASSIGN(const WhatIf answer,
+                  study::sweep(
+                      points,
+                      [&](const WhatIfPoint& point) {
+                        const auto price = price_of.find(point.on);
+                        return price == price_of.end() ? std::optional<double>() : price->second;
+                      },
+                      [&]() -> study::PlanPoint {
+                        return [&, last = std::optional<embedding::PlanningResult>()](
+                                   const WhatIfPoint& point) mutable {
+                          return plan_at(base, flags, point, limits, context, last);
+                        };
+                      },
+                      known, flags.threads > 0 ? flags.threads : cores, context));
   return Answered{
       io::write_what_if(answer, inputs),
       flags.prints_csv ? write_csv(answer) : shown(describe(answer, points.size(), flags)),
@@ -355,12 +361,13 @@ void add_whatif_command(CLI::App& app, Run& run) {
                    "Stop after this time, such as 5s or 2m, with the points that are planned")
       ->type_name("TIME");
   command->option_defaults()->group("Search");
-  command->add_option("--threads", flags->threads, "Points planned at once (default: all cores)")
+  command->add_option("--threads", flags->threads, "Machines planned at once (default: all cores)")
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
   command
       ->add_option("--part", flags->part,
-                   "Only every N-th point from the I-th on, for sweeps over several machines")
+                   "Only every N-th machine and its batch sizes, from the I-th on, for sweeps "
+                   "over several machines")
       ->type_name("I/N");
   command
       ->add_option(

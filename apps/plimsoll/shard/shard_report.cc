@@ -266,11 +266,11 @@ std::string frontier_text(const math::Frontier& frontier) {
 // Why there is no plan, and what to type instead.
 std::string failure_text(const ReportedRun& run) {
   const Outcome<embedding::ShardingPlan>& outcome = run.planning().outcome;
-  if (outcome.status != SolveStatus::kInfeasible) {
-    return "No plan was found, and it is not proved that there is none.\n";
+  std::string text = "No plan was found, and it is not proved that there is none.";
+  if (outcome.status == SolveStatus::kInfeasible) {
+    text = "Does not fit (proved infeasible)";
+    if (!outcome.explanation.lines.empty()) text += ": " + outcome.explanation.lines.front();
   }
-  std::string text = "Does not fit (proved infeasible)";
-  if (!outcome.explanation.lines.empty()) text += ": " + outcome.explanation.lines.front();
   text = wrapped(shown(text), text_columns(), 2) + "\n";
   return run.no_plan ? text + no_plan_text(*run.no_plan) : text;
 }

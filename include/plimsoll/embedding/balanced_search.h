@@ -55,6 +55,11 @@ struct BalancedOptions : BoundedOptions {
   // Begins again with all options where no plan of the fewest hazards is found.
   bool may_keep_hazards = true;
   bool explains = true;  // says why there is no plan, where that is proved
+  // A plan of the same tables on the same ranks, such as one for another batch; not owned, may be
+  // null. Where it is allowed here, the search starts from it and makes no plan of small rating
+  // or step to start from. The answer's record does not name it, so that it alone does not repeat
+  // the search.
+  const PlanningResult* near = nullptr;
   // Where an earlier run was stopped (BalancedResult::stops), to stop there again.
   std::vector<std::int64_t> stops;
 };
@@ -118,9 +123,9 @@ struct OptionSearchResult {
   std::vector<std::int64_t> stops;  // of each search
 };
 
-// `starts` are plans of these options; those that break a rule or hold a hazard are left out. Of
-// `options` the bridge, `certifies` and `stops` count. Errors: those of
-// make_placement_bridge.
+// `starts` are plans of these options, the first that of `options.near` if that is set; those that
+// break a rule or hold a hazard are left out. Of `options` the bridge, `certifies`, `stops` and
+// whether there is a `near` count. Errors: those of make_placement_bridge.
 Result<OptionSearchResult> balance_options(const BridgeInput& input, const BalancedOptions& options,
                                            const std::vector<PlacedProposal>& starts,
                                            const SearchOptions& search, const RunContext& context);

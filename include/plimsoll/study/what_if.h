@@ -1,8 +1,10 @@
 // A sweep: what a plan would take on every machine and for every batch of a list.
 //
-// Method. Every point is planned by itself, on any number of threads; a point's row is a function
-// of the point alone, so that threads and interruptions change nothing. Rows that are known already
-// are kept. O(points) plans; the front in O(n log n).
+// Method. Points that follow each other and differ in the batch alone make a run, of at most
+// kMostOfRun. A run is planned in turn, so that each plan can start from the one before; runs are
+// planned on any number of threads. A row is a function of its run, so that threads and
+// interruptions change nothing. Runs whose rows are all known are not planned again. O(points)
+// plans; the front in O(n log n).
 #pragma once
 
 #include <cstdint>
@@ -46,12 +48,19 @@ struct WhatIf {
   bool operator==(const WhatIf&) const = default;
 };
 
-// `plan` is called on several threads and fills status, ms, lower_bound, gap, memory and room.
-// `known` are rows of an earlier run. Errors: the first point's that has one.
+inline constexpr std::size_t kMostOfRun = 8;
+std::vector<std::span<const WhatIfPoint>> runs_of(std::span<const WhatIfPoint> points);
+
+// Fills a row's status, ms, lower_bound, gap, memory and room.
+using PlanPoint = std::function<Result<WhatIfRow>(const WhatIfPoint&)>;
+
+// `begin_run` is called on several threads, once for each run; what it returns is called for the
+// points of the run in turn. A row that was being planned when the sweep was stopped is left out.
+// `known` are rows of an earlier sweep. Errors: the first point's that has one.
 Result<WhatIf> sweep(std::span<const WhatIfPoint> points,
                      const std::function<std::optional<double>(const WhatIfPoint&)>& price,
-                     const std::function<Result<WhatIfRow>(const WhatIfPoint&)>& plan,
-                     std::span<const WhatIfRow> known, int num_threads, const RunContext& context);
+                     const std::function<PlanPoint()>& begin_run, std::span<const WhatIfRow> known,
+                     int num_threads, const RunContext& context);
 
 // Marks the front of the rows.
 void mark_pareto(std::vector<WhatIfRow>& rows);

@@ -114,7 +114,7 @@ def explain_no_plan(
         answer = call("explain", {"model": model}, asked)
     except Error:  # a module that no document says
         return NoPlan()
-    if answer.get("status") != "infeasible":
+    if answer.get("status") not in ("infeasible", "limit"):
         return NoPlan()
     explanation = answer.get("explanation", {})
     fixes = [{**fix, "change": _in_program(fix["change"])} for fix in explanation.get("fixes", [])]

@@ -25,9 +25,8 @@ constexpr double kWorse = 1e-9;       // relative; figures nearer than that are 
 constexpr std::size_t kMaxNamed = 5;  // tables in a warning
 constexpr int kNarrowShare = 10;  // the default options take one in so many of the wide's effort
 
-// The option in another set of the same tables. One that the set lacks, such as a scaled cache that
-// a proposer made, is added behind those of all tables.
-std::int32_t adopt(const OptionSet& from, const Option& option, OptionSet& to) {
+// The option in another set of the same tables, or -1.
+std::int32_t find_same(const Option& option, const OptionSet& to) {
   const auto is_same = [&option](const Option& other) {
     return other.table == option.table && other.sharding_type == option.sharding_type &&
            other.compute_kernel == option.compute_kernel &&
@@ -43,7 +42,13 @@ std::int32_t adopt(const OptionSet& from, const Option& option, OptionSet& to) {
   if (found == first + table.num_options) {
     found = std::find_if(all + last.first_option + last.num_options, to.options.end(), is_same);
   }
-  if (found != to.options.end()) return static_cast<std::int32_t>(found - all);
+  return found == to.options.end() ? -1 : static_cast<std::int32_t>(found - all);
+}
+
+// An option that the other set lacks, such as a scaled cache that a proposer made, is added behind
+// those of all tables.
+std::int32_t adopt(const OptionSet& from, const Option& option, OptionSet& to) {
+  if (const std::int32_t found = find_same(option, to); found >= 0) return found;
   const ShardRuns shards = from.shards(option);
   Option& added = to.options.emplace_back(option);
   added.first_run = static_cast<std::int64_t>(to.runs.size());
@@ -57,6 +62,27 @@ PlacedProposal translate(const OptionSet& from, const PlacedProposal& plan, Opti
     index = adopt(from, from.options[static_cast<std::size_t>(index)], to);
   }
   return result;
+}
+
+// The plan of an earlier search in the options of this one; nothing where tables, ranks or options
+// differ.
+std::optional<PlacedProposal> find_near(const PlanningResult& near, const PlanningResult& here) {
+  if (!near.outcome.plan || !near.reservation) return std::nullopt;
+  const topology::Topology &there = near.reservation->topology, &ranks = here.reservation->topology;
+  const OptionSet &from = near.enumeration.options, &to = here.enumeration.options;
+  const bool is_same =
+      there.world_size == ranks.world_size && there.local_world_size == ranks.local_world_size &&
+      std::equal(from.tables.begin(), from.tables.end(), to.tables.begin(), to.tables.end(),
+                 [](const TableOptions& a, const TableOptions& b) {
+                   return a.fqn == b.fqn && a.shape == b.shape;
+                 });
+  if (!is_same) return std::nullopt;
+  PlacedProposal plan = near.best;
+  for (std::int32_t& index : plan.options) {
+    index = find_same(from.options[static_cast<std::size_t>(index)], to);
+    if (index < 0) return std::nullopt;
+  }
+  return plan;
 }
 
 class BalancedSearch {
@@ -261,8 +287,11 @@ class BalancedSearch {
     const std::size_t num_done = std::min(result_.stops.size(), options_.stops.size());
     options.stops.erase(options.stops.begin(),
                         options.stops.begin() + static_cast<std::ptrdiff_t>(num_done));
+    std::optional<PlacedProposal> near;
+    if (options.near != nullptr) near = find_near(*options.near, result_.planning);
+    if (!near) options.near = nullptr;
     std::vector<PlacedProposal> starts;
-    for (const auto* plan : {&best_, &reference_}) {
+    for (const auto* plan : {&near, &best_, &reference_}) {
       if (*plan) starts.push_back(**plan);
     }
     PLIMSOLL_ASSIGN(OptionSearchResult found,

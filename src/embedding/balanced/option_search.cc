@@ -97,6 +97,13 @@ class OptionSearch {
   }
 
   Result<void> search_all() {
+    if (options_.near == nullptr || !is_allowed_start(0)) PLIMSOLL_RETURN_IF_ERROR(make_starts());
+    PLIMSOLL_RETURN_IF_ERROR(search_once(settings_));
+    if (settings_.rating_cap) PLIMSOLL_RETURN_IF_ERROR(keep_rating());
+    return {};
+  }
+
+  Result<void> make_starts() {
     if (settings_.objective != BalanceObjective::kRating) {
       PLIMSOLL_RETURN_IF_ERROR(start_from_least(BalanceObjective::kRating));
     }
@@ -105,8 +112,6 @@ class OptionSearch {
         input_.options->tables.size() <= balance::kMaxDiveUnits) {
       PLIMSOLL_RETURN_IF_ERROR(start_from_least(BalanceObjective::kStep));
     }
-    PLIMSOLL_RETURN_IF_ERROR(search_once(settings_));
-    if (settings_.rating_cap) PLIMSOLL_RETURN_IF_ERROR(keep_rating());
     return {};
   }
 

@@ -358,9 +358,14 @@ Result<PlanExplanation> explain_plan(const ShardingQuestion& question,
 std::optional<NoPlan> explain_no_plan(const ShardingQuestion& question, const ShardingRun& run,
                                       const std::optional<ScaledProblem>& scaled,
                                       const ExplanationWords& words, const RunContext& context) {
-  if (run.planning().outcome.status != SolveStatus::kInfeasible) return std::nullopt;
-  NoPlan none = run.planning().outcome.explanation;
-  const TableConflict conflict = find_table_conflict(question, context);
+  const Outcome<embedding::ShardingPlan>& outcome = run.planning().outcome;
+  const bool is_proved = outcome.status == SolveStatus::kInfeasible;
+  const bool is_searched = question.is_balanced && outcome.status == SolveStatus::kLimit &&
+                           outcome.stop == StopReason::kFinished;
+  if (!is_proved && !is_searched) return std::nullopt;
+  NoPlan none = outcome.explanation;
+  const TableConflict conflict =
+      is_proved ? find_table_conflict(question, context) : TableConflict{};
   if (conflict.cap) none.cap = *conflict.cap == ConstraintKind::kHbmCap ? "hbm" : "ddr";
   none.is_irreducible = conflict.is_irreducible;
   for (const UserConstraint& constraint : conflict.members) {

@@ -1,6 +1,7 @@
 #include "study/embedding/machine_plans.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "plimsoll/embedding/balanced_search.h"
 #include "plimsoll/embedding/perf_model.h"
@@ -9,13 +10,15 @@ namespace plimsoll::study {
 
 Result<TablePlanOnMachine> plan_on_machine(const embedding::PlanningProblem& problem,
                                            embedding::BalanceObjective objective,
-                                           const SearchOptions& limits, const RunContext& context) {
+                                           const SearchOptions& limits, const RunContext& context,
+                                           std::optional<embedding::PlanningResult>* last) {
   auto options = embedding::BalancedOptions::minimizing(objective);
   if (problem.machine) options.bridge.step_model = problem.machine->step;
   options.uses_reference = options.certifies = options.explains = false;
+  if (last != nullptr && *last) options.near = &**last;
   SearchOptions search = limits;
   if (search.effort < 0) search.effort = kMachineEffort;
-  PLIMSOLL_ASSIGN(const embedding::BalancedResult found,
+  PLIMSOLL_ASSIGN(embedding::BalancedResult found,
                   embedding::plan_balanced(problem, options, search, context.inner()));
   const embedding::PlanningResult& planning = found.planning;
   TablePlanOnMachine made;
@@ -35,6 +38,7 @@ Result<TablePlanOnMachine> plan_on_machine(const embedding::PlanningProblem& pro
     made.memory = bytes;
     made.room = has_hbm ? room[rank].hbm : room[rank].ddr;
   }
+  if (last != nullptr) *last = std::move(found.planning);
   return made;
 }
 

@@ -62,7 +62,6 @@ class Remedies {
   }
 
   std::vector<Remedy> find() {
-    if (run_.planning().outcome.status != SolveStatus::kInfeasible) return {};
     if (dropped_.empty()) try_without_constraints();
     if (!question_.given) {
       try_ranks();
@@ -114,6 +113,8 @@ class Remedies {
     remedy.dropped = dropped_;
     return remedy;
   }
+
+  bool is_proved() const { return run_.planning().outcome.status == SolveStatus::kInfeasible; }
 
   const PlanningProblem& problem() const { return question_.problem; }
   const std::vector<Storage>& devices() const { return problem().topology.devices; }
@@ -191,13 +192,22 @@ class Remedies {
     return add_if_planned(std::move(remedy));
   }
 
-  // Of every rank, in the tier that is short.
+  // Of every rank, in the tier that is short; where nothing is proved, in each tier.
   void try_memory() {
     const Explanation& explanation = run_.planning().outcome.explanation;
-    const bool is_hbm =
-        conflict_.cap ? *conflict_.cap == ConstraintKind::kHbmCap : explanation.binding != "ddr";
+    if (!is_proved()) {
+      try_memory(true);
+      try_memory(false);
+    } else if (explanation.missing > 0 || conflict_.cap) {
+      try_memory(conflict_.cap ? *conflict_.cap == ConstraintKind::kHbmCap
+                               : explanation.binding != "ddr");
+    }
+  }
+
+  void try_memory(bool is_hbm) {
+    const Explanation& explanation = run_.planning().outcome.explanation;
     Bytes Storage::*const tier = is_hbm ? &Storage::hbm : &Storage::ddr;
-    if ((explanation.missing == 0 && !conflict_.cap) || !has_equal_ranks(tier)) return;
+    if (!has_equal_ranks(tier)) return;
     const double left = is_hbm && run_.planning().reservation ? share_left() : 1;
     if (!(left > 0)) return;
     const Bytes now = devices().front().*tier;
@@ -208,6 +218,7 @@ class Remedies {
     added.push_back(missing);  // of one table, on a rank
     std::sort(added.begin(), added.end());
     for (const double bytes : added) {
+      if (!(bytes > 0)) continue;
       if (!(static_cast<double>(now) + bytes < 0x1p60)) return;
       Remedy remedy = of(is_hbm ? RemedyKind::kMoreHbm : RemedyKind::kMoreDdr);
       remedy.bytes = readable(now + static_cast<Bytes>(std::ceil(bytes)));
@@ -283,12 +294,11 @@ class Remedies {
 
   void try_widths() {
     const auto& causes = run_.balanced.causes;
-    if (std::none_of(causes.begin(), causes.end(), [](const NoPlanCause& cause) {
-          return cause.kind == NoPlanCauseKind::kWidths;
-        })) {
-      return;
-    }
-    add_if_planned(of(RemedyKind::kAllWidths));
+    const bool is_cause = std::any_of(causes.begin(), causes.end(), [](const NoPlanCause& cause) {
+      return cause.kind == NoPlanCauseKind::kWidths;
+    });
+    const bool may_help = !is_proved() && question_.balanced.max_column_blocks == 0;
+    if (is_cause || may_help) add_if_planned(of(RemedyKind::kAllWidths));
   }
 
   // The largest of some batches that fits, by bisection.

@@ -30,13 +30,16 @@ void fill_rates(WhatIfRow& row) {
   row.price_per_million = *row.price / kSecondsPerHour / *row.samples_per_s * 1e6;
 }
 
-// Takes points until none is left or the run is stopped.
+// Takes runs until none is left or the sweep is stopped.
 class Sweeper {
  public:
-  Sweeper(std::span<const WhatIfPoint> points,
-          const std::function<Result<WhatIfRow>(const WhatIfPoint&)>& plan,
+  Sweeper(std::span<const WhatIfPoint> points, const std::function<PlanPoint()>& begin_run,
           const RunContext& context)
-      : points_(points), plan_(plan), context_(context), rows_(points.size()) {}
+      : points_(points),
+        runs_(runs_of(points)),
+        begin_run_(begin_run),
+        context_(context),
+        rows_(points.size()) {}
 
   std::vector<std::optional<Result<WhatIfRow>>>& rows() { return rows_; }
 
@@ -59,17 +62,33 @@ class Sweeper {
   }
 
   void work(bool tells) {
-    for (std::size_t i = next_++; i < points_.size(); i = next_++) {
-      if (rows_[i]) continue;
-      if (is_stopped()) return;
-      rows_[i] = plan_(points_[i]);
-      ++num_done_;
-      if (tells && context_.progress) context_.progress({num_done_, {}, {}});
+    for (std::size_t i = next_++; i < runs_.size(); i = next_++) {
+      const auto first = static_cast<std::size_t>(runs_[i].data() - points_.data());
+      const std::span rows = std::span(rows_).subspan(first, runs_[i].size());
+      const bool is_known =
+          std::all_of(rows.begin(), rows.end(), [](const auto& row) { return row.has_value(); });
+      if (!is_known && !plan_run(runs_[i], rows, tells)) return;
     }
   }
 
+  // False where the sweep was stopped.
+  bool plan_run(std::span<const WhatIfPoint> run, std::span<std::optional<Result<WhatIfRow>>> rows,
+                bool tells) {
+    const PlanPoint plan = begin_run_();
+    for (std::size_t i = 0; i < run.size(); ++i) {
+      if (is_stopped()) return false;
+      Result<WhatIfRow> row = plan(run[i]);
+      if (is_stopped()) return false;
+      rows[i] = std::move(row);
+      ++num_done_;
+      if (tells && context_.progress) context_.progress({num_done_, {}, {}});
+    }
+    return true;
+  }
+
   std::span<const WhatIfPoint> points_;
-  const std::function<Result<WhatIfRow>(const WhatIfPoint&)>& plan_;
+  const std::vector<std::span<const WhatIfPoint>> runs_;
+  const std::function<PlanPoint()>& begin_run_;
   const RunContext& context_;
   std::vector<std::optional<Result<WhatIfRow>>> rows_;  // each written by one thread
   std::atomic<std::size_t> next_{0};
@@ -80,13 +99,27 @@ class Sweeper {
 
 }  // namespace
 
+std::vector<std::span<const WhatIfPoint>> runs_of(std::span<const WhatIfPoint> points) {
+  std::vector<std::span<const WhatIfPoint>> runs;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const bool goes_on = i > 0 && points[i].on == points[i - 1].on &&
+                         points[i].ranks == points[i - 1].ranks && runs.back().size() < kMostOfRun;
+    if (goes_on) {
+      runs.back() = {runs.back().data(), runs.back().size() + 1};
+    } else {
+      runs.push_back(points.subspan(i, 1));
+    }
+  }
+  return runs;
+}
+
 Result<WhatIf> sweep(std::span<const WhatIfPoint> points,
                      const std::function<std::optional<double>(const WhatIfPoint&)>& price,
-                     const std::function<Result<WhatIfRow>(const WhatIfPoint&)>& plan,
-                     std::span<const WhatIfRow> known, int num_threads, const RunContext& context) {
+                     const std::function<PlanPoint()>& begin_run, std::span<const WhatIfRow> known,
+                     int num_threads, const RunContext& context) {
   std::map<Key, const WhatIfRow*> row_of;
   for (const WhatIfRow& row : known) row_of.emplace(key_of(row.point), &row);
-  Sweeper sweeper(points, plan, context);
+  Sweeper sweeper(points, begin_run, context);
   for (std::size_t i = 0; i < points.size(); ++i) {
     const auto found = row_of.find(key_of(points[i]));
     if (found != row_of.end()) sweeper.rows()[i] = *found->second;

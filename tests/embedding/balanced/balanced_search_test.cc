@@ -277,6 +277,61 @@ TEST(BalancedSearch, SaysThatNoRatingIsKeptWhereTheReferenceIsCut) {
   EXPECT_EQ(cut.stops.front(), 1);  // so that its own record stops there, too
 }
 
+TEST(BalancedSearch, StartsFromThePlanForAnotherBatch) {
+  int num_compared = 0;
+  const auto options = BalancedOptions::minimizing(BalanceObjective::kTime);
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    PlanningProblem problem = random_problem(seed);
+    remove_hazards(problem);
+    const BalancedResult alone = plan(problem, options);
+    PlanningProblem other = problem;
+    other.batch_size = 2 * problem.batch_size;
+    const BalancedResult near = plan(other, options);
+    if (!near.planning.outcome.plan) continue;
+    auto warm = options;
+    warm.near = &near.planning;
+    warm.uses_reference = false;
+    const BalancedResult found = plan(problem, warm);
+    ASSERT_TRUE(found.planning.outcome.plan);
+    const check::ShardingReport report = judge(problem, *near.planning.outcome.plan);
+    if (!report.violations().empty() || !report.hazards().empty()) continue;
+    ++num_compared;
+    const PlanningResult& planning = found.planning;
+    const BridgeInput input{&planning.enumeration.options, &planning.reservation->topology,
+                            &problem.model, nullptr, planning.enumeration.profiles};
+    ASSERT_EQ(near.planning.enumeration.options.options.size(), input.options->options.size());
+    const PlanTimes times = plan_times(input, options.bridge.step_model, near.planning.best);
+    EXPECT_LE(found.times.time, times.time * (1 + 1e-12));
+    // The reference and one search, in place of three.
+    EXPECT_EQ(found.stops.size(), 2U);
+    EXPECT_GT(alone.stops.size(), 2U);
+  }
+  EXPECT_GT(num_compared, 10);
+}
+
+TEST(BalancedSearch, LeavesAPlanForOtherRanksOrTablesOut) {
+  const auto options = BalancedOptions::minimizing(BalanceObjective::kTime);
+  const PlanningProblem problem = random_problem(2);
+  const BalancedResult alone = plan(problem, options);
+  ASSERT_TRUE(alone.planning.outcome.plan);
+  PlanningProblem fewer = problem;
+  fewer.topology.world_size = problem.topology.local_world_size;
+  fewer.topology.devices.resize(static_cast<std::size_t>(fewer.topology.world_size));
+  ASSERT_LT(fewer.topology.world_size, problem.topology.world_size);
+  PlanningProblem renamed = problem;
+  for (Table& table : renamed.model.modules.front().tables) table.name += "_b";
+  for (const PlanningProblem& other : {fewer, renamed}) {
+    const BalancedResult near = plan(other, options);
+    ASSERT_TRUE(near.planning.outcome.plan);
+    auto warm = options;
+    warm.near = &near.planning;
+    const BalancedResult found = plan(problem, warm);
+    EXPECT_EQ(found.stops, alone.stops);
+    EXPECT_EQ(found.times.time, alone.times.time);
+  }
+}
+
 // Cancelled somewhere, every search makes its plan again from where it says that it stopped.
 TEST(BalancedSearch, MakesTheSamePlanAgainFromWhereItStopped) {
   int num_cut = 0;

@@ -19,6 +19,7 @@ from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
 from torchrec.distributed.planner.enumerators import EmbeddingEnumerator
 from torchrec.distributed.planner.perf_models import NoopPerfModel, NoopStorageModel
 from torchrec.distributed.planner.proposers import GreedyProposer
+from torchrec.distributed.planner.storage_reservations import FixedPercentageStorageReservation
 from torchrec.distributed.planner.types import (
     ParameterConstraints,
     PlannerError,
@@ -412,6 +413,26 @@ def test_too_little_memory_is_torchrecs_error_with_our_words():
         hbm=int(size.removesuffix("MiB")) << 20, sharding_types=["table_wise", "row_wise"], compute_kernels=["fused"]
     )
     Planner(**arguments, stats=[], batch_size=2).plan(module, SHARDERS)
+
+
+def test_changes_are_suggested_where_nothing_is_proved():
+    # 41 tables of which two fit on a rank, and 20 ranks.
+    tables = [(f"t{i}", 4096 * (22 + i * 37 % 9), 64) for i in range(41)]
+    whole = ParameterConstraints(sharding_types=["table_wise"], compute_kernels=["fused"])
+    fixed = {name: whole for name, *_ in tables}
+
+    def planner(hbm):
+        topology = Topology(world_size=20, local_world_size=20, compute_device="cuda", hbm_cap=hbm, ddr_cap=0)
+        reservation = FixedPercentageStorageReservation(0.0)
+        return Planner(topology=topology, constraints=fixed, batch_size=1, storage_reservation=reservation, stats=[])
+
+    with pytest.raises(PlannerError) as caught:
+        planner(64 << 20).plan(cases.bags(tables), SHARDERS)
+    assert "not proved" in str(caught.value) and not caught.value.conflict
+    changes = {fix["kind"]: fix["change"] for fix in caught.value.fixes}
+    assert changes["memory"] in str(caught.value)
+    size = int(changes["memory"].removeprefix("hbm_cap of the topology: ").removesuffix("MiB"))
+    planner(size << 20).plan(cases.bags(tables), SHARDERS)
 
 
 def test_room_in_all_but_not_in_one_rank_is_strict_constraints():

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "plimsoll/check/sharding_check.h"
 #include "study/embedding/no_plan_cases.h"
@@ -60,6 +62,54 @@ TEST(NoPlan, NamesTheRulesThatConflictAndNoOthers) {
   EXPECT_TRUE(std::any_of(none->fixes.begin(), none->fixes.end(), [](const Fix& fix) {
     return fix.change == "without allowed_ranks of ebc.b" && fix.ms;
   }));
+}
+
+// 41 tables of which two fit on a rank, and 20 ranks.
+ShardingQuestion uneven_tables() {
+  ShardingQuestion question;
+  embedding::Module module;
+  module.path = "ebc";
+  for (int t = 0; t < 41; ++t) {
+    const std::string name = "t" + std::to_string(t);
+    module.tables.push_back(embedding::make_table(name, (22 + t * 37 % 9) * 4096, 64,  // 22..30 MiB
+                                                  embedding::Pooling::kSum));
+    question.problem.model.constraints[name].sharding_types = {embedding::ShardingType::kTableWise};
+  }
+  question.problem.model.modules = {module};
+  embedding::set_room(question.problem, 20, 20, 64 * kMiB, 1e6);
+  for (auto& device : question.problem.topology.devices) device.ddr = 0;
+  question.problem.batch_size = 1;
+  return question;
+}
+
+TEST(NoPlan, SuggestsChangesWhereNothingIsProved) {
+  const ShardingQuestion question = uneven_tables();
+  auto run = plan_tables(question, {});
+  ASSERT_TRUE(run);
+  ASSERT_EQ(run->planning().outcome.status, SolveStatus::kLimit);
+  const auto none = explain_no_plan(question, *run, {}, library_words(), {});
+  ASSERT_TRUE(none.has_value());
+  EXPECT_TRUE(none->conflict.empty());  // conflicts are proved
+  EXPECT_TRUE(none->cap.empty());
+  std::vector<std::string> kinds;
+  for (const Fix& fix : none->fixes) {
+    kinds.push_back(fix.kind);
+    EXPECT_GT(fix.ms.value_or(0), 0) << fix.change;
+    if (fix.kind != "memory") continue;
+    ShardingQuestion larger = question;
+    for (auto& device : larger.problem.topology.devices) {
+      device.hbm = std::stoll(fix.change.substr(fix.change.rfind(' ')));
+      EXPECT_GT(device.hbm, 64 * kMiB);
+      EXPECT_LT(device.hbm, 96 * kMiB);  // three of the smallest tables fit
+    }
+    EXPECT_TRUE(is_planned(larger));
+  }
+  for (const char* kind : {"memory", "data_type", "constraint"}) {
+    EXPECT_EQ(std::count(kinds.begin(), kinds.end(), kind), 1) << kind;
+  }
+  // What a clock cut may have a plan.
+  run->balanced.planning.outcome.stop = StopReason::kDeadline;
+  EXPECT_FALSE(explain_no_plan(question, *run, {}, library_words(), {}).has_value());
 }
 
 TEST(NoPlan, IsNothingWhereThereIsAPlan) {

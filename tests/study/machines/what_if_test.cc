@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <random>
+#include <utility>
 
 namespace plimsoll::study {
 namespace {
@@ -27,16 +29,21 @@ Result<WhatIfRow> plan(const WhatIfPoint& point) {
   return row;
 }
 
+// The same for every run.
+std::function<PlanPoint()> always(PlanPoint plan) {
+  return [plan = std::move(plan)] { return plan; };
+}
+
 std::optional<double> no_price(const WhatIfPoint&) { return {}; }
 
 TEST(WhatIf, IsEqualForAnyNumberOfThreadsAndInTheOrderOfThePoints) {
   const auto all = points(200);
-  const auto one = sweep(all, no_price, plan, {}, 1, {});
+  const auto one = sweep(all, no_price, always(plan), {}, 1, {});
   ASSERT_TRUE(one.has_value());
   ASSERT_EQ(one->rows.size(), all.size());
   for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(one->rows[i].point, all[i]);
   for (const int threads : {2, 3, 8}) {
-    const auto many = sweep(all, no_price, plan, {}, threads, {});
+    const auto many = sweep(all, no_price, always(plan), {}, threads, {});
     ASSERT_TRUE(many.has_value());
     EXPECT_EQ(*many, *one) << threads;
   }
@@ -52,30 +59,61 @@ TEST(WhatIf, GoesOnWhereItWasCut) {
     cancel = ++count == 20;
     return plan(point);
   };
-  const auto cut = sweep(all, no_price, stops, {}, 1, context);
+  const auto cut = sweep(all, no_price, always(stops), {}, 1, context);
   ASSERT_TRUE(cut.has_value());
   EXPECT_EQ(cut->stop, StopReason::kCancelled);
-  EXPECT_EQ(cut->rows.size(), 20U);
+  EXPECT_EQ(cut->rows.size(), 19U);  // what was planned while the cancel came is not kept
   count = 0;
   const auto counts = [&](const WhatIfPoint& point) {
     ++count;
     return plan(point);
   };
-  const auto whole = sweep(all, no_price, counts, cut->rows, 1, {});
+  const auto whole = sweep(all, no_price, always(counts), cut->rows, 1, {});
   ASSERT_TRUE(whole.has_value());
-  EXPECT_EQ(count, 40);
-  EXPECT_EQ(*whole, *sweep(all, no_price, plan, {}, 1, {}));
+  EXPECT_EQ(count, 41);
+  EXPECT_EQ(*whole, *sweep(all, no_price, always(plan), {}, 1, {}));
+}
+
+TEST(WhatIf, PlansTheBatchesOfAMachineInTurn) {
+  std::vector<WhatIfPoint> all;
+  for (const int ranks : {8, 16}) {
+    for (int batch = 1; batch <= 12; ++batch) all.push_back({"m", ranks, batch});
+  }
+  all.push_back({"n", 16, 1});
+  std::vector<std::size_t> sizes;
+  for (const auto& run : runs_of(all)) sizes.push_back(run.size());
+  EXPECT_EQ(sizes, (std::vector<std::size_t>{8, 4, 8, 4, 1}));
+
+  // A row tells the points of its run until then.
+  const auto begin_run = []() -> PlanPoint {
+    return [first = std::int64_t{0}](const WhatIfPoint& point) mutable -> Result<WhatIfRow> {
+      if (first == 0) first = point.batch_size;
+      WhatIfRow row;
+      row.status = SolveStatus::kFeasible;
+      row.ms = static_cast<double>(first);
+      return row;
+    };
+  };
+  const auto whole = sweep(all, no_price, begin_run, {}, 1, {});
+  ASSERT_TRUE(whole.has_value());
+  for (const WhatIfRow& row : whole->rows) EXPECT_EQ(*row.ms, row.point.batch_size <= 8 ? 1 : 9);
+  EXPECT_EQ(*sweep(all, no_price, begin_run, {}, 3, {}), *whole);
+  // A run of which some rows are known is planned from its beginning.
+  for (std::size_t known = 1; known < all.size(); known += 3) {
+    const std::span<const WhatIfRow> rows(whole->rows.data(), known);
+    EXPECT_EQ(*sweep(all, no_price, begin_run, rows, 2, {}), *whole) << known;
+  }
 }
 
 TEST(WhatIf, TellsRatesAndPrices) {
   const auto price = [](const WhatIfPoint&) { return std::optional<double>(36); };  // an hour
   const auto made = sweep(std::vector<WhatIfPoint>{{"m", 8, 1000}}, price,
-                          [](const WhatIfPoint&) -> Result<WhatIfRow> {
+                          always([](const WhatIfPoint&) -> Result<WhatIfRow> {
                             WhatIfRow row;
                             row.status = SolveStatus::kFeasible;
                             row.ms = 4;
                             return row;
-                          },
+                          }),
                           {}, 1, {});
   ASSERT_TRUE(made.has_value());
   const WhatIfRow& row = made->rows.front();
@@ -121,7 +159,7 @@ TEST(WhatIf, PassesTheErrorOfTheFirstPointOn) {
     if (point.batch_size < 105) return plan(point);
     return fail(ErrorCode::kValue, std::to_string(point.batch_size), "why", "");
   };
-  const auto made = sweep(all, no_price, fails, {}, 3, {});
+  const auto made = sweep(all, no_price, always(fails), {}, 3, {});
   ASSERT_FALSE(made.has_value());
   EXPECT_EQ(made.error().place, "105");
 }
