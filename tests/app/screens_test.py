@@ -148,6 +148,14 @@ class TestFirstScreens:
             starts.add(sum(2 if unicodedata.east_asian_width(c) == "W" else 1 for c in before))
         assert len(starts) == 1
 
+    @pytest.mark.parametrize("columns", [60, 80])
+    def test_colors_take_no_columns(self, plimsoll, columns):
+        plimsoll.run("shard", "model.json", *ON, "-o", "plan.json")
+        check = ("check", "model.json", "plan.json", *ON, "--color")
+        plain, colored = (plimsoll.run(*check, color, COLUMNS=str(columns)).out for color in ("never", "always"))
+        assert plain.count("\n") > 2 and "\x1b[32m" in colored
+        assert re.sub(r"\x1b\[\d*m", "", colored) == plain
+
     def test_the_statistics_may_go_to_a_file(self, plimsoll):
         answer = plimsoll.run("shard", "model.json", *ON, "--stats-file", "stats.txt")
         assert "--- Planner Statistics ---" in plimsoll.read("stats.txt")

@@ -172,8 +172,13 @@ std::string shown(std::string_view text) {
 }
 
 std::size_t display_width(std::string_view text) {
+  constexpr std::string_view kColor = "\x1b[";  // up to 'm'; of others' text shown() leaves none
   std::size_t width = 0;
   while (!text.empty()) {
+    if (text.substr(0, kColor.size()) == kColor) {
+      text.remove_prefix(std::min(text.find('m'), text.size() - 1) + 1);
+      continue;
+    }
     const Character next = decode(text);
     width += width_of(next.code);
     text.remove_prefix(next.length);

@@ -20,7 +20,7 @@ std::size_t text_columns();
 // ends and tabs stay. Names come from files: nothing that they hold may steer a terminal.
 std::string shown(std::string_view text);
 
-// Columns that a terminal gives the text: wide characters two, combining ones none.
+// Columns that a terminal gives the text: wide characters two, combining ones and colors none.
 std::size_t display_width(std::string_view text);
 
 // At most `width` columns, the middle as "..." where the text is longer.
