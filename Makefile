@@ -1,7 +1,7 @@
 # The commands of the house; cmake and ninja do the work. `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install-deps build program python wheel demo test test-long test-long-python asan coverage fuzz bench bench-peers bench-python compare-builds format format-check ruff lint lint-all docs docs-outputs clean
+.PHONY: help install-deps build program python environment wheel demo test test-long test-long-python asan coverage fuzz bench bench-peers bench-python compare-builds format format-check ruff lint lint-all docs docs-outputs clean
 
 JOBS ?= $(shell nproc)
 # SECONDS is a variable of bash, too, which may stand in the environment: only the command line counts.
@@ -15,6 +15,8 @@ WITH_CCACHE = $(if $(shell command -v ccache),CMAKE_CXX_COMPILER_LAUNCHER=ccache
 PYTHON_ENVIRONMENT := build/python-env
 PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
 PYTHON_SOURCES := python tests examples bench
+# What writes and lints text.
+DOCS_ENVIRONMENT := build/docs-env
 
 DEMO_MODEL := mlperf-dlrm-dcnv2
 DEMO_TOPOLOGY := dgx-h100:2
@@ -34,13 +36,14 @@ program: install-deps  ## build the command-line program only, build/bin/plimsol
 	$(WITH_CCACHE) cmake --preset release
 	cmake --build --preset release --target plimsoll --parallel $(JOBS)
 
-python: build  ## build the Python package's extension, into build/python (its environment: build/python-env)
+environment: install-deps  ## make the Python environment of the package and its tests, build/python-env
 	scripts/make_python_environment.sh $(PYTHON_ENVIRONMENT)
+
+python: build environment  ## build the Python package's extension, into build/python
 	cmake --preset release -DPLIMSOLL_BUILD_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(PYTHON)
 	cmake --build --preset release --target plimsoll_python --parallel $(JOBS)
 
-wheel: install-deps  ## build a wheel that needs no library of the system, into build/dist, and try it in a clean environment
-	scripts/make_python_environment.sh $(PYTHON_ENVIRONMENT)
+wheel: environment  ## build a wheel that needs no library of the system, into build/dist, and try it in a clean environment
 	scripts/make_wheel.sh $(PYTHON) build/dist
 
 demo: program  ## plan MLPerf DLRM-DCNv2 on two DGX H100 and check the plan
@@ -51,7 +54,10 @@ demo: program  ## plan MLPerf DLRM-DCNv2 on two DGX H100 and check the plan
 	@echo
 	@cat build/demo/summary.txt
 
-test: build python  ## run every test but the long ones
+# Packages are fetched while the compiler works.
+test: install-deps  ## run every test but the long ones
+	$(MAKE) -j 2 build environment
+	$(MAKE) python
 	ctest --test-dir build -LE long --output-on-failure --no-tests=error --parallel $(JOBS)
 	PYTHONPATH=build/python $(PYTHON) -m pytest -q -n $(JOBS)
 
@@ -118,9 +124,9 @@ format-check: install-deps  ## fail where `make format` would change something
 	@clang-format-14 --dry-run --Werror $(SOURCES)
 
 ruff: install-deps  ## run ruff over Python
-	scripts/make_python_environment.sh $(PYTHON_ENVIRONMENT)
-	$(PYTHON) -m ruff check $(PYTHON_SOURCES)
-	$(PYTHON) -m ruff format --check $(PYTHON_SOURCES)
+	scripts/make_docs_environment.sh $(DOCS_ENVIRONMENT)
+	$(DOCS_ENVIRONMENT)/bin/ruff check $(PYTHON_SOURCES)
+	$(DOCS_ENVIRONMENT)/bin/ruff format --check $(PYTHON_SOURCES)
 
 lint: ruff  ## run ruff over Python, and clang-tidy over what changed since main (on main: in the last commit)
 	cmake --preset lint
@@ -131,8 +137,8 @@ lint-all: ruff  ## run ruff over Python, and clang-tidy over all of src and apps
 	scripts/lint.sh build/lint $(JOBS) all
 
 docs: build  ## build the documentation as a site, into build/site; fails where a link leads nowhere
-	scripts/make_docs_environment.sh build/docs-env
-	NO_MKDOCS_2_WARNING=1 build/docs-env/bin/mkdocs build --strict --quiet
+	scripts/make_docs_environment.sh $(DOCS_ENVIRONMENT)
+	NO_MKDOCS_2_WARNING=1 $(DOCS_ENVIRONMENT)/bin/mkdocs build --strict --quiet
 	@echo "The site lies in build/site."
 
 docs-outputs: build  ## write what the commands of README.md and docs print now into these pages

