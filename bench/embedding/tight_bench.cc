@@ -130,6 +130,14 @@ int main(int argc, char** argv) {
       names.push_back(word);
     }
   }
+  for (const std::string& name : names) {
+    const bool is_known = std::any_of(cases.begin(), cases.end(),
+                                      [&](const TightCase& c) { return name_of(c) == name; });
+    if (is_known) continue;
+    std::fprintf(stderr, "tight_bench: no case %s; the first is %s\n", name.c_str(),
+                 cases.empty() ? "" : name_of(cases.front()).c_str());
+    return 2;
+  }
   bool is_right = true;
   for (const TightCase& c : cases) {
     const bool is_named = std::find(names.begin(), names.end(), name_of(c)) != names.end();
