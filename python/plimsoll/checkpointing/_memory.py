@@ -2,14 +2,16 @@
 
 Method. A dispatch mode sees the outputs of every operator. Storages are numbered when they are first seen, and a weak
 reference tells when one dies; its address may then be used again. FSDP resizes storages behind the dispatcher, so
-`UntypedStorage.resize_` is watched as well. Workspaces inside an operator are not seen.
+`UntypedStorage.resize_` is watched as well, and inductor's code allocates by functions of its own. Workspaces inside an
+operator are not seen.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -34,6 +36,32 @@ def storages_of(tensor: torch.Tensor) -> Iterator[torch.UntypedStorage]:
     elif tensor.layout is torch.sparse_coo:
         yield from storages_of(tensor._indices())
         yield from storages_of(tensor._values())
+
+
+_ALLOCATIONS = ("_empty_strided_cpu", "_empty_strided_cuda")  # those of inductor's code, which it looks up once
+_counters: list[LiveBytes] = []  # that are entered
+
+
+def _counted(allocate: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    @functools.wraps(allocate)
+    def counted(*args: Any) -> torch.Tensor:
+        tensor = allocate(*args)
+        for counter in _counters:
+            counter.see(tensor)
+        return tensor
+
+    counted._is_counted = True  # type: ignore[attr-defined]
+    return counted
+
+
+def count_allocations_of_compiled_code() -> None:
+    """From now on counters see what code allocates that inductor makes."""
+    from torch._C._dynamo import guards
+
+    for name in _ALLOCATIONS:
+        allocate = getattr(guards, name, None)
+        if allocate is not None and not hasattr(allocate, "_is_counted"):
+            setattr(guards, name, _counted(allocate))
 
 
 class LiveBytes(TorchDispatchMode):
@@ -120,6 +148,8 @@ class LiveBytes(TorchDispatchMode):
 
         torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign, assignment]
         self._resize.callback(setattr, torch.UntypedStorage, "resize_", original)
+        _counters.append(self)
+        self._resize.callback(_counters.remove, self)
         return super().__enter__()  # type: ignore[no-any-return]
 
     def __exit__(self, *error: Any) -> None:

@@ -13,7 +13,7 @@ from torch import nn
 
 from plimsoll._operator_times import Machine
 from plimsoll.checkpointing._apply import apply, planned, remove
-from plimsoll.checkpointing._memory import LiveBytes, tensors_of
+from plimsoll.checkpointing._memory import LiveBytes, count_allocations_of_compiled_code, tensors_of
 from plimsoll.checkpointing._plan import Plan, plan, size_text
 from plimsoll.checkpointing._profile import (
     Call,
@@ -101,16 +101,21 @@ def verify(
     accumulate: bool = False,
     in_flight: int = 1,
     gradients: Any = None,
+    compile: str | None = None,
 ) -> Report:
     """Runs a step without the plan and one with it, and compares peaks and gradients.
 
     The steps run on the model itself; its gradients, buffers, optimizer and random state are restored, and the plan is
-    on afterwards if it was before. Arguments are as of `profile`.
+    on afterwards if it was before.
+
+    Args:
+        compile: The steps are those of `torch.compile(model, backend=compile)`, such as "inductor"; each runs once
+            before it is measured. All else is as of `profile`.
     """
     was_applied = planned(model) is not None
     if was_applied:
         remove(model)
-    step = _Step(model, batch, step_call(loss, gradients), optimizer, accumulate, in_flight, gradients)
+    step = _Step(model, batch, step_call(loss, gradients), optimizer, accumulate, in_flight, gradients, compile)
     try:
         plain = step.measure()
         apply(model, plan)
@@ -155,18 +160,27 @@ class _Step:
     accumulate: bool
     in_flight: int
     gradients: Any
+    backend: str | None
+
+    def __post_init__(self) -> None:
+        self.called: Any = self.model
 
     def measure(self) -> _Measured:
         """Runs it."""
         model, optimizer = self.model, self.optimizer
+        if self.backend is not None:
+            count_allocations_of_compiled_code()
+            torch.compiler.reset()  # what was compiled with the plan, or without it
+            self.called = torch.compile(model, backend=self.backend)
         autocast = autocast_of(model)
         with contextlib.ExitStack() as stack:
             stack.enter_context(outside_autocast())
             stack.enter_context(restored(model, optimizer))
             stack.enter_context(without_cache(model))
             constant = 0
-            if optimizer is not None or sharded_modules(model):  # what comes with the first step: state, FSDP's buffers
-                self._run(autocast, 1)
+            # What comes with the first step: state, FSDP's buffers, compiled code.
+            if optimizer is not None or self.backend is not None or sharded_modules(model):
+                self._run(autocast, self.in_flight if self.backend is not None else 1)
             if optimizer is not None:
                 optimizer.step()
                 constant = LiveBytes(tensors_of([list(state.values()) for state in optimizer.state.values()])).base
@@ -190,6 +204,6 @@ class _Step:
         ends = []
         for _ in range(count):
             with autocast():
-                ends.append(self.call(self.model, self.batch))
+                ends.append(self.call(self.called, self.batch))
         while ends:
             run_backward(ends.pop(0), self.gradients)

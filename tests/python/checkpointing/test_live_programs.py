@@ -150,6 +150,21 @@ def test_plans_work_under_torch_compile(whole):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_the_bytes_of_a_compiled_step_are_measured(backend):
+    torch.manual_seed(0)
+    model, batch = live_models.GPT(layers=2, dropout=0.0), live_models.ids()
+    plan = ck.plan(ck.profile(model, batch), "70%")
+    eager = ck.verify(model, plan, batch)
+    report = ck.verify(model, plan, batch, compile=backend)
+    assert report.different == [] and not any(parameter.grad is not None for parameter in model.parameters())
+    assert 0.9 * eager.plain_bytes < report.plain_bytes <= eager.plain_bytes  # all that is allocated is seen
+    assert 0.9 * plan.peak_bytes < report.measured_bytes < report.plain_bytes
+    if backend == "aot_eager":
+        assert report.is_within_budget
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("whole", [pytest.param(True, id="whole"), pytest.param(False, id="by block")])
 def test_plans_work_under_inductor(whole):
     torch.manual_seed(0)

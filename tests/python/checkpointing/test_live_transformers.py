@@ -108,7 +108,15 @@ def albert():
     return transformers.AlbertForMaskedLM(config), {"input_ids": ids, "labels": ids}
 
 
-FAMILIES = [gpt2, llama, bert, vit, resnet, whisper, t5, qwen3_moe, albert]
+def lora():
+    """Adapters of peft in a frozen model."""
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    model, batch = llama()
+    config = peft.LoraConfig(r=8, lora_dropout=0.1, target_modules=["q_proj", "v_proj"])
+    return peft.get_peft_model(model, config), batch
+
+
+FAMILIES = [gpt2, llama, bert, vit, resnet, whisper, t5, qwen3_moe, albert, lora]
 
 
 @pytest.mark.parametrize(
