@@ -62,6 +62,7 @@ class Remedies {
   }
 
   std::vector<Remedy> find() {
+    if (run_.planning().outcome.plan) return {};
     if (dropped_.empty()) try_without_constraints();
     if (!question_.given) {
       try_ranks();
