@@ -1,10 +1,5 @@
 """Hazards of pairs of tables and of numbers, plans of others' models and callbacks, and what is told of them."""
 
-import os
-import pathlib
-import subprocess
-import sys
-
 import cases
 import pytest
 import ranks
@@ -220,33 +215,3 @@ def test_the_enumerator_of_a_planner_has_the_whole_space_after_planning():
     whole = EmbeddingShardingPlanner(topology=topology)._enumerator.enumerate(module, BAGS)
     assert len(planner._enumerator.enumerate(module, BAGS)) == len(whole) > 2
     assert planner.certificate == certificate
-
-
-PROGRAM = """
-import cases
-from torchrec.distributed.planner import Topology
-from torchrec.distributed.planner.types import ParameterConstraints
-from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
-from plimsoll.torchrec import Planner
-module = cases.bags([(f"t{i}", 3000 * (1 + i % 3), 128) for i in range(6)])
-constraints = {f"t{i}": ParameterConstraints(sharding_types=cases.TYPES) for i in range(6)}
-topology = Topology(world_size=4, local_world_size=2, compute_device="cuda")
-planner = Planner(topology=topology, constraints=constraints, stats=[], effort=3000)
-planner._enumerator.wants_all = True  # TorchRec's enumerator, whose order of options is a set's
-plan = planner.plan(module, [EmbeddingBagCollectionSharder()])
-assert not planner._enumerator.is_native
-print([(name, s.sharding_type, s.compute_kernel, s.ranks) for name, s in plan.plan[""].items()], planner.certificate)
-"""
-
-
-def test_the_plan_does_not_depend_on_the_seed_of_hashes():
-    plans = set()
-    for seed in "1234":
-        environment = os.environ | {"PYTHONHASHSEED": seed}
-        environment["PYTHONPATH"] = os.pathsep.join([str(pathlib.Path(__file__).parents[1]), *sys.path])
-        run = subprocess.run(
-            [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=300
-        )
-        assert run.returncode == 0, run.stderr
-        plans.add(run.stdout)
-    assert len(plans) == 1, plans

@@ -150,12 +150,18 @@ HASHED = """
 import sys; sys.path.insert(0, {here!r})
 import cases
 from plimsoll.torchrec import Planner
-for seed in range(3):
-    module, arguments = cases.random_arguments(seed, count=6)
-    for wants_all in (False, True):
+every = {{f"t{{i}}": cases.ParameterConstraints(sharding_types=cases.TYPES) for i in range(6)}}
+topology = cases.Topology(world_size=4, local_world_size=2, compute_device="cuda")
+problems = [cases.random_arguments(seed, count=6) for seed in range(3)]
+problems.append((cases.bags([(f"t{{i}}", 3000 * (1 + i % 3), 128) for i in range(6)]), {{
+    "topology": topology, "constraints": every, "stats": [],
+}}))
+for module, arguments in problems:
+    for wants_all in (False, True):  # True: TorchRec's enumerator
         planner = Planner(**arguments, effort=20000)
         planner._enumerator.wants_all = wants_all
         print(planner.plan(module, [cases.EmbeddingBagCollectionSharder()]), planner.certificate)
+        assert planner._enumerator.is_native != wants_all
 """
 
 
