@@ -258,7 +258,7 @@ def report(
     """A page that shows a plan: one HTML document that loads nothing. Notebooks show plans as this page.
 
     Args:
-        plan: A plan of any of the planners, also another program's.
+        plan: A plan of any of the planners, also another program's, or a sweep.
         path: File to write the page to.
         model: What the plan is of; another program's plan needs it, and a checkpointing plan for its schedule.
         against: Another plan of that kind: the page shows what differs from it.

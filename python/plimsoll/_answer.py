@@ -89,7 +89,7 @@ class Answer:
 
     document: dict[str, Any]
     SCHEMAS: ClassVar[tuple[str, ...]] = ()  # of documents that are such an answer
-    IS_PLAN: ClassVar[bool] = False  # does `plimsoll report` show it?
+    HAS_PAGE: ClassVar[bool] = False  # does `plimsoll report` show it?
 
     @property
     def status(self) -> str:
@@ -223,7 +223,7 @@ class Answer:
         return f"<plimsoll.{type(self).__name__} {self._summary()}>"
 
     def _repr_html_(self) -> str:
-        if self.IS_PLAN:
+        if self.HAS_PAGE:
             try:
                 return call_page({"plan": self.document}, {"fragment": True, "title": self._summary()})
             except Error:  # an answer without a plan, or a document of hand

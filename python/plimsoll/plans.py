@@ -37,7 +37,7 @@ class ShardingPlan(Answer):
     """Which rank holds which shard of which embedding table."""
 
     SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.plan/1",)
-    IS_PLAN: ClassVar[bool] = True
+    HAS_PAGE: ClassVar[bool] = True
 
     @property
     def tables(self) -> list[dict[str, Any]]:
@@ -120,7 +120,7 @@ class CheckpointPolicy(Answer):
     """Which activations are kept and which recomputed, under one budget."""
 
     SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.checkpoint_policy/1",)
-    IS_PLAN: ClassVar[bool] = True
+    HAS_PAGE: ClassVar[bool] = True
 
     @property
     def units(self) -> list[dict[str, Any]]:
@@ -178,7 +178,7 @@ class SavePolicy(CheckpointPolicy):
     """Which single values are kept: of an operator table, or of a partitioner's log; in the input's own units."""
 
     SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.save_policy/1",)
-    IS_PLAN: ClassVar[bool] = False
+    HAS_PAGE: ClassVar[bool] = False
 
     @property
     def values(self) -> list[dict[str, Any]]:
@@ -225,7 +225,7 @@ class TradeOffCurves(CheckpointPolicy):
     """In which order torch's greedy rule gives up operators, and the curves that follow; no policy is chosen."""
 
     SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.tradeoff_curves/1",)
-    IS_PLAN: ClassVar[bool] = False
+    HAS_PAGE: ClassVar[bool] = False
 
     @property
     def modules(self) -> list[dict[str, Any]]:
@@ -313,7 +313,7 @@ class Placement(Answer):
     """Which device runs which operators."""
 
     SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.placement/1", "plimsoll.pipeline_plan/1")
-    IS_PLAN: ClassVar[bool] = True
+    HAS_PAGE: ClassVar[bool] = True
 
     @property
     def objective(self) -> str:
@@ -739,6 +739,7 @@ class MachineSize(Answer):
 class WhatIf(Answer):
     """A sweep over machines and batch sizes."""
 
+    HAS_PAGE: ClassVar[bool] = True
     SCHEMAS: ClassVar[tuple[str, ...]] = ("plimsoll.what_if/1",)
 
     @property

@@ -176,6 +176,77 @@ class TestSharding:
         assert number(chosen.split(": ")[1].split(", ")[0]) == close(max(answer["bill"]["bytes"]["hbm"]))
 
 
+class TestSweeps:
+    @pytest.fixture
+    def sweep(self, plimsoll):
+        plimsoll.write("model.json", {"tables": [constrained("t", "row_wise", rows=500_000) for _ in range(1)]})
+        question = (
+            "whatif",
+            "model.json",
+            "--on",
+            "dgx-h100,gb200-nvl72",
+            "--ranks",
+            "8:32",
+            "--batch-size",
+            "256,512",
+        )
+        prices = {"prices": {"dgx-h100": {"per_host": 80}, "gb200-nvl72": {"per_rank": 12}}}
+        plimsoll.run(*question, "-o", "sweep.json")
+        plimsoll.run(*question, "--price", plimsoll.write("prices.json", prices), "-o", "priced.json")
+        return json.loads(plimsoll.read("sweep.json"))
+
+    @pytest.mark.parametrize("name", ["sweep.json", "priced.json"])
+    def test_the_numbers_and_the_front_are_the_sweeps(self, plimsoll, page, sweep, name):
+        rows = json.loads(plimsoll.read(name))["rows"]
+        made = page(name)
+        assert len(rows) == 12 and made.column("Every point", "machine") == [row["on"] for row in rows]
+        assert list(map(number, made.column("Every point", "ms"))) == close([row["ms"] for row in rows])
+        rates = [int(text.replace(",", "")) for text in made.column("Every point", "samples/s")]
+        assert rates == [int(row["samples_per_s"]) for row in rows]
+        assert made.column("Every point", "") == ["front" if row["is_pareto"] else "" for row in rows]
+        if name == "priced.json":
+            assert list(map(float, made.column("Every point", "price/h"))) == [row["price"] for row in rows]
+        # Every point is drawn where it belongs, and the front goes through its own.
+        text = plimsoll.read("page.html")
+        drawn = re.findall(r'<circle class="point" cx="([\d.]+)" cy="([\d.]+)"[^>]*><title>([^<]*)', text)
+        assert len(drawn) == 12
+        kinds = list(dict.fromkeys(row["on"].partition(":")[0].partition("@")[0] for row in rows))
+        by_kind = [row for kind in kinds for row in rows if row["on"].startswith(kind)]
+        cost = "price" if name == "priced.json" else "ranks"
+        for (x, y, title), row in zip(drawn, by_kind):
+            assert title.startswith(f"{row['on']}, {row['batch_size']} samples per rank")
+            assert float(x) == pytest.approx(64 + 884 * row[cost] / (1.02 * max(r[cost] for r in rows)), abs=0.06)
+            top = max(r["samples_per_s"] for r in rows)
+            assert float(y) == pytest.approx(226 - 214 * row["samples_per_s"] / (1.05 * top), abs=0.06)
+        line = re.search(r'<path class="cap" d="M([^"H]*)"', text).group(1).split("L")
+        front = sorted((float(x), -float(y)) for (x, y, _), row in zip(drawn, by_kind) if row["is_pareto"])
+        assert [tuple(map(float, point.split())) for point in line] == [(x, -y) for x, y in front]
+
+    def test_a_cut_sweep_and_points_without_a_plan(self, plimsoll, page, sweep):
+        row = {key: sweep["rows"][0][key] for key in ("on", "ranks", "batch_size")}
+        missing = {**row, "status": "infeasible", "memory_bytes": 0, "room_bytes": 0, "is_pareto": False}
+        plimsoll.write("cut.json", {**sweep, "stop": "deadline", "rows": [missing, *sweep["rows"][1:3]]})
+        made = page("cut.json", "--title", "A cut sweep")
+        assert made.column("Every point", "")[0] == "does not fit" and made.column("Every point", "ms")[0] == "-"
+        text = plimsoll.read("page.html")
+        assert "<h1>A cut sweep</h1>" in text and "stopped before its end" in text and "2 points have a plan" in text
+
+    def test_streams_and_bad_usage(self, plimsoll, sweep):
+        text = plimsoll.read("sweep.json")
+        assert Page(plimsoll.run("report", "-", stdin=text).out).tables
+        assert plimsoll.run("report", "sweep.json", "--json").document == sweep
+        assert "<script" not in plimsoll.run("report", "sweep.json", "--fragment").out
+        plimsoll.run("report", "sweep.json", "--against", "priced.json", code=1)
+        plimsoll.write("broken.json", {"schema": "plimsoll.what_if/1"})
+        plimsoll.run("report", "broken.json", code=1)
+
+    @needs_chromium
+    def test_it_works_in_a_browser(self, plimsoll, sweep, tmp_path):
+        plimsoll.run("report", "sweep.json", "-o", "page.html")
+        seen = chromium(plimsoll.folder, "page.html")
+        assert seen.count("<circle") == 12 and 'aria-label="Search this table"' in seen
+
+
 class TestOtherPlanners:
     def test_checkpointing(self, plimsoll, page):
         plimsoll.run("checkpoint", "llama-3-8b", "--budget", "70%", "-o", "policy.json")

@@ -81,7 +81,7 @@ ALLOWED = {
     "io/import": "core topology study/embedding study/partition"
     " embedding/model embedding/cost checkpoint/torch partition/fx partition/graph partition/pipeline partition/profile"
     " io io/json io/documents",
-    "io/export": "core partition/fx partition/graph study/plans io/json io/documents",
+    "io/export": "core partition/fx partition/graph study/machines study/plans io/json io/documents",
 }
 
 # Headers that stand in a part that also searches: data that the judges share (docs/decisions/0003-proofs.md).

@@ -128,8 +128,7 @@ void add_drawing_flags(CLI::App& command, const std::string& what, std::string& 
       ->type_name("FILE");
 }
 
-Result<AnyPlan> load_any_plan(const AnyPlanFlags& flags, const std::string& file,
-                              const AnyPlan* like) {
+Result<std::string> read_plan_text(const std::string& file) {
   if (!is_file_name(file)) {
     for (const InputKind kind : {InputKind::kModel, InputKind::kHardware}) {
       if (const auto known = check_kind(file, kind); !known) {
@@ -138,7 +137,17 @@ Result<AnyPlan> load_any_plan(const AnyPlanFlags& flags, const std::string& file
       }
     }
   }
-  PLIMSOLL_ASSIGN(std::string text, io::read_text_file(file));
+  return io::read_text_file(file);
+}
+
+Result<AnyPlan> load_any_plan(const AnyPlanFlags& flags, const std::string& file,
+                              const AnyPlan* like) {
+  PLIMSOLL_ASSIGN(std::string text, read_plan_text(file));
+  return parse_any_plan(flags, std::move(text), file, like);
+}
+
+Result<AnyPlan> parse_any_plan(const AnyPlanFlags& flags, std::string text, const std::string& file,
+                               const AnyPlan* like) {
   PLIMSOLL_ASSIGN(const io::PlanFile opened, io::open_plan(std::move(text), file));
   if (io::is_input(opened)) {
     return fail(ErrorCode::kUsage, file, "this is a model or a graph, not a plan",

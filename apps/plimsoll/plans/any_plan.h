@@ -55,6 +55,11 @@ struct AnyPlan {
 Result<AnyPlan> load_any_plan(const AnyPlanFlags& flags, const std::string& file,
                               const AnyPlan* like = nullptr);
 
+// Its parts: the text, where the name is not that of something else; and the plan of a text.
+Result<std::string> read_plan_text(const std::string& file);
+Result<AnyPlan> parse_any_plan(const AnyPlanFlags& flags, std::string text, const std::string& file,
+                               const AnyPlan* like = nullptr);
+
 // Error kValue at the file: an answer without a plan.
 Result<study::PlanOutline> outline_of(const AnyPlan& plan);
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "io/documents/study_json.h"
+#include "io/export/what_if_page.h"
 #include "plimsoll/help.h"
 #include "plimsoll/io/files.h"
 #include "plimsoll/io/plan_report_json.h"
@@ -33,10 +35,28 @@ std::string name_of(const std::string& file) {
   return file == "-" ? "plan" : std::filesystem::path(file).filename().string();
 }
 
-Result<study::PlanReport> make_report(const ReportFlags& flags) {
-  PLIMSOLL_RETURN_IF_ERROR(
-      check_standard_input({flags.file, flags.against, flags.plan.planning.model}));
-  PLIMSOLL_ASSIGN(const AnyPlan plan, load_any_plan(flags.plan, flags.file));
+// What the command prints or writes.
+struct Shown {
+  std::string page, document;
+};
+
+std::string title_of(const ReportFlags& flags) {
+  return flags.title.empty() ? name_of(flags.file) : flags.title;
+}
+
+Result<Shown> show_sweep(const ReportFlags& flags, const io::ReadWhatIf& sweep) {
+  if (!flags.against.empty()) {
+    return fail(ErrorCode::kUsage, "--against", "a sweep is not compared with another",
+                "leave it out");
+  }
+  const std::string title = title_of(flags);
+  return Shown{flags.is_fragment ? io::write_what_if_fragment(sweep.answer, title)
+                                 : io::write_what_if_page(sweep.answer, title),
+               io::write_what_if(sweep.answer, sweep.inputs)};
+}
+
+Result<study::PlanReport> make_report(const ReportFlags& flags, std::string text) {
+  PLIMSOLL_ASSIGN(const AnyPlan plan, parse_any_plan(flags.plan, std::move(text), flags.file));
   auto made =
       std::visit([](const auto& answer) { return study::report_plan(answer); }, plan.answer);
   if (!made) {
@@ -44,7 +64,7 @@ Result<study::PlanReport> make_report(const ReportFlags& flags) {
     return made;
   }
   study::PlanReport report = *std::move(made);
-  report.name = flags.title.empty() ? name_of(flags.file) : flags.title;
+  report.name = title_of(flags);
   report.warnings.insert(report.warnings.end(), plan.warnings.begin(), plan.warnings.end());
   // Where a plan has no times of its own there is no schedule to show.
   if (auto timeline = predict_step_of(plan)) report.timeline = *std::move(timeline);
@@ -55,26 +75,34 @@ Result<study::PlanReport> make_report(const ReportFlags& flags) {
   return report;
 }
 
+Result<Shown> show(const ReportFlags& flags) {
+  PLIMSOLL_RETURN_IF_ERROR(
+      check_standard_input({flags.file, flags.against, flags.plan.planning.model}));
+  PLIMSOLL_ASSIGN(std::string text, read_plan_text(flags.file));
+  if (io::is_what_if(text)) {
+    PLIMSOLL_ASSIGN(const io::ReadWhatIf sweep, io::read_what_if(text, flags.file));
+    return show_sweep(flags, sweep);
+  }
+  PLIMSOLL_ASSIGN(const study::PlanReport made, make_report(flags, std::move(text)));
+  return Shown{flags.is_fragment ? io::write_report_fragment(made) : io::write_report_page(made),
+               io::write_report(made)};
+}
+
 int run_report(const ReportFlags& flags) {
-  const auto made = make_report(flags);
+  const auto made = show(flags);
   if (!made) return report(with_flag_as_place(made.error()), flags.global);
   const bool is_file = !flags.output.empty() && flags.output != "-";
-  const bool wants_page = is_file || !flags.global.json;
-  std::string page;
-  if (wants_page) {
-    page = flags.is_fragment ? io::write_report_fragment(*made) : io::write_report_page(*made);
-  }
   if (is_file) {
-    if (const auto written = io::write_text_file(flags.output, page); !written) {
+    if (const auto written = io::write_text_file(flags.output, made->page); !written) {
       return report(written.error(), flags.global);
     }
   }
   if (flags.global.json) {
-    print(io::write_report(*made));
+    print(made->document);
   } else if (is_file) {
     print(shown(flags.output) + ": open it in a browser\n");
   } else {
-    print(page);
+    print(made->page);
   }
   return kExitOk;
 }
@@ -83,9 +111,12 @@ int run_report(const ReportFlags& flags) {
 
 void add_report_command(CLI::App& app, Run& run) {
   auto flags = std::make_shared<ReportFlags>();
-  CLI::App* command =
-      app.add_subcommand("report", "Write a page that shows a plan: one HTML file to look at");
+  CLI::App* command = app.add_subcommand(
+      "report", "Write a page that shows a plan or a sweep: one HTML file to look at");
   add_drawing_flags(*command, "page", flags->file, flags->output);
+  command->get_option("PLAN")->description(
+      "A plan of any kind that `plimsoll check` reads, or a sweep of `plimsoll whatif`; '-' for "
+      "standard input");
   command
       ->add_option("--against", flags->against,
                    "Another plan of that kind: the page shows what differs from it")

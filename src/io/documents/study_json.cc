@@ -42,6 +42,13 @@ Result<ReadWhatIf> read_what_if(std::string_view text, std::string_view file) {
   return ReadWhatIf{std::move(document.answer), std::move(document.inputs)};
 }
 
+bool is_what_if(std::string_view text) {
+  const auto root = parse_json(text, "");
+  const JsonValue* const schema = root ? root->find("schema") : nullptr;
+  const auto* const name = schema == nullptr ? nullptr : schema->as<std::string>();
+  return name != nullptr && *name == kWhatIfSchema;
+}
+
 std::optional<double> Prices::price_of(const std::string& kind, int ranks, int hosts) const {
   const auto found = prices_.find(kind);
   if (found == prices_.end()) return std::nullopt;

@@ -24,6 +24,8 @@ struct ReadWhatIf {
 };
 std::string write_what_if(const study::WhatIf& answer, const std::string& inputs);
 Result<ReadWhatIf> read_what_if(std::string_view text, std::string_view file);
+// Is the text such a document, by its schema?
+bool is_what_if(std::string_view text);
 
 // What machines cost an hour.
 class Prices {

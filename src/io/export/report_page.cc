@@ -1,10 +1,7 @@
 // A page in sections: what the plan is and how good, figures, times and memory of every place, the
 // parts with their choices, links, frontier, schedule, and the difference from another plan.
 //
-// Charts are SVG and tables are HTML, so that the page prints, and shows in notebooks, without its
-// script. Of a long table the page holds the first rows as HTML, and all of them as JSON for the
-// script, which sorts, searches and turns pages (data/page/page.js). A policy in the page's head
-// forbids the browser to load anything.
+// What stands around the sections, and tables: html_page.h.
 
 #include <fmt/format.h>
 
@@ -12,11 +9,9 @@
 #include <set>
 #include <variant>
 
-#include "io/documents/embedded_texts.h"
+#include "io/export/html_page.h"
 #include "io/export/html_text.h"
 #include "io/export/svg_chart.h"
-#include "io/json/json_document.h"
-#include "plimsoll/core/version.h"
 #include "plimsoll/io/plan_report_json.h"
 
 namespace plimsoll::io {
@@ -26,8 +21,6 @@ using study::FigureChange;
 using study::PlanKind;
 using study::PlanOutline;
 using study::PlanReport;
-
-constexpr std::size_t kRowsPerPage = 100;  // as in data/page/page.js
 
 // "fwd_compute" as "forward compute".
 std::string words(std::string_view name) {
@@ -51,85 +44,6 @@ std::string cause_name(std::string_view name, std::string_view total) {
     name.remove_prefix(total.size() + 1);
   }
   return words(name);
-}
-
-// ---------------------------------------------------------------- tables
-
-// A number that sorts as such, with what people read.
-struct NumberCell {
-  double value = 0;
-  std::string text;
-};
-using Cell = std::variant<std::string, NumberCell>;
-
-NumberCell ms_cell(double ms) { return {ms, ms_number(ms)}; }
-NumberCell bytes_cell(Bytes bytes) { return {static_cast<double>(bytes), bytes_text(bytes)}; }
-
-struct Table {
-  std::string caption;
-  std::vector<std::string> header;
-  std::vector<std::vector<Cell>> rows;
-};
-
-const std::string& text_of(const Cell& cell) {
-  const auto* number = std::get_if<NumberCell>(&cell);
-  return number == nullptr ? std::get<std::string>(cell) : number->text;
-}
-
-// For a script element: no text in it may end the element.
-std::string json_of(const Table& table) {
-  JsonValue::Array rows;
-  for (const auto& row : table.rows) {
-    JsonValue::Array cells;
-    for (const Cell& cell : row) {
-      if (const auto* number = std::get_if<NumberCell>(&cell)) {
-        cells.push_back({JsonValue::Array{{number->value}, {number->text}}});
-      } else {
-        cells.push_back({std::get<std::string>(cell)});
-      }
-    }
-    rows.push_back({std::move(cells)});
-  }
-  const std::string text = print_compact({std::move(rows)});
-  std::string safe;
-  for (const char c : text) {
-    if (c == '<') {
-      safe += "\\u003c";
-    } else {
-      safe += c;
-    }
-  }
-  return safe;
-}
-
-std::string html_of(const Table& table, bool has_script) {
-  if (table.rows.empty()) return "";
-  std::string html = fmt::format(
-      "<section class=\"rows\"><div class=\"scroll\"><table><caption>{}</caption><thead><tr>",
-      escape_html(table.caption));
-  for (std::size_t c = 0; c < table.header.size(); ++c) {
-    const bool is_number = std::holds_alternative<NumberCell>(table.rows.front()[c]);
-    html += fmt::format("<th scope=\"col\"{}>{}</th>", is_number ? " class=\"number\"" : "",
-                        escape_html(table.header[c]));
-  }
-  html += "</tr></thead><tbody>";
-  for (std::size_t r = 0; r < std::min(table.rows.size(), kRowsPerPage); ++r) {
-    html += "<tr>";
-    for (const Cell& cell : table.rows[r]) {
-      html += fmt::format("<td{}>{}</td>",
-                          std::holds_alternative<NumberCell>(cell) ? " class=\"number\"" : "",
-                          escape_html(text_of(cell)));
-    }
-    html += "</tr>";
-  }
-  html += "</tbody></table></div>";
-  if (has_script) {
-    html += "<script type=\"application/json\">" + json_of(table) + "</script>";
-  } else if (table.rows.size() > kRowsPerPage) {
-    html += fmt::format("<p class=\"soft\">The first {} of {} rows.</p>", kRowsPerPage,
-                        count_text(static_cast<std::int64_t>(table.rows.size())));
-  }
-  return html + "</section>\n";
 }
 
 // ---------------------------------------------------------------- what stands where
@@ -334,16 +248,16 @@ std::string frontier_of(const PlanReport& report, bool has_script) {
     chart.marked_name = fmt::format("this plan: {}, {}", bytes_text(report.chosen->bytes),
                                     ms_text(report.chosen->ms));
   }
-  Table table{"Points of the curve", {chart.x_name, "ms"}, {}};
+  PageTable table{"Points of the curve", {chart.x_name, "ms"}, {}};
   for (const math::FrontierPoint& point : report.frontier) {
     table.rows.push_back({bytes_cell(point.bytes), ms_cell(point.ms)});
   }
   return "<h2>Memory against time</h2>\n" + draw_curves(chart) + html_of(table, has_script);
 }
 
-Table places_table(const PlanOutline& outline) {
+PageTable places_table(const PlanOutline& outline) {
   const std::string place(place_word(outline.kind));
-  Table table;
+  PageTable table;
   table.caption = fmt::format("Every {}, with its milliseconds and bytes by cause", place);
   table.header = {place};
   const bool has_total = outline.bill.ms.contains("total");
@@ -379,7 +293,7 @@ Table places_table(const PlanOutline& outline) {
     if (column.is_cap) caps[column.tier] = caps_of(outline, column.tier);
   }
   for (std::size_t p = 0; p < outline.places.size(); ++p) {
-    std::vector<Cell> row{outline.places[p]};
+    std::vector<PageCell> row{outline.places[p]};
     if (has_total) row.emplace_back(ms_cell(ms_at(outline, "total", p)));
     for (const std::string& cause : causes) row.emplace_back(ms_cell(ms_at(outline, cause, p)));
     for (const Column& column : columns) {
@@ -391,8 +305,8 @@ Table places_table(const PlanOutline& outline) {
   return table;
 }
 
-Table parts_table(const PlanOutline& outline) {
-  Table table;
+PageTable parts_table(const PlanOutline& outline) {
+  PageTable table;
   table.caption = "What the plan decides of each of them";
   table.header = {"name"};
   std::set<std::string> choices;
@@ -401,7 +315,7 @@ Table parts_table(const PlanOutline& outline) {
   }
   for (const std::string& choice : choices) table.header.push_back(words(choice));
   for (const study::PlanPart& part : outline.parts) {
-    std::vector<Cell> row{part.name};
+    std::vector<PageCell> row{part.name};
     for (const std::string& choice : choices) {
       const auto found = part.choices.find(choice);
       row.emplace_back(found == part.choices.end() ? std::string() : found->second);
@@ -432,10 +346,11 @@ std::string matrix_of(const PlanOutline& outline) {
   return draw_matrix(chart);
 }
 
-Table links_table(const PlanOutline& outline) {
-  Table table{"What devices send each other for one sample or microbatch, as the graph counts it",
-              {"from device", "to device", "amount"},
-              {}};
+PageTable links_table(const PlanOutline& outline) {
+  PageTable table{
+      "What devices send each other for one sample or microbatch, as the graph counts it",
+      {"from device", "to device", "amount"},
+      {}};
   for (const study::PlanLink& link : outline.links) {
     table.rows.push_back({NumberCell{static_cast<double>(link.from), fmt::format("{}", link.from)},
                           NumberCell{static_cast<double>(link.to), fmt::format("{}", link.to)},
@@ -465,20 +380,20 @@ std::string difference_of(const PlanReport& report, bool has_script) {
                                  count_text(static_cast<std::int64_t>(difference.changes.size())),
                                  count_text(static_cast<std::int64_t>(difference.num_parts)),
                                  lower_case(part_words(difference.kind)));
-  Table figures{"Figures of both plans", {"figure", "before", "after"}, {}};
+  PageTable figures{"Figures of both plans", {"figure", "before", "after"}, {}};
   for (const FigureChange& figure : difference.figures) {
     std::string name = words(figure.name);
     figures.rows.push_back(
         {name, figure_text(figure.name, figure.before), figure_text(figure.name, figure.after)});
   }
-  Table changes{"What is decided differently", {"name", "change", "before", "after"}, {}};
+  PageTable changes{"What is decided differently", {"name", "change", "before", "after"}, {}};
   for (const study::PartChange& change : difference.changes) {
     changes.rows.push_back({change.name, std::string(to_string(change.kind)),
                             choices_text(change.before), choices_text(change.after)});
   }
-  Table reasons{"The largest differences and their causes",
-                {"where", "before", "after", "causes", "changed there"},
-                {}};
+  PageTable reasons{"The largest differences and their causes",
+                    {"where", "before", "after", "causes", "changed there"},
+                    {}};
   for (const study::DifferenceReason& reason : difference.reasons) {
     const auto text = [&reason](double value) {
       return reason.is_bytes ? bytes_text(static_cast<Bytes>(value)) : ms_text(value);
@@ -549,30 +464,17 @@ std::string body_of(const PlanReport& report, bool has_script) {
     html += "<h2>Links</h2>\n" + links;
   }
   html += difference_of(report, has_script);
-  return html +
-         fmt::format("<p class=\"soft\">Plimsoll {}. Times are predictions.</p>\n", kVersion);
-}
-
-std::string wrapped_body(const PlanReport& report, bool has_script) {
-  return fmt::format("<style>\n{}</style>\n<main class=\"plimsoll\">\n{}</main>\n",
-                     embedded_page_style(), body_of(report, has_script));
+  return html;
 }
 
 }  // namespace
 
-std::string write_report_fragment(const PlanReport& report) { return wrapped_body(report, false); }
+std::string write_report_fragment(const PlanReport& report) {
+  return page_body(body_of(report, false));
+}
 
 std::string write_report_page(const PlanReport& report) {
-  return fmt::format(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
-      "style-src "
-      "'unsafe-inline'; script-src 'unsafe-inline'\">\n"
-      "<link rel=\"icon\" href=\"data:,\">\n"
-      "<title>{}</title>\n<style>html {{ background: Canvas; color-scheme: light dark; }} "
-      "body {{ margin: 0; }}</style>\n</head>\n<body>\n{}<script>\n{}</script>\n</body>\n</html>\n",
-      escape_html(report.name), wrapped_body(report, true), embedded_page_script());
+  return whole_page(report.name, body_of(report, true));
 }
 
 }  // namespace plimsoll::io

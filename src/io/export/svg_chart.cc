@@ -36,6 +36,12 @@ struct Scale {
 };
 Scale scale_of(ChartUnit unit, double largest) {
   if (unit == ChartUnit::kMs) return {1, "ms"};
+  if (unit == ChartUnit::kNumber) {
+    for (const auto& [size, name] : {std::pair(1e9, "G"), {1e6, "M"}, {1e3, "k"}}) {
+      if (largest >= 10 * size) return {size, name};
+    }
+    return {1, ""};
+  }
   constexpr std::pair<Bytes, const char*> kUnits[] = {
       {kTiB, "TiB"}, {kGiB, "GiB"}, {kMiB, "MiB"}, {kKiB, "KiB"}};
   for (const auto& [size, name] : kUnits) {
@@ -45,6 +51,7 @@ Scale scale_of(ChartUnit unit, double largest) {
 }
 
 std::string value_text(ChartUnit unit, double value) {
+  if (unit == ChartUnit::kNumber) return fmt::format("{:.4g}", value);
   return unit == ChartUnit::kMs ? ms_text(value) : bytes_text(static_cast<Bytes>(value));
 }
 
@@ -238,6 +245,44 @@ std::string draw_curves(const CurveChart& chart) {
         "<circle class=\"mark\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"6\"><title>{}</title></circle>",
         x.at(chart.marked->first), y.at(chart.marked->second), escape_html(chart.marked_name));
     legend.push_back({chart.marked_name, "<circle class=\"mark\" cx=\"6\" cy=\"6\" r=\"5\"/>"});
+  }
+  return figure(chart.title, svg + "</svg>", legend);
+}
+
+std::string draw_scatter(const ScatterChart& chart) {
+  double x_to = 0, y_to = 0;
+  for (const auto& [name, points] : chart.groups) {
+    for (const ScatterPoint& point : points) {
+      x_to = std::max(x_to, point.x);
+      y_to = std::max(y_to, point.y);
+    }
+  }
+  if (!(x_to > 0) || !(y_to > 0) || !std::isfinite(x_to) || !std::isfinite(y_to)) return "";
+  const Axis x{0, x_to * 1.02, kLeft, kWidth - kRight};
+  const Axis y{0, y_to * 1.05, kHeight - kBottom, kTop};
+  Scale y_scale = scale_of(ChartUnit::kNumber, y_to);
+  y_scale.unit += (y_scale.unit.empty() ? "" : " ") + chart.y_name;
+  std::string svg = open_svg(chart.title, kHeight) + y_ticks(y, y_scale, kWidth - kRight);
+  svg += x_ticks(x, scale_of(ChartUnit::kNumber, x_to), kHeight);
+  svg += text_at(kWidth - kRight, kHeight - 4, "end", chart.x_name);
+  std::vector<LegendEntry> legend;
+  if (!chart.line.empty()) {
+    std::string line;
+    for (const auto& [at_x, at_y] : chart.line) {
+      line += fmt::format("{}{:.1f} {:.1f}", line.empty() ? "M" : "L", x.at(at_x), y.at(at_y));
+    }
+    svg += fmt::format("<path class=\"cap\" d=\"{}\"/>", line);
+    legend.push_back({chart.line_name, "<path class=\"cap\" d=\"M0 6H12\"/>"});
+  }
+  for (std::size_t g = 0; g < chart.groups.size(); ++g) {
+    const auto& [name, points] = chart.groups[g];
+    for (const ScatterPoint& point : points) {
+      svg += fmt::format(
+          "<circle class=\"point\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\">"
+          "<title>{}</title></circle>",
+          x.at(point.x), y.at(point.y), colour(g), escape_html(point.name));
+    }
+    legend.push_back({name, square(g)});
   }
   return figure(chart.title, svg + "</svg>", legend);
 }

@@ -19,7 +19,7 @@ inline constexpr std::size_t kMostBars = 256;
 inline constexpr std::size_t kMostBoxes = 6000;  // of a timeline
 inline constexpr std::size_t kMostRows = 100;    // as above
 
-enum class ChartUnit { kMs, kBytes };
+enum class ChartUnit { kMs, kBytes, kNumber };
 
 struct StackedChart {
   std::string title;  // what the figure shows, in a few words
@@ -45,6 +45,19 @@ struct CurveChart {
 };
 // Empty without two points.
 std::string draw_curves(const CurveChart& chart);
+
+struct ScatterPoint {
+  double x = 0, y = 0;
+  std::string name;  // what it shows, in words
+};
+struct ScatterChart {
+  std::string title, x_name, y_name;  // of numbers
+  std::vector<std::pair<std::string, std::vector<ScatterPoint>>> groups;
+  std::vector<std::pair<double, double>> line;  // through some of the points, ascending by x
+  std::string line_name;
+};
+// Empty without points.
+std::string draw_scatter(const ScatterChart& chart);
 
 // Which places hold which parts; every run of places is {first, count}.
 struct MatrixRow {
