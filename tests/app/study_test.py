@@ -11,6 +11,7 @@ from program import Plimsoll, constrained, table
 
 DLRM = ("mlperf-dlrm-dcnv2", "--batch-size", "4096")
 SMALL = ("--on", "8x28GiB", "--ddr-cap", "0")
+QUICK = ("--effort", "50000")
 
 
 class Study(Plimsoll):
@@ -47,11 +48,11 @@ class TestNoPlan:
             arguments = [*DLRM, *SMALL, name, value]
             if name == "--on":
                 arguments = [*DLRM, "--on", value, "--ddr-cap", "0"]
-            plimsoll.run("shard", *arguments, "-q")
+            plimsoll.run("shard", *arguments, "-q", *QUICK)
 
     def test_a_fix_of_tables_is_recorded_and_checked(self, plimsoll):
         for name, kind in (("--data-type", "fp16"), ("--optimizer", "rowwise_adagrad")):
-            plimsoll.run("shard", *DLRM, *SMALL, name, f"{kind}:ebc.cat_0,cat_20", "-o", "plan.json")
+            plimsoll.run("shard", *DLRM, *SMALL, name, f"{kind}:ebc.cat_0,cat_20", *QUICK, "-o", "plan.json")
             plimsoll.run("check", *DLRM, "plan.json", *SMALL)
             plimsoll.run("shard", *DLRM, *SMALL[:2], *SMALL[2:], name, f"{kind}:cat_nil", code=1)
 

@@ -1,15 +1,14 @@
 """The Python programs of README.md and docs run as they stand there, in order, in one folder a page."""
 
-import os
 import pathlib
 import re
 import socket
-import subprocess
-import sys
 
 import pytest
 
 pytest.importorskip("torchrec", reason="torchrec is not installed")
+
+from programs import run_program
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -29,14 +28,7 @@ def test_the_programs_of_a_page(page, tmp_path):
         with socket.socket() as free:
             free.bind(("localhost", 0))
             port = free.getsockname()[1]
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", text],
-            cwd=tmp_path,
-            env=os.environ | {"MASTER_PORT": str(port)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        done = run_program(text, tmp_path, {"MASTER_PORT": str(port)})
         assert done.returncode == 0, f"{text}\n{done.stderr[-3000:]}"
         printed.append(done.stdout)
     for output in OUTPUT.findall(page.read_text()):

@@ -98,7 +98,12 @@ print("ok", torchrec.__version__ if hasattr(torchrec, "__version__") else "")
 """
 
 
-@pytest.mark.parametrize("release", ["1.2.0", "1.4.0", "1.5.0", "1.7.0", "1.9.2"])
+BETWEEN = ("1.4.0", "1.5.0", "1.7.0")  # 1.8.0 is what all other tests plan with
+
+
+@pytest.mark.parametrize(
+    "release", ["1.2.0", *(pytest.param(release, marks=pytest.mark.long) for release in BETWEEN), "1.9.2"]
+)
 def test_planning(release):
     folder = ENVIRONMENT / f"torchrec-{release}"
     assert folder.is_dir(), "scripts/make_python_environment.sh makes it"
