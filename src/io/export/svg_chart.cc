@@ -260,9 +260,8 @@ std::string draw_scatter(const ScatterChart& chart) {
   if (!(x_to > 0) || !(y_to > 0) || !std::isfinite(x_to) || !std::isfinite(y_to)) return "";
   const Axis x{0, x_to * 1.02, kLeft, kWidth - kRight};
   const Axis y{0, y_to * 1.05, kHeight - kBottom, kTop};
-  Scale y_scale = scale_of(ChartUnit::kNumber, y_to);
-  y_scale.unit += (y_scale.unit.empty() ? "" : " ") + chart.y_name;
-  std::string svg = open_svg(chart.title, kHeight) + y_ticks(y, y_scale, kWidth - kRight);
+  std::string svg = open_svg(chart.title, kHeight) +
+                    y_ticks(y, scale_of(ChartUnit::kNumber, y_to), kWidth - kRight);
   svg += x_ticks(x, scale_of(ChartUnit::kNumber, x_to), kHeight);
   svg += text_at(kWidth - kRight, kHeight - 4, "end", chart.x_name);
   std::vector<LegendEntry> legend;

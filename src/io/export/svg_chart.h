@@ -51,7 +51,7 @@ struct ScatterPoint {
   std::string name;  // what it shows, in words
 };
 struct ScatterChart {
-  std::string title, x_name, y_name;  // of numbers
+  std::string title, x_name;  // of numbers; what y is, the title says
   std::vector<std::pair<std::string, std::vector<ScatterPoint>>> groups;
   std::vector<std::pair<double, double>> line;  // through some of the points, ascending by x
   std::string line_name;

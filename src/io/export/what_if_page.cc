@@ -41,7 +41,6 @@ ScatterChart chart_of(const WhatIf& sweep) {
   chart.title = fmt::format("Samples per second for {}, of every point that has a plan",
                             is_priced ? "the price of an hour" : "the number of ranks");
   chart.x_name = is_priced ? "price of an hour" : "ranks";
-  chart.y_name = "samples/s";
   chart.line_name = "front";
   for (const WhatIfRow& row : sweep.rows) {
     if (!row.samples_per_s || !row.ms || (is_priced && !row.price)) continue;
