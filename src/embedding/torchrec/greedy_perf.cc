@@ -91,39 +91,25 @@ class GreedyPerf : public Partitioner {
     plan_->ranks.assign(static_cast<std::size_t>(next), -1);
   }
 
-  // Books all uniform options: memory as differences along the ranks, equal loads once for all
-  // ranks.
+  // Books all uniform options, equal loads once for all ranks.
   std::optional<PartitionFailure> place_uniform() {
-    used_.assign(static_cast<std::size_t>(world_size_) + 1, Storage{});
+    uniform_.clear();
     Perf everywhere;
     bool is_equal = true;
-    bool has_any = false;
     for (std::size_t p = 0; p < proposal_->size(); ++p) {
       const auto position = static_cast<std::int32_t>(p);
       if (option_at(position).partition_by != PartitionBy::kUniform) continue;
-      has_any = true;
+      uniform_.push_back(position);
       const ShardRuns shards = shards_at(position);
       if (shards.num_shards() != world_size_) {
         return failure_at(position, PartitionFailure::Reason::kUniformShardCount, world_size_);
       }
-      const ShardRun& first = shards.runs.front();
-      std::int64_t rank = 0;
-      for (const ShardRun& run : shards.runs) {
-        used_[static_cast<std::size_t>(rank)] += run.storage;
-        rank += run.count;
-        used_[static_cast<std::size_t>(rank)] -= run.storage;
-        if (&run != &first) is_equal = is_equal && run.perf == first.perf;
-      }
-      everywhere += first.perf;
+      const Perf& first = shards.runs.front().perf;
+      for (const ShardRun& run : shards.runs) is_equal = is_equal && run.perf == first;
+      everywhere += first;
     }
-    if (!has_any) return std::nullopt;
-    // Up to the first rank that lacks room all sums are exact: each prefix fits in a room.
-    Storage used;
-    for (int rank = 0; rank < world_size_; ++rank) {
-      used += used_[static_cast<std::size_t>(rank)];
-      if (!used.fits_in(room(rank))) return find_uniform_failure();
-      used_[static_cast<std::size_t>(rank)] = used;
-    }
+    if (uniform_.empty()) return std::nullopt;
+    if (!add_up(uniform_)) return find_uniform_failure();
     for (int rank = 0; rank < world_size_; ++rank) {
       room(rank) -= used_[static_cast<std::size_t>(rank)];
     }
@@ -135,10 +121,30 @@ class GreedyPerf : public Partitioner {
     return std::nullopt;
   }
 
+  // What the uniform options at the positions hold on every rank, into used_; false where that does
+  // not fit. Memory is booked as differences along the ranks. Up to the first rank that lacks room
+  // all sums are exact: each prefix fits in a room.
+  bool add_up(std::span<const std::int32_t> positions) {
+    used_.assign(static_cast<std::size_t>(world_size_) + 1, Storage{});
+    for (const std::int32_t position : positions) {
+      std::int64_t rank = 0;
+      for (const ShardRun& run : shards_at(position).runs) {
+        used_[static_cast<std::size_t>(rank)] += run.storage;
+        rank += run.count;
+        used_[static_cast<std::size_t>(rank)] -= run.storage;
+      }
+    }
+    Storage used;
+    for (int rank = 0; rank < world_size_; ++rank) {
+      used += used_[static_cast<std::size_t>(rank)];
+      if (!used.fits_in(room(rank))) return false;
+      used_[static_cast<std::size_t>(rank)] = used;
+    }
+    return true;
+  }
+
   void add_unequal_uniform_loads() {
-    for (std::size_t p = 0; p < proposal_->size(); ++p) {
-      const auto position = static_cast<std::int32_t>(p);
-      if (option_at(position).partition_by != PartitionBy::kUniform) continue;
+    for (const std::int32_t position : uniform_) {
       std::size_t rank = 0;
       for (const ShardRun& run : shards_at(position).runs) {
         for (std::int64_t i = 0; i < run.count; ++i) load_[rank++] += run.perf;
@@ -146,28 +152,30 @@ class GreedyPerf : public Partitioner {
     }
   }
 
-  // Replays the uniform options one by one to name the first shard that does not fit. room_ holds
-  // what there is before all of them.
+  // The first shard that does not fit where all were placed option by option, by bisection: what is
+  // placed only grows. room_ holds what there is before all of them.
   PartitionFailure find_uniform_failure() {
-    for (std::size_t p = 0; p < proposal_->size(); ++p) {
-      const auto position = static_cast<std::int32_t>(p);
-      if (option_at(position).partition_by != PartitionBy::kUniform) continue;
-      int rank = 0;
-      for (const ShardRun& run : shards_at(position).runs) {
-        for (std::int64_t i = 0; i < run.count; ++i, ++rank) {
-          if (!run.storage.fits_in(room(rank))) {
-            PartitionFailure failure =
-                failure_at(position, PartitionFailure::Reason::kUniformDoesNotFit, world_size_);
-            failure.shard = rank;
-            failure.rank = rank;
-            failure.room = room(rank);
-            return failure;
-          }
-          room(rank) -= run.storage;
-        }
+    const std::span all(uniform_);
+    std::size_t fits = 0, fails = all.size();
+    while (fails - fits > 1) {
+      const std::size_t middle = fits + (fails - fits) / 2;
+      (add_up(all.first(middle)) ? fits : fails) = middle;
+    }
+    add_up(all.first(fits));
+    PartitionFailure failure =
+        failure_at(all[fits], PartitionFailure::Reason::kUniformDoesNotFit, world_size_);
+    int rank = 0;
+    for (const ShardRun& run : shards_at(all[fits]).runs) {
+      for (std::int64_t i = 0; i < run.count; ++i, ++rank) {
+        const Storage left = room(rank) - used_[static_cast<std::size_t>(rank)];
+        if (run.storage.fits_in(left)) continue;
+        failure.shard = rank;
+        failure.rank = rank;
+        failure.room = left;
+        return failure;
       }
     }
-    return {};
+    return failure;
   }
 
   // --- groups
@@ -554,9 +562,10 @@ class GreedyPerf : public Partitioner {
   int world_size_ = 0;
   int local_world_size_ = 0;
   int group_size_ = 0;
-  std::vector<Storage> room_;  // [world_size] left on every rank
-  std::vector<Perf> load_;     // [world_size] component sums
-  std::vector<Storage> used_;  // [world_size + 1] differences along the ranks
+  std::vector<Storage> room_;          // [world_size] left on every rank
+  std::vector<Perf> load_;             // [world_size] component sums
+  std::vector<Storage> used_;          // [world_size + 1] differences along the ranks
+  std::vector<std::int32_t> uniform_;  // positions of uniform options, in order
 
   std::vector<GroupKey> keys_;  // [positions]
   GroupOrder order_;

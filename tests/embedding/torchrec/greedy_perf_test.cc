@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 
@@ -35,6 +36,7 @@ class NaiveGreedy {
       devices_.push_back({r, topology_.devices[static_cast<std::size_t>(r)], {}});
     }
     ranks.assign(proposal.size(), {});
+    uniform_failure.reset();
     std::vector<int> all(devices_.size());
     std::iota(all.begin(), all.end(), 0);
     for (std::size_t p = 0; p < proposal.size(); ++p) {
@@ -56,6 +58,12 @@ class NaiveGreedy {
   }
 
   std::vector<std::vector<std::int32_t>> ranks;  // by position
+  // The first shard of a uniform option without room, its rank, and what was left there.
+  struct UniformFailure {
+    std::int32_t option = -1, rank = -1;
+    Storage room;
+  };
+  std::optional<UniformFailure> uniform_failure;
 
  private:
   const Option& option(std::int32_t o) const {
@@ -89,7 +97,11 @@ class NaiveGreedy {
     const auto all = shards(o);
     if (all.size() != where.size()) return false;
     for (std::size_t i = 0; i < all.size(); ++i) {
-      if (!fits(all[i], where[i])) return false;
+      if (!fits(all[i], where[i])) {
+        const NaiveDevice& device = devices_[static_cast<std::size_t>(where[i])];
+        if (!uniform_failure) uniform_failure = {o, device.rank, device.room};
+        return false;
+      }
       put(all[i], position, where[i]);
     }
     return true;
@@ -277,6 +289,7 @@ TEST(GreedyPerf, PlacesEveryProposalOfASearchAsANaiveReadingOfTheRules) {
   const CostModel cost_model = *find_cost_model("torchrec-ref");
   int num_placed = 0;
   int num_failed = 0;
+  int num_uniform = 0;
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
@@ -306,6 +319,13 @@ TEST(GreedyPerf, PlacesEveryProposalOfASearchAsANaiveReadingOfTheRules) {
       if (failure) {
         ++num_failed;
         EXPECT_FALSE(describe(*failure, cost_model, options).message.empty());
+        if (failure->reason != PartitionFailure::Reason::kUniformDoesNotFit) continue;
+        ++num_uniform;
+        ASSERT_TRUE(naive.uniform_failure.has_value());
+        EXPECT_EQ(failure->option, naive.uniform_failure->option);
+        EXPECT_EQ(failure->rank, naive.uniform_failure->rank);
+        EXPECT_EQ(failure->shard, failure->rank);
+        EXPECT_EQ(failure->room, naive.uniform_failure->room);
         continue;
       }
       ++num_placed;
@@ -320,6 +340,7 @@ TEST(GreedyPerf, PlacesEveryProposalOfASearchAsANaiveReadingOfTheRules) {
   // Both outcomes are met often, or the comparison shows nothing.
   EXPECT_GT(num_placed, 1000);
   EXPECT_GT(num_failed, 1000);
+  EXPECT_GT(num_uniform, 100);
 }
 
 TEST(GreedyPerf, RatesRoughlyBelowTheExactRating) {
