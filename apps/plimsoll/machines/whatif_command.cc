@@ -187,8 +187,7 @@ Result<WhatIfRow> plan_at(const embedding::PlanningProblem& base, const WhatIfFl
 std::string describe(const WhatIf& answer, std::size_t num_points, const WhatIfFlags& flags) {
   constexpr std::size_t kShown = 40;
   const bool is_verbose = flags.global.verbosity > 0;
-  const bool has_prices = std::any_of(answer.rows.begin(), answer.rows.end(),
-                                      [](const WhatIfRow& row) { return row.price.has_value(); });
+  const bool has_prices = study::has_prices(answer.rows);
   std::vector<std::string> head{"machine", "ranks", "batch", "ms", "gap", "memory", "samples/s"};
   std::vector<bool> right{false, true, true, true, true, true, true};
   if (has_prices) {
@@ -216,10 +215,7 @@ std::string describe(const WhatIf& answer, std::size_t num_points, const WhatIfF
       cells.push_back(short_figure(row->price));
       cells.push_back(short_figure(row->price_per_million));
     }
-    cells.emplace_back(row->is_pareto                            ? "front"
-                       : row->status == SolveStatus::kInfeasible ? "does not fit"
-                       : has_plan                                ? ""
-                                                                 : "no plan found");
+    cells.emplace_back(study::remark_of(*row));
     table.add(std::move(cells));
   }
   std::string text =

@@ -128,7 +128,7 @@ void add_drawing_flags(CLI::App& command, const std::string& what, std::string& 
       ->type_name("FILE");
 }
 
-Result<std::string> read_plan_text(const std::string& file) {
+Result<io::PlanFile> open_any_plan(const std::string& file) {
   if (!is_file_name(file)) {
     for (const InputKind kind : {InputKind::kModel, InputKind::kHardware}) {
       if (const auto known = check_kind(file, kind); !known) {
@@ -137,18 +137,19 @@ Result<std::string> read_plan_text(const std::string& file) {
       }
     }
   }
-  return io::read_text_file(file);
+  PLIMSOLL_ASSIGN(std::string text, io::read_text_file(file));
+  return io::open_plan(std::move(text), file);
 }
 
 Result<AnyPlan> load_any_plan(const AnyPlanFlags& flags, const std::string& file,
                               const AnyPlan* like) {
-  PLIMSOLL_ASSIGN(std::string text, read_plan_text(file));
-  return parse_any_plan(flags, std::move(text), file, like);
+  PLIMSOLL_ASSIGN(const io::PlanFile opened, open_any_plan(file));
+  return take_any_plan(flags, opened, like);
 }
 
-Result<AnyPlan> parse_any_plan(const AnyPlanFlags& flags, std::string text, const std::string& file,
-                               const AnyPlan* like) {
-  PLIMSOLL_ASSIGN(const io::PlanFile opened, io::open_plan(std::move(text), file));
+Result<AnyPlan> take_any_plan(const AnyPlanFlags& flags, const io::PlanFile& opened,
+                              const AnyPlan* like) {
+  const std::string& file = opened.name;
   if (io::is_input(opened)) {
     return fail(ErrorCode::kUsage, file, "this is a model or a graph, not a plan",
                 fmt::format("name the file of a plan, and give this as --model {}", file));

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "io/import/plan_file.h"
 #include "plimsoll/checkpoint/module_stats.h"
 #include "plimsoll/core/outcome.h"
 #include "plimsoll/core/result.h"
@@ -55,10 +56,10 @@ struct AnyPlan {
 Result<AnyPlan> load_any_plan(const AnyPlanFlags& flags, const std::string& file,
                               const AnyPlan* like = nullptr);
 
-// Its parts: the text, where the name is not that of something else; and the plan of a text.
-Result<std::string> read_plan_text(const std::string& file);
-Result<AnyPlan> parse_any_plan(const AnyPlanFlags& flags, std::string text, const std::string& file,
-                               const AnyPlan* like = nullptr);
+// Its steps: the document, where the name is not that of something else, and the document's plan.
+Result<io::PlanFile> open_any_plan(const std::string& file);
+Result<AnyPlan> take_any_plan(const AnyPlanFlags& flags, const io::PlanFile& opened,
+                              const AnyPlan* like = nullptr);
 
 // Error kValue at the file: an answer without a plan.
 Result<study::PlanOutline> outline_of(const AnyPlan& plan);

@@ -35,10 +35,18 @@ std::string name_of(const std::string& file) {
   return file == "-" ? "plan" : std::filesystem::path(file).filename().string();
 }
 
-// What the command prints or writes.
+// What the command prints or writes; empty what it does not.
 struct Shown {
   std::string page, document;
 };
+
+bool writes_file(const ReportFlags& flags) { return !flags.output.empty() && flags.output != "-"; }
+
+template <class Page, class Document>
+Shown show(const ReportFlags& flags, const Page& page, const Document& document) {
+  return {writes_file(flags) || !flags.global.json ? page() : "",
+          flags.global.json ? document() : ""};
+}
 
 std::string title_of(const ReportFlags& flags) {
   return flags.title.empty() ? name_of(flags.file) : flags.title;
@@ -49,14 +57,16 @@ Result<Shown> show_sweep(const ReportFlags& flags, const io::ReadWhatIf& sweep) 
     return fail(ErrorCode::kUsage, "--against", "a sweep is not compared with another",
                 "leave it out");
   }
-  const std::string title = title_of(flags);
-  return Shown{flags.is_fragment ? io::write_what_if_fragment(sweep.answer, title)
-                                 : io::write_what_if_page(sweep.answer, title),
-               io::write_what_if(sweep.answer, sweep.inputs)};
+  const auto page = [&] {
+    const std::string title = title_of(flags);
+    return flags.is_fragment ? io::write_what_if_fragment(sweep.answer, title)
+                             : io::write_what_if_page(sweep.answer, title);
+  };
+  return show(flags, page, [&] { return io::write_what_if(sweep.answer, sweep.inputs); });
 }
 
-Result<study::PlanReport> make_report(const ReportFlags& flags, std::string text) {
-  PLIMSOLL_ASSIGN(const AnyPlan plan, parse_any_plan(flags.plan, std::move(text), flags.file));
+Result<study::PlanReport> make_report(const ReportFlags& flags, const io::PlanFile& opened) {
+  PLIMSOLL_ASSIGN(const AnyPlan plan, take_any_plan(flags.plan, opened));
   auto made =
       std::visit([](const auto& answer) { return study::report_plan(answer); }, plan.answer);
   if (!made) {
@@ -78,20 +88,22 @@ Result<study::PlanReport> make_report(const ReportFlags& flags, std::string text
 Result<Shown> show(const ReportFlags& flags) {
   PLIMSOLL_RETURN_IF_ERROR(
       check_standard_input({flags.file, flags.against, flags.plan.planning.model}));
-  PLIMSOLL_ASSIGN(std::string text, read_plan_text(flags.file));
-  if (io::is_what_if(text)) {
-    PLIMSOLL_ASSIGN(const io::ReadWhatIf sweep, io::read_what_if(text, flags.file));
+  PLIMSOLL_ASSIGN(const io::PlanFile opened, open_any_plan(flags.file));
+  if (io::is_what_if_tree(opened.root)) {
+    PLIMSOLL_ASSIGN(const io::ReadWhatIf sweep, io::read_what_if_tree(opened.root, flags.file));
     return show_sweep(flags, sweep);
   }
-  PLIMSOLL_ASSIGN(const study::PlanReport made, make_report(flags, std::move(text)));
-  return Shown{flags.is_fragment ? io::write_report_fragment(made) : io::write_report_page(made),
-               io::write_report(made)};
+  PLIMSOLL_ASSIGN(const study::PlanReport made, make_report(flags, opened));
+  const auto page = [&] {
+    return flags.is_fragment ? io::write_report_fragment(made) : io::write_report_page(made);
+  };
+  return show(flags, page, [&] { return io::write_report(made); });
 }
 
 int run_report(const ReportFlags& flags) {
   const auto made = show(flags);
   if (!made) return report(with_flag_as_place(made.error()), flags.global);
-  const bool is_file = !flags.output.empty() && flags.output != "-";
+  const bool is_file = writes_file(flags);
   if (is_file) {
     if (const auto written = io::write_text_file(flags.output, made->page); !written) {
       return report(written.error(), flags.global);

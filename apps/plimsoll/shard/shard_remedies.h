@@ -13,7 +13,8 @@
 
 namespace plimsoll::app {
 
-// Nothing where there is a plan, or no proof that there is none.
+// Nothing where there is a plan, or where the search was stopped. Where nothing is proved, fixes
+// alone, of our own search.
 std::optional<study::NoPlan> explain_no_plan(const ShardFlags& flags, const ShardRequest& request,
                                              const study::ShardingRun& run,
                                              const RunContext& context);

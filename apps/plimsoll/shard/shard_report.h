@@ -11,7 +11,7 @@
 namespace plimsoll::app {
 
 struct ReportedRun : study::ShardingRun {
-  std::optional<study::NoPlan> no_plan;  // where that is proved (shard_remedies.h)
+  std::optional<study::NoPlan> no_plan;  // shard_remedies.h
   double seconds = 0;
 };
 

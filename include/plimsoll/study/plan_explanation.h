@@ -62,8 +62,8 @@ Result<PlanExplanation> explain_plan(const embedding::PlanningProblem& problem,
                                      const embedding::BalancedOptions& options = {},
                                      const RunContext& context = {});
 
-// Why a problem has no plan; only `binding`, `missing` and `lines` where that is not proved, and
-// nothing where there is one. Constraints and fixes are named by the fields of the library.
+// Why a problem has no plan; only `fixes` where that is not proved, and nothing where there is one.
+// Constraints and fixes are named by the fields of the library.
 Result<NoPlan> explain_no_plan(const embedding::PlanningProblem& problem,
                                const embedding::BalancedOptions& options = {},
                                const SearchOptions& search = {}, const RunContext& context = {});

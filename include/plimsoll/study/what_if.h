@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plimsoll/core/outcome.h"
@@ -41,6 +42,10 @@ struct WhatIfRow {
                            // in one of both; of machines without a price the ranks count
   bool operator==(const WhatIfRow&) const = default;
 };
+
+bool has_prices(std::span<const WhatIfRow> rows);  // has some machine one?
+// "front", "does not fit" or "no plan found", where one of these is so.
+std::string_view remark_of(const WhatIfRow& row);
 
 struct WhatIf {
   std::vector<WhatIfRow> rows;  // in the order of the points; of a sweep that was cut those it has

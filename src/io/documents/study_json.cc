@@ -37,14 +37,17 @@ std::string write_what_if(const study::WhatIf& answer, const std::string& inputs
 
 Result<ReadWhatIf> read_what_if(std::string_view text, std::string_view file) {
   PLIMSOLL_ASSIGN(const JsonValue root, parse_json(text, file));
+  return read_what_if_tree(root, file);
+}
+
+Result<ReadWhatIf> read_what_if_tree(const JsonValue& root, std::string_view file) {
   PLIMSOLL_RETURN_IF_ERROR(check_schema(root, file, kWhatIfSchema));
   PLIMSOLL_ASSIGN(WhatIfDocument document, read_tree<WhatIfDocument>(root, file));
   return ReadWhatIf{std::move(document.answer), std::move(document.inputs)};
 }
 
-bool is_what_if(std::string_view text) {
-  const auto root = parse_json(text, "");
-  const JsonValue* const schema = root ? root->find("schema") : nullptr;
+bool is_what_if_tree(const JsonValue& root) {
+  const JsonValue* const schema = root.find("schema");
   const auto* const name = schema == nullptr ? nullptr : schema->as<std::string>();
   return name != nullptr && *name == kWhatIfSchema;
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "io/json/json_document.h"
 #include "plimsoll/core/result.h"
 #include "plimsoll/study/machine_size.h"
 #include "plimsoll/study/plan_explanation.h"
@@ -24,8 +25,8 @@ struct ReadWhatIf {
 };
 std::string write_what_if(const study::WhatIf& answer, const std::string& inputs);
 Result<ReadWhatIf> read_what_if(std::string_view text, std::string_view file);
-// Is the text such a document, by its schema?
-bool is_what_if(std::string_view text);
+bool is_what_if_tree(const JsonValue& root);  // by its schema
+Result<ReadWhatIf> read_what_if_tree(const JsonValue& root, std::string_view file);
 
 // What machines cost an hour.
 class Prices {

@@ -19,11 +19,6 @@ using study::WhatIfRow;
 // "dgx-h100:4" and "gb200-nvl72@32" without the number of hosts or ranks.
 std::string kind_of(const std::string& on) { return on.substr(0, on.find_last_of(":@")); }
 
-bool has_prices(const WhatIf& sweep) {
-  return std::any_of(sweep.rows.begin(), sweep.rows.end(),
-                     [](const WhatIfRow& row) { return row.price.has_value(); });
-}
-
 std::string rate_text(double samples_per_s) {
   return count_text(static_cast<std::int64_t>(samples_per_s));
 }
@@ -36,7 +31,7 @@ std::string point_text(const WhatIfRow& row) {
 }
 
 ScatterChart chart_of(const WhatIf& sweep) {
-  const bool is_priced = has_prices(sweep);
+  const bool is_priced = has_prices(sweep.rows);
   ScatterChart chart;
   chart.title = fmt::format("Samples per second for {}, of every point that has a plan",
                             is_priced ? "the price of an hour" : "the number of ranks");
@@ -64,7 +59,7 @@ NumberCell number_cell(std::optional<double> value, const std::string& text) {
 }
 
 PageTable table_of(const WhatIf& sweep) {
-  const bool is_priced = has_prices(sweep);
+  const bool is_priced = has_prices(sweep.rows);
   PageTable table{
       "Every point", {"machine", "ranks", "batch", "ms", "gap", "memory", "samples/s"}, {}};
   if (is_priced) table.header.insert(table.header.end(), {"price/h", "per 1M samples"});
@@ -82,10 +77,7 @@ PageTable table_of(const WhatIf& sweep) {
         row.ms ? bytes_cell(row.memory) : NumberCell{-1, "-"},
         number_cell(row.samples_per_s, row.samples_per_s ? rate_text(*row.samples_per_s) : "")};
     if (is_priced) cells.insert(cells.end(), {number(row.price), number(row.price_per_million)});
-    cells.emplace_back(std::string(row.is_pareto                            ? "front"
-                                   : row.ms                                 ? ""
-                                   : row.status == SolveStatus::kInfeasible ? "does not fit"
-                                                                            : "no plan found"));
+    cells.emplace_back(std::string(remark_of(row)));
     table.rows.push_back(std::move(cells));
   }
   return table;
@@ -104,7 +96,7 @@ std::string content_of(const WhatIf& sweep, std::string_view title, bool has_scr
                   count([](const WhatIfRow& row) { return row.is_pareto; }));
   html += fmt::format(
       "<p class=\"soft\">On the front no other point has more samples per second {}.</p>\n",
-      has_prices(sweep) ? "for the same price or less" : "on as many ranks or fewer");
+      has_prices(sweep.rows) ? "for the same price or less" : "on as many ranks or fewer");
   if (const std::string drawn = draw_scatter(chart_of(sweep)); !drawn.empty()) {
     html += "<h2>The front</h2>\n" + drawn;
   }

@@ -25,7 +25,8 @@ Result<PlanExplanation> explain_plan(const ShardingQuestion& question,
                                      const std::optional<ScaledProblem>& scaled,
                                      const ExplanationWords& words, const RunContext& context);
 
-// Nothing where there is a plan, or no proof that there is none.
+// Nothing where there is a plan, or where the search was stopped. Where nothing is proved, fixes
+// alone, of our own search.
 std::optional<NoPlan> explain_no_plan(const ShardingQuestion& question, const ShardingRun& run,
                                       const std::optional<ScaledProblem>& scaled,
                                       const ExplanationWords& words, const RunContext& context);

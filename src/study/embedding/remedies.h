@@ -57,9 +57,9 @@ void apply_remedy(const Remedy& remedy, const std::optional<ScaledProblem>& scal
                   ShardingQuestion& question);
 
 // Each was planned; the least ms for a batch of the question's size first. Two changes are tried
-// where no single one gives a plan. Sizes are rounded up to read well. Empty where there is a plan,
-// or no proof that there is none. Of tables the fewest are changed that a bisection finds, the
-// largest first. The searches are counted, and few where there are many tables and ranks.
+// where no single one gives a plan. Sizes are rounded up to read well. Empty where there is a plan.
+// Of tables the fewest are changed that a bisection finds, the largest first. The searches are
+// counted, and few where there are many tables and ranks.
 std::vector<Remedy> find_remedies(const ShardingQuestion& question, const ShardingRun& run,
                                   const TableConflict& conflict,
                                   const std::optional<ScaledProblem>& scaled,

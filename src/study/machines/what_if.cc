@@ -99,6 +99,17 @@ class Sweeper {
 
 }  // namespace
 
+bool has_prices(std::span<const WhatIfRow> rows) {
+  return std::any_of(rows.begin(), rows.end(),
+                     [](const WhatIfRow& row) { return row.price.has_value(); });
+}
+
+std::string_view remark_of(const WhatIfRow& row) {
+  if (row.is_pareto) return "front";
+  if (row.status == SolveStatus::kInfeasible) return "does not fit";
+  return row.ms ? "" : "no plan found";
+}
+
 std::vector<std::span<const WhatIfPoint>> runs_of(std::span<const WhatIfPoint> points) {
   std::vector<std::span<const WhatIfPoint>> runs;
   for (std::size_t i = 0; i < points.size(); ++i) {
@@ -142,11 +153,10 @@ Result<WhatIf> sweep(std::span<const WhatIfPoint> points,
 
 void mark_pareto(std::vector<WhatIfRow>& rows) {
   // Machines without a price cost their ranks; where some have one, the others are on no front.
-  const bool has_prices = std::any_of(rows.begin(), rows.end(),
-                                      [](const WhatIfRow& row) { return row.price.has_value(); });
-  const auto cost_of = [has_prices](const WhatIfRow& row) {
-    return has_prices ? row.price.value_or(std::numeric_limits<double>::infinity())
-                      : static_cast<double>(row.point.ranks);
+  const bool is_priced = has_prices(rows);
+  const auto cost_of = [is_priced](const WhatIfRow& row) {
+    return is_priced ? row.price.value_or(std::numeric_limits<double>::infinity())
+                     : static_cast<double>(row.point.ranks);
   };
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,21 +21,27 @@ TEST(NoPlan, SaysWhatIsTrueOfSeededProblems) {
   EXPECT_GE(counts.with_cap, 1);
 }
 
-// Two tables of 40 MiB on two ranks of 64 MiB fit only one on each.
-ShardingQuestion two_tables() {
+// Tables of so many rows of 64 columns, each whole on a rank of 64 MiB.
+ShardingQuestion whole_tables(const std::map<std::string, std::int64_t>& rows, int num_ranks,
+                              std::int64_t batch_size) {
   ShardingQuestion question;
   embedding::Module module;
   module.path = "ebc";
-  for (const char* name : {"a", "b"}) {
-    module.tables.push_back(
-        embedding::make_table(name, 40 * 1024 * 1024 / 4 / 64, 64, embedding::Pooling::kSum));
+  for (const auto& [name, num_rows] : rows) {
+    module.tables.push_back(embedding::make_table(name, num_rows, 64, embedding::Pooling::kSum));
     question.problem.model.constraints[name].sharding_types = {embedding::ShardingType::kTableWise};
   }
   question.problem.model.modules = {module};
-  embedding::set_room(question.problem, 2, 2, 64 * kMiB, 1e6);
+  embedding::set_room(question.problem, num_ranks, num_ranks, 64 * kMiB, 1e6);
   for (auto& device : question.problem.topology.devices) device.ddr = 0;
-  question.problem.batch_size = 16;
+  question.problem.batch_size = batch_size;
   return question;
+}
+
+// Two tables of 40 MiB on two ranks fit only one on each.
+ShardingQuestion two_tables() {
+  constexpr std::int64_t kRows = 40 * 1024 * 1024 / 4 / 64;
+  return whole_tables({{"a", kRows}, {"b", kRows}}, 2, 16);
 }
 
 TEST(NoPlan, NamesTheRulesThatConflictAndNoOthers) {
@@ -66,20 +74,10 @@ TEST(NoPlan, NamesTheRulesThatConflictAndNoOthers) {
 
 // 41 tables of which two fit on a rank, and 20 ranks.
 ShardingQuestion uneven_tables() {
-  ShardingQuestion question;
-  embedding::Module module;
-  module.path = "ebc";
-  for (int t = 0; t < 41; ++t) {
-    const std::string name = "t" + std::to_string(t);
-    module.tables.push_back(embedding::make_table(name, (22 + t * 37 % 9) * 4096, 64,  // 22..30 MiB
-                                                  embedding::Pooling::kSum));
-    question.problem.model.constraints[name].sharding_types = {embedding::ShardingType::kTableWise};
-  }
-  question.problem.model.modules = {module};
-  embedding::set_room(question.problem, 20, 20, 64 * kMiB, 1e6);
-  for (auto& device : question.problem.topology.devices) device.ddr = 0;
-  question.problem.batch_size = 1;
-  return question;
+  std::map<std::string, std::int64_t> rows;
+  for (int t = 0; t < 41; ++t)
+    rows["t" + std::to_string(t)] = (22 + t * 37 % 9) * 4096;  // 22..30 MiB
+  return whole_tables(rows, 20, 1);
 }
 
 TEST(NoPlan, SuggestsChangesWhereNothingIsProved) {

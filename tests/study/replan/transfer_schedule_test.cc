@@ -124,27 +124,26 @@ std::vector<TransferStep> stages_of(const TransferSchedule& made) {
   return stages;
 }
 
-TEST(TransferSchedule, SwapsFullRanksThroughHostMemory) {
-  const Case given{{32 * kMiB, 32 * kMiB}, 2, 32 * kMiB, 40 * kMiB};
+// The one stage by which two full ranks swap their tables.
+TransferStep swap(const Case& given, Bytes staged_bytes) {
   const TransferSchedule made = schedule(given, {0, 1}, {1, 0});
   EXPECT_EQ(made.status, ScheduleStatus::kComplete);
-  const auto stages = stages_of(made);
-  ASSERT_EQ(stages.size(), 1U);
-  EXPECT_TRUE(stages.front().in_ddr);
-  EXPECT_EQ(made.staged_bytes, 0);  // nothing crosses a link
+  EXPECT_EQ(made.staged_bytes, staged_bytes);
   follow(given, {0, 1}, {1, 0}, made);
+  const auto stages = stages_of(made);
+  EXPECT_EQ(stages.size(), 1U);
+  return stages.empty() ? TransferStep{} : stages.front();
+}
+
+TEST(TransferSchedule, SwapsFullRanksThroughHostMemory) {
+  const TransferStep stage = swap({{32 * kMiB, 32 * kMiB}, 2, 32 * kMiB, 40 * kMiB}, 0);
+  EXPECT_TRUE(stage.in_ddr);  // nothing crosses a link
 }
 
 TEST(TransferSchedule, SwapsFullRanksThroughARankWithRoom) {
-  const Case given{{32 * kMiB, 32 * kMiB}, 3, 32 * kMiB, 0};
-  const TransferSchedule made = schedule(given, {0, 1}, {1, 0});
-  EXPECT_EQ(made.status, ScheduleStatus::kComplete);
-  const auto stages = stages_of(made);
-  ASSERT_EQ(stages.size(), 1U);
-  EXPECT_EQ(stages.front().rank, 2);
-  EXPECT_FALSE(stages.front().in_ddr);
-  EXPECT_EQ(made.staged_bytes, 32 * kMiB);
-  follow(given, {0, 1}, {1, 0}, made);
+  const TransferStep stage = swap({{32 * kMiB, 32 * kMiB}, 3, 32 * kMiB, 0}, 32 * kMiB);
+  EXPECT_EQ(stage.rank, 2);
+  EXPECT_FALSE(stage.in_ddr);
 }
 
 TEST(TransferSchedule, AsksForABufferWhereNothingCanMove) {
