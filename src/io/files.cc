@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
@@ -63,19 +62,24 @@ tl::unexpected<Error> fail_too_long(const std::string& path) {
               "split the document");
 }
 
-Result<std::string> read_all(int fd, const std::string& path) {
-  std::string text;
-  std::array<char, 1 << 16> buffer{};
+// `size`: what is expected, at least 0.
+Result<std::string> read_all(int fd, const std::string& path, std::size_t size) {
+  constexpr std::size_t kLeastRoom = std::size_t{1} << 16;
+  std::string text(size + kLeastRoom, '\0');
+  std::size_t end = 0;
   while (true) {
-    const ssize_t count = ::read(fd, buffer.data(), buffer.size());
-    if (count == 0) return text;
+    const ssize_t count = ::read(fd, text.data() + end, text.size() - end);
     if (count < 0) {
       if (errno == EINTR) continue;
       return fail_with_errno(path, "read", errno);
     }
-    text.append(buffer.data(), static_cast<std::size_t>(count));
-    if (text.size() > kMaxFileBytes) return fail_too_long(path);
+    if (count == 0) break;
+    end += static_cast<std::size_t>(count);
+    if (end > kMaxFileBytes) return fail_too_long(path);
+    if (end == text.size()) text.resize(2 * end);
   }
+  text.resize(end);
+  return text;
 }
 
 Result<void> write_all(int fd, const std::string& path, std::string_view text) {
@@ -99,7 +103,7 @@ Result<void> write_and_close(Descriptor& file, const std::string& path, std::str
 }  // namespace
 
 Result<std::string> read_text_file(const std::string& path) {
-  if (path == "-") return read_all(STDIN_FILENO, path);
+  if (path == "-") return read_all(STDIN_FILENO, path, 0);
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.fd() < 0) return fail_with_errno(path, "open", errno);
   struct stat status {};
@@ -107,7 +111,7 @@ Result<std::string> read_text_file(const std::string& path) {
   if (has_size && static_cast<std::uintmax_t>(status.st_size) > kMaxFileBytes) {
     return fail_too_long(path);
   }
-  return read_all(file.fd(), path);
+  return read_all(file.fd(), path, has_size ? static_cast<std::size_t>(status.st_size) : 0);
 }
 
 Result<void> check_writable(const std::string& path) {

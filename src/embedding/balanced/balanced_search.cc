@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "balance/balanced_placement.h"
@@ -158,8 +159,11 @@ class BalancedSearch {
 
   // The reference's run gives the reservation, the options and, often, a plan.
   Result<void> start() {
-    PlanningProblem narrow = problem_;
-    narrow.enumeration.max_column_blocks = 0;
+    std::optional<PlanningProblem> copy;
+    if (problem_.enumeration.max_column_blocks > 0) {
+      copy.emplace(problem_).enumeration.max_column_blocks = 0;
+    }
+    const PlanningProblem& narrow = copy ? *copy : problem_;
     PlanningResult prepared;
     if (given_ != nullptr) {
       prepared = given_->prepared;
@@ -168,7 +172,7 @@ class BalancedSearch {
     }
     reserve_time_to_answer();
     SearchOptions limits = reference_limits(prepared.enumeration.options.tables.size());
-    if (prepared.reservation &&
+    if (prepared.reservation && !plimsoll::is_stopped(context_) &&
         simple_bound(prepared.enumeration.options, prepared.reservation->topology).is_infeasible) {
       limits.effort = 0;  // it would find nothing
     }

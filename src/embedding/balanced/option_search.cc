@@ -66,11 +66,7 @@ class OptionSearch {
         settings_(options.bridge),
         search_(search),
         context_(context),
-        starts_(starts),
-        hazards_(find_option_hazards(*input.options, *input.room, model(),
-                                     options.bridge.strict_numerics
-                                         ? find_numeric_options(*input.options, model())
-                                         : std::vector<bool>())) {}
+        starts_(starts) {}
 
   Result<OptionSearchResult> run() {
     PLIMSOLL_RETURN_IF_ERROR(search_all());
@@ -94,6 +90,17 @@ class OptionSearch {
   const Model& model() const {
     static const Model kNone;
     return input_.model != nullptr ? *input_.model : kNone;
+  }
+
+  const OptionHazards& hazards() const {
+    if (!hazards_) {
+      const OptionSet& set = *input_.options;
+      hazards_ =
+          find_option_hazards(set, *input_.room, model(),
+                              options_.bridge.strict_numerics ? find_numeric_options(set, model())
+                                                              : std::vector<bool>());
+    }
+    return *hazards_;
   }
 
   Result<void> search_all() {
@@ -422,7 +429,7 @@ class OptionSearch {
   // Of the fewest hazards, unless all options are searched.
   bool is_allowed_start(std::size_t s) {
     const Judged& start = judge_start(s);
-    return start.is_legal && (settings_.keeps_hazards || start.num_hazards <= hazards_.least());
+    return start.is_legal && (settings_.keeps_hazards || start.num_hazards <= hazards().least());
   }
 
   std::vector<PlacedProposal> allowed_starts() {
@@ -454,14 +461,14 @@ class OptionSearch {
                   [](const Warning& w) { return w.code == "hazard_unavoidable"; });
     if (!has_plan()) return {};
     PLIMSOLL_RETURN_IF_ERROR(reduce_hazards());
-    if (num_hazards(*result_.outcome.plan) == hazards_.least()) {  // such plans fit after all
+    if (num_hazards(*result_.outcome.plan) == hazards().least()) {  // such plans fit after all
       starts_.push_back(*result_.outcome.plan);
       settings_ = options_.bridge;
       PLIMSOLL_RETURN_IF_ERROR(search_all());
       return prefer_starts(), Result<void>();
     }
     PLIMSOLL_RETURN_IF_ERROR(refine_reduced());
-    are_fewest_proved_ = is_unfit && num_hazards(*result_.outcome.plan) == hazards_.least() + 1;
+    are_fewest_proved_ = is_unfit && num_hazards(*result_.outcome.plan) == hazards().least() + 1;
     warn_of_hazards(is_unfit);
     return {};
   }
@@ -480,10 +487,10 @@ class OptionSearch {
   }
 
   std::vector<std::int64_t> hazards_by_group(const PlacedProposal& plan) const {
-    std::vector<std::int64_t> counts(hazards_.least_of_group.size());
+    std::vector<std::int64_t> counts(hazards().least_of_group.size());
     for (const TableHazard& hazard : hazards_of(plan)) {
       ++counts[static_cast<std::size_t>(
-          hazards_.group_of_table[static_cast<std::size_t>(hazard.table)])];
+          hazards().group_of_table[static_cast<std::size_t>(hazard.table)])];
     }
     return counts;
   }
@@ -495,17 +502,17 @@ class OptionSearch {
     const std::vector<std::int64_t> counts = hazards_by_group(plan);
     const auto is_held = [&](std::int32_t group) {
       const auto g = static_cast<std::size_t>(group);
-      return group == other || counts[g] <= hazards_.least_of_group[g];
+      return group == other || counts[g] <= hazards().least_of_group[g];
     };
     std::vector<bool> left_out(input_.options->options.size());
     for (const Option& option : input_.options->options) {
       const auto o = static_cast<std::size_t>(&option - input_.options->options.data());
-      const std::int32_t group = hazards_.group_of_table[static_cast<std::size_t>(option.table)];
+      const std::int32_t group = hazards().group_of_table[static_cast<std::size_t>(option.table)];
       left_out[o] = is_held(group)
-                        ? hazards_.is_left_out[o]
-                        : hazards_.num_hazards[o] > counts[static_cast<std::size_t>(group)];
+                        ? hazards().is_left_out[o]
+                        : hazards().num_hazards[o] > counts[static_cast<std::size_t>(group)];
     }
-    for (const WayChoice& choice : hazards_.way_choices) {
+    for (const WayChoice& choice : hazards().way_choices) {
       if (!is_held(choice.group)) continue;
       for (const std::int32_t o : choice.left_out[choice.way_of(plan.options)]) {
         left_out[static_cast<std::size_t>(o)] = true;
@@ -527,7 +534,7 @@ class OptionSearch {
       std::int32_t group = -1;
       std::int64_t most = 0;
       for (std::size_t g = 0; g < counts.size(); ++g) {
-        const std::int64_t excess = counts[g] - hazards_.least_of_group[g];
+        const std::int64_t excess = counts[g] - hazards().least_of_group[g];
         if (excess <= most || tried.contains(static_cast<std::int32_t>(g))) continue;
         most = excess;
         group = static_cast<std::int32_t>(g);
@@ -699,12 +706,12 @@ class OptionSearch {
   const SearchOptions& search_;
   const RunContext& context_;
   std::vector<PlacedProposal> starts_;
-  std::vector<Judged> judged_starts_;  // of the first starts
-  bool has_lost_start_ = false;        // some bridge could not express one
-  const OptionHazards hazards_;
-  bool are_fewest_proved_ = false;  // of a plan with more hazards than hazards_.least()
-  bool is_bridged_ = false;         // had the last search time to begin?
-  PlacementBridge bridge_;          // of the last search
+  std::vector<Judged> judged_starts_;             // of the first starts
+  bool has_lost_start_ = false;                   // some bridge could not express one
+  mutable std::optional<OptionHazards> hazards_;  // once they are asked for
+  bool are_fewest_proved_ = false;                // of a plan with more hazards than the least
+  bool is_bridged_ = false;                       // had the last search time to begin?
+  PlacementBridge bridge_;                        // of the last search
   balance::PlacementBound bound_;
   StopReason stop_ = StopReason::kFinished;
   OptionSearchResult result_;

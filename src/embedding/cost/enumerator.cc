@@ -310,6 +310,14 @@ class TableEnumeration {
   TableProfile profile_;
 };
 
+// So many tables say about how many options the others have: memory that grows is filled twice.
+constexpr std::size_t kSample = 64;
+
+void reserve_like_sample(std::size_t num_tables, OptionSet& set) {
+  set.options.reserve(set.options.size() * num_tables / kSample);
+  set.runs.reserve(set.runs.size() * num_tables / kSample);
+}
+
 }  // namespace
 
 Result<Enumeration> enumerate(const Estimator& estimator, const Model& model,
@@ -324,7 +332,14 @@ Result<Enumeration> enumerate(const Estimator& estimator, const Model& model,
   const CostModel& release = estimator.cost_model();
   result.options.key_value_columns_on_distinct_ranks = release.key_value_columns_on_distinct_ranks;
   result.options.buckets = release.buckets;
-  for (const int module : visit_order(model, options.breadth_first)) {
+  const std::vector<int> order = visit_order(model, options.breadth_first);
+  std::size_t num_tables = 0;
+  for (const int module : order) {
+    num_tables += model.modules[static_cast<std::size_t>(module)].tables.size();
+  }
+  result.options.tables.reserve(num_tables);
+  result.profiles.reserve(num_tables);
+  for (const int module : order) {
     const Module& owner = model.modules[static_cast<std::size_t>(module)];
     for (const int table : table_order(owner)) {
       if (context.is_cancelled() || context.is_past_deadline()) {
@@ -333,6 +348,7 @@ Result<Enumeration> enumerate(const Estimator& estimator, const Model& model,
       }
       auto done =
           TableEnumeration(estimator, model, module, table, options, result, estimate_error).run();
+      if (result.profiles.size() == kSample) reserve_like_sample(num_tables, result.options);
       if (!done) {
         const Table& culprit = owner.tables[static_cast<std::size_t>(table)];
         return tl::unexpected<Error>(

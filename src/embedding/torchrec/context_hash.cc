@@ -19,12 +19,21 @@ namespace {
 class Text {
  public:
   void add(std::string_view name, std::string_view value) {
-    text_ += fmt::format("{}={}:{};", name, value.size(), value);
+    const fmt::format_int size(value.size());
+    text_.append(name).append("=").append(size.data(), size.size()).append(":");
+    text_.append(value).append(";");
   }
   void add(std::string_view name, double value) { add(name, python_repr(value)); }
   template <class Integer>
   requires std::is_integral_v<Integer>
-  void add(std::string_view name, Integer value) { add(name, fmt::format("{}", value)); }
+  void add(std::string_view name, Integer value) {
+    if constexpr (std::is_same_v<Integer, bool>) {
+      add(name, std::string_view(value ? "true" : "false"));
+    } else {
+      const fmt::format_int digits(value);
+      add(name, std::string_view(digits.data(), digits.size()));
+    }
+  }
   template <class Enum>
   requires std::is_enum_v<Enum>
   void add(std::string_view name, Enum value) { add(name, to_string(value)); }

@@ -70,6 +70,7 @@ class Search {
   Result<void> run(const SearchSpace& space) {
     PLIMSOLL_ASSIGN(const Proposers proposers, find_proposers(options_));
     PLIMSOLL_ASSIGN(partitioner_, find_partitioner(options_, problem_.cost_model));
+    if (is_stopped()) return {};
     for (const auto& proposer : proposers) PLIMSOLL_RETURN_IF_ERROR(proposer->load(space));
     for (const auto& proposer : proposers) PLIMSOLL_RETURN_IF_ERROR(drain(*proposer));
     return {};

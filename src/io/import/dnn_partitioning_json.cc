@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/check.h"
 #include "io/documents/descriptions.h"
@@ -178,6 +179,7 @@ class InputReader {
       PLIMSOLL_RETURN_IF_ERROR(add_node(i));
     }
     net_of_.assign(graph.nodes.size(), -1);
+    pairs_.reserve(document_.edges.size());
     for (std::size_t i = 0; i < document_.edges.size(); ++i) {
       PLIMSOLL_RETURN_IF_ERROR(add_edge(i));
     }
@@ -235,7 +237,9 @@ class InputReader {
                        "an edge from a backward node to a forward one",
                        "mark both ends as the same pass, or reverse the edge");
     }
-    if (!pairs_.emplace(edge.source_id, edge.dest_id).second) {
+    const std::uint64_t pair =
+        static_cast<std::uint64_t>(source->second) << 32 | static_cast<std::uint64_t>(dest->second);
+    if (!pairs_.insert(pair).second) {
       return fail_edge(
           file_, i, "", ErrorCode::kConflict,
           "a second edge from " + id_text(edge.source_id) + " to " + id_text(edge.dest_id),
@@ -272,8 +276,8 @@ class InputReader {
   std::string_view file_;
   DnnPartitioningInput input_;
   std::unordered_map<std::int64_t, int> index_;
-  std::set<std::pair<std::int64_t, std::int64_t>> pairs_;
-  std::vector<int> net_of_;  // [num_nodes] -1: none yet
+  std::unordered_set<std::uint64_t> pairs_;  // of the edges so far: source, then dest
+  std::vector<int> net_of_;                  // [num_nodes] -1: none yet
 };
 
 Result<void> check_writable(const DnnPartitioningInput& input) {

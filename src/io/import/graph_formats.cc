@@ -33,8 +33,14 @@ std::vector<std::pair<std::string_view, std::string_view>> top_level_members(
   int depth = 0;
   std::string_view last;  // the last string at depth 1
   bool is_value = false;
+  constexpr auto kIsMark = [] {
+    std::array<bool, 256> is_mark{};
+    for (const char mark : {'"', '{', '[', '}', ']', ',', ':'}) is_mark[mark] = true;
+    return is_mark;
+  }();
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
+    if (!kIsMark[static_cast<unsigned char>(c)]) continue;
     if (c == '"') {
       const std::size_t first = i + 1;
       for (i = first; i < text.size() && text[i] != '"'; ++i) {

@@ -2,8 +2,9 @@
 //
 // Problem. The parser's own tree takes the last of two equal keys, rounds integers beyond 64 bits
 // and has no bound on nesting; a planner must not guess what its input meant. Method. The event
-// interface builds our tree and refuses such texts where they occur; the stack of open containers
-// is the JSON pointer of an error. O(text) time and memory. Promises. No exception but
+// interface builds our tree and refuses such texts where they occur. The entries of open containers
+// lie on two stacks, from which a container that closes takes its own at once; the stacks also give
+// the JSON pointer of an error. O(text) time and memory. Promises. No exception but
 // std::bad_alloc and no recursion deeper than kMaxDepth, whatever the bytes are.
 #include "io/json/json_document.h"
 
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 #include <utility>
@@ -26,26 +28,11 @@ constexpr std::size_t kLineWidth = 100;
 // Objects of at most this many members are searched for a key, larger ones keep a set of theirs.
 constexpr std::size_t kFewMembers = 16;
 
+// A container that is still open. What it holds so far lies on the builder's stack of its kind.
 struct Frame {
-  JsonValue container;
-  std::string key;  // of the member being read; unused in arrays
-  bool has_key = false;
+  bool is_object = false;
+  std::size_t begin = 0;                 // of its entries on that stack
   std::unordered_set<std::string> keys;  // empty as long as the members are few
-
-  // Whether no member before has this key.
-  bool add_key(const std::string& added) {
-    const auto& members = std::get<JsonValue::Object>(container.data);
-    has_key = true;
-    key = added;
-    if (members.size() < kFewMembers) {
-      return std::none_of(members.begin(), members.end(),
-                          [&](const JsonMember& member) { return member.key == added; });
-    }
-    if (keys.empty()) {
-      for (const JsonMember& member : members) keys.insert(member.key);
-    }
-    return keys.insert(added).second;
-  }
 };
 
 // Is this UTF-8 (RFC 3629), except for a sequence that the end cuts?
@@ -88,15 +75,17 @@ class TreeBuilder final : public Json::json_sax_t {
   bool string(std::string& value) override { return add({std::move(value)}); }
   bool binary(Json::binary_t& /*value*/) override { return false; }
 
-  bool start_object(std::size_t /*size*/) override { return open({JsonValue::Object{}}); }
+  bool start_object(std::size_t /*size*/) override { return open({true, members_.size(), {}}); }
   bool key(std::string& key) override {
-    if (stack_.back().add_key(key)) return true;
-    return refuse(ErrorCode::kSyntax, fmt::format("the key '{}' occurs twice", key),
+    const bool is_new = add_key(key);
+    members_.push_back({std::move(key), {}});
+    if (is_new) return true;
+    return refuse(ErrorCode::kSyntax, fmt::format("the key '{}' occurs twice", members_.back().key),
                   "keep one of the two");
   }
-  bool end_object() override { return close(); }
-  bool start_array(std::size_t /*size*/) override { return open({JsonValue::Array{}}); }
-  bool end_array() override { return close(); }
+  bool end_object() override { return add({take_from<JsonValue::Object>(members_)}); }
+  bool start_array(std::size_t /*size*/) override { return open({false, values_.size(), {}}); }
+  bool end_array() override { return add({take_from<JsonValue::Array>(values_)}); }
 
   bool parse_error(std::size_t position, const std::string& /*token*/,
                    const nlohmann::detail::exception& error) override {
@@ -130,41 +119,60 @@ class TreeBuilder final : public Json::json_sax_t {
     }
     if (stack_.empty()) {
       root_ = std::move(value);
-      return true;
-    }
-    Frame& frame = stack_.back();
-    if (auto* array = std::get_if<JsonValue::Array>(&frame.container.data)) {
-      array->push_back(std::move(value));
+    } else if (stack_.back().is_object) {
+      members_.back().value = std::move(value);
     } else {
-      std::get<JsonValue::Object>(frame.container.data).push_back({frame.key, std::move(value)});
+      values_.push_back(std::move(value));
     }
     return true;
   }
 
-  bool open(JsonValue container) {
+  // Whether no member of the innermost object has this key so far.
+  bool add_key(const std::string& key) {
+    Frame& frame = stack_.back();
+    const auto first = members_.begin() + static_cast<std::ptrdiff_t>(frame.begin);
+    if (members_.size() - frame.begin < kFewMembers) {
+      return std::none_of(first, members_.end(),
+                          [&](const JsonMember& member) { return member.key == key; });
+    }
+    if (frame.keys.empty()) {
+      for (auto it = first; it != members_.end(); ++it) frame.keys.insert(it->key);
+    }
+    return frame.keys.insert(key).second;
+  }
+
+  bool open(Frame frame) {
     if (stack_.size() >= static_cast<std::size_t>(kMaxDepth)) {
       return refuse(ErrorCode::kSyntax, fmt::format("nested deeper than {} levels", kMaxDepth), "");
     }
-    stack_.push_back({std::move(container), {}, false, {}});
+    stack_.push_back(std::move(frame));
     return true;
   }
 
-  bool close() {
-    JsonValue container = std::move(stack_.back().container);
+  // The innermost container, in memory of its size; its entries leave their stack.
+  template <class Container>
+  Container take_from(std::vector<typename Container::value_type>& entries) {
+    const auto first = entries.begin() + static_cast<std::ptrdiff_t>(stack_.back().begin);
+    Container container(std::make_move_iterator(first), std::make_move_iterator(entries.end()));
+    entries.erase(first, entries.end());
     stack_.pop_back();
-    return add(std::move(container));
+    return container;
   }
 
   std::string pointer() const {
-    std::string result;
-    for (const Frame& frame : stack_) {
-      if (const auto* array = frame.container.as<JsonValue::Array>()) {
-        result += fmt::format("/{}", array->size());
-      } else if (frame.has_key) {
-        result += fmt::format("/{}", escape_pointer(frame.key));
+    std::vector<std::string> steps;  // innermost first
+    std::size_t num_members = members_.size();
+    std::size_t num_values = values_.size();
+    for (auto frame = stack_.rbegin(); frame != stack_.rend(); ++frame) {
+      std::size_t& end = frame->is_object ? num_members : num_values;
+      if (!frame->is_object) {
+        steps.push_back(fmt::format("/{}", end - frame->begin));
+      } else if (end > frame->begin) {
+        steps.push_back(fmt::format("/{}", escape_pointer(members_[end - 1].key)));
       }
+      end = frame->begin;
     }
-    return result;
+    return fmt::format("{}", fmt::join(steps.rbegin(), steps.rend(), ""));
   }
 
   // By its name, or where it begins as "name: value" does.
@@ -204,7 +212,9 @@ class TreeBuilder final : public Json::json_sax_t {
 
   std::string_view text_;
   std::string_view file_;
-  std::vector<Frame> stack_;
+  std::vector<Frame> stack_;         // the open containers
+  std::vector<JsonMember> members_;  // of all open objects; the last of each may wait for its value
+  std::vector<JsonValue> values_;    // of all open arrays
   JsonValue root_;
   std::size_t num_values_ = 0;
   std::optional<Error> error_;
@@ -212,31 +222,53 @@ class TreeBuilder final : public Json::json_sax_t {
 
 bool is_plain(char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; }
 
-std::string quote(const std::string& text) {
-  if (std::all_of(text.begin(), text.end(), is_plain)) return '"' + text + '"';
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+void append_quoted(const std::string& text, std::string& out) {
+  if (std::all_of(text.begin(), text.end(), is_plain)) {
+    out += '"';
+    out += text;
+    out += '"';
+  } else {
+    out += Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
 }
 
 struct ScalarPrinter {
-  std::string operator()(JsonValue::Null /*null*/) const { return "null"; }
-  std::string operator()(bool value) const { return value ? "true" : "false"; }
-  std::string operator()(std::int64_t value) const { return std::to_string(value); }
-  std::string operator()(const JsonValue::BigInteger& value) const { return value.digits; }
-  std::string operator()(double value) const {
-    if (!std::isfinite(value)) return "null";
+  std::string& out;
+
+  void operator()(JsonValue::Null /*null*/) const { out += "null"; }
+  void operator()(bool value) const { out += value ? "true" : "false"; }
+  void operator()(std::int64_t value) const {
+    const fmt::format_int digits(value);
+    out.append(digits.data(), digits.size());
+  }
+  void operator()(const JsonValue::BigInteger& value) const { out += value.digits; }
+  void operator()(double value) const {
+    if (!std::isfinite(value)) {
+      out += "null";
+      return;
+    }
     // What dump() calls, without a serializer for every number.
     std::array<char, 64> digits{};
     char* const end =
         nlohmann::detail::to_chars(digits.data(), digits.data() + digits.size(), value);
-    return std::string(digits.data(), end);
+    out.append(digits.data(), end);
   }
-  std::string operator()(const std::string& value) const { return quote(value); }
-  std::string operator()(const JsonValue::Array& /*array*/) const { return {}; }
-  std::string operator()(const JsonValue::Object& /*object*/) const { return {}; }
+  void operator()(const std::string& value) const { append_quoted(value, out); }
+  void operator()(const JsonValue::Array& /*array*/) const {}
+  void operator()(const JsonValue::Object& /*object*/) const {}
 };
 
 bool is_container(const JsonValue& value) {
   return value.as<JsonValue::Array>() != nullptr || value.as<JsonValue::Object>() != nullptr;
+}
+
+// Characters that the one-line form has at least.
+std::size_t least_width(const JsonValue& value) {
+  const auto* object = value.as<JsonValue::Object>();
+  if (object == nullptr) return 1;
+  std::size_t width = 0;
+  for (const JsonMember& member : *object) width += member.key.size() + sizeof(R"("": 1, )") - 1;
+  return width;
 }
 
 // Appends the one-line form; gives up, leaving a part, once `out` is longer than `limit`.
@@ -252,12 +284,13 @@ bool append_compact(const JsonValue& value, std::size_t limit, std::string& out)
     out += '{';
     for (std::size_t i = 0; i < object->size(); ++i) {
       if (i > 0) out += ", ";
-      out += quote((*object)[i].key) + ": ";
+      append_quoted((*object)[i].key, out);
+      out += ": ";
       if (!append_compact((*object)[i].value, limit, out)) return false;
     }
     out += '}';
   } else {
-    out += std::visit(ScalarPrinter{}, value.data);
+    std::visit(ScalarPrinter{out}, value.data);
   }
   return out.size() <= limit;
 }
@@ -266,11 +299,15 @@ class PrettyPrinter {
  public:
   // `column` is where the value starts on its line.
   void print(const JsonValue& value, std::size_t indent, std::size_t column) {
-    if (indent > 0 || !is_container(value)) {
+    if (!is_container(value)) {
+      std::visit(ScalarPrinter{out_}, value.data);
+      return;
+    }
+    // One column stays free for the comma.
+    const std::size_t room = kLineWidth - 1 - std::min(column, kLineWidth - 1);
+    if (indent > 0 && least_width(value) <= room) {
       const std::size_t start = out_.size();
-      // One column stays free for the comma.
-      const std::size_t room = kLineWidth - 1 - std::min(column, kLineWidth - 1);
-      if (append_compact(value, start + room, out_) || !is_container(value)) return;
+      if (append_compact(value, start + room, out_)) return;
       out_.resize(start);
     }
     if (const auto* array = value.as<JsonValue::Array>()) {
@@ -311,9 +348,10 @@ class PrettyPrinter {
     for (std::size_t i = 0; i < object.size(); ++i) {
       out_ += i > 0 ? ",\n" : "\n";
       out_.append(indent + 1, ' ');
-      const std::string key = quote(object[i].key) + ": ";
-      out_ += key;
-      print(object[i].value, indent + 1, indent + 1 + key.size());
+      const std::size_t before = out_.size();
+      append_quoted(object[i].key, out_);
+      out_ += ": ";
+      print(object[i].value, indent + 1, indent + 1 + out_.size() - before);
     }
     out_ += '\n';
     out_.append(indent, ' ');

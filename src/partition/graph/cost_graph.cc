@@ -250,9 +250,11 @@ std::vector<double> device_loads(const CostGraph& graph, const DeviceAssignment&
     loads[device] += graph.nodes[node].time_ms[class_of[device]];
   }
   for (const Net& net : graph.nets) {
-    const std::vector<int> holders = holders_of(net, assignment);
-    if (holders.size() == 1) continue;
     const int source = assignment.device[net.producer];
+    const bool stays = std::all_of(net.consumers.begin(), net.consumers.end(),
+                                   [&](int node) { return assignment.device[node] == source; });
+    if (stays) continue;
+    const std::vector<int> holders = holders_of(net, assignment);
     for (const int device : holders) {
       loads[device] += transfer_ms(graph, net, source, holders, device);
     }

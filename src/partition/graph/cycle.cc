@@ -1,6 +1,8 @@
 #include "partition/graph/cycle.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <numeric>
 
 namespace plimsoll::partition {
 
@@ -8,34 +10,40 @@ namespace plimsoll::partition {
 // that is left over, too; who walks back from one to the next comes to a node twice.
 std::vector<int> find_cycle(int num_nodes, std::span<const std::pair<int, int>> edges) {
   const auto n = static_cast<std::size_t>(num_nodes);
-  std::vector<std::vector<int>> next(n);
-  std::vector<std::vector<int>> previous(n);
+  std::vector<std::size_t> end_of(n + 1);  // of a node's part of `next`
   std::vector<int> missing(n);
   for (const auto& [from, to] : edges) {
-    next[from].push_back(to);
-    previous[to].push_back(from);
+    ++end_of[static_cast<std::size_t>(from)];
     ++missing[to];
   }
+  std::exclusive_scan(end_of.begin(), end_of.end(), end_of.begin(), std::size_t{0});
+  std::vector<int> next(edges.size());
+  for (const auto& [from, to] : edges) next[end_of[static_cast<std::size_t>(from)]++] = to;
   std::vector<int> ready;
+  ready.reserve(n);
   for (int node = 0; node < num_nodes; ++node) {
     if (missing[node] == 0) ready.push_back(node);
   }
   for (std::size_t i = 0; i < ready.size(); ++i) {
-    for (const int other : next[ready[i]]) {
-      if (--missing[other] == 0) ready.push_back(other);
+    const auto node = static_cast<std::size_t>(ready[i]);
+    for (std::size_t k = node == 0 ? 0 : end_of[node - 1]; k < end_of[node]; ++k) {
+      if (--missing[next[k]] == 0) ready.push_back(next[k]);
     }
   }
-  const auto left = std::find_if(missing.begin(), missing.end(), [](int m) { return m > 0; });
-  if (left == missing.end()) return {};
+  if (ready.size() == n) return {};
 
+  std::vector<int> previous(n, -1);  // of nodes left over: their first predecessor of that kind
+  for (const auto& [from, to] : edges) {
+    if (missing[from] > 0 && previous[to] < 0) previous[to] = from;
+  }
+  const auto left = std::find_if(missing.begin(), missing.end(), [](int m) { return m > 0; });
   std::vector<int> walk;
   std::vector<int> position(n, -1);  // in the walk
   int node = static_cast<int>(left - missing.begin());
   while (position[node] < 0) {
     position[node] = static_cast<int>(walk.size());
     walk.push_back(node);
-    node = *std::find_if(previous[node].begin(), previous[node].end(),
-                         [&](int other) { return missing[other] > 0; });
+    node = previous[node];
   }
   std::vector<int> cycle(walk.rbegin(), walk.rend() - position[node]);
   std::rotate(cycle.begin(), std::min_element(cycle.begin(), cycle.end()), cycle.end());

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/effort_clock.h"
 #include "partition/graph/net_cut.h"
 #include "partition/latency/latency_groups.h"
 #include "partition/latency/sample_latency.h"
@@ -366,12 +367,13 @@ std::vector<double> least_tails(const CostGraph& graph, const std::vector<int>& 
 LatencyBound bound_latency(const CostGraph& graph, const LatencyBoundRules& rules,
                            const RunContext& context) {
   LatencyBound bound;
-  const LatencyGroups groups(graph);
   const std::vector<int> order = topological_order(graph);
   for (const double tail : least_tails(graph, order)) bound.value = std::max(bound.value, tail);
   bound.proof = ProofKind::kLongestPath;
   if (bound.value == kUnlimited) bound.proof = ProofKind::kNoDeviceForNode;
   if (!rules.uses_spines || graph.nodes.empty() || bound.value == kUnlimited) return bound;
+  if (is_stopped(context)) return bound;
+  const LatencyGroups groups(graph);
   Spine spine(graph, groups, order, context);
   std::vector<std::vector<int>> tried;
   for (const double share : kTransferShares) {

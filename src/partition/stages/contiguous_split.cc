@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/clock_share.h"
+#include "core/effort_clock.h"
 #include "partition/assignment/placement_tree.h"
 #include "partition/graph/assignment_figures.h"
 #include "partition/graph/downsets.h"
@@ -82,11 +83,17 @@ void find_first_plan(const CostGraph& graph, const GroupGraph& groups,
 }
 
 // All of the search, for a graph with its caps or without them.
-void solve(const CostGraph& graph, const ContiguousSplitOptions& options, const RunContext& context,
-           SplitKnowledge& known, SplitBudget& budget, ContiguousSplit& result) {
-  GroupGraph groups = make_groups(graph);
-  find_first_plan(graph, groups, options, context, known, budget);
-  if (options.rules.absorbs_groups) groups = absorb_groups(graph, groups);
+void solve(const CostGraph& graph, const GroupGraph& all, const ContiguousSplitOptions& options,
+           const RunContext& context, SplitKnowledge& known, SplitBudget& budget,
+           ContiguousSplit& result) {
+  find_first_plan(graph, all, options, context, known, budget);
+  if (known.plan && is_stopped(context)) {
+    result.num_groups = all.num_groups();
+    known.lower_bound = std::max(known.lower_bound, load_bound(all));
+    budget.stop = count_pairs(0, nullptr, context);
+    return;
+  }
+  const GroupGraph groups = options.rules.absorbs_groups ? absorb_groups(graph, all) : all;
   result.num_groups = groups.num_groups();
   result.num_downsets = 0;
   const double bound = load_bound(groups);
@@ -128,9 +135,8 @@ void solve(const CostGraph& graph, const ContiguousSplitOptions& options, const 
 
 // All splits of a small graph that could be better, where chains of downsets leave a gap: with pair
 // rates they only bound what a split takes. True: the plan is the best there is.
-bool try_everything(const CostGraph& graph, const RunContext& context, SplitKnowledge& known,
-                    SplitBudget& budget) {
-  const GroupGraph groups = make_groups(graph);
+bool try_everything(const CostGraph& graph, const GroupGraph& groups, const RunContext& context,
+                    SplitKnowledge& known, SplitBudget& budget) {
   const std::int64_t max_steps = std::min(default_tree_steps(groups), budget.pairs_left);
   const bool is_cut = budget.stop == ChainStop::kDeadline || budget.stop == ChainStop::kCancelled;
   if (is_cut || max_steps <= 0) return false;
@@ -208,20 +214,21 @@ Result<void> check_options(const ContiguousSplitOptions& options) {
 
 // Without memory caps first, where they bind: what that proves holds with them, too, and its plan
 // may fit.
-void solve_without_caps(const CostGraph& graph, const ContiguousSplitOptions& options,
-                        const RunContext& context, SplitKnowledge& known, SplitBudget& budget,
-                        ContiguousSplit& result) {
+void solve_without_caps(const CostGraph& graph, const GroupGraph& groups,
+                        const ContiguousSplitOptions& options, const RunContext& context,
+                        SplitKnowledge& known, SplitBudget& budget, ContiguousSplit& result) {
+  const std::int64_t num_pairs = budget.pairs_left;
+  if (context.deadline) find_first_plan(graph, groups, options, context, known, budget);
+  if (known.plan && is_stopped(context)) return;
   CostGraph relaxed = graph;
   for (DeviceClass& devices : relaxed.classes) devices.memory_cap.reset();
-  const std::int64_t num_pairs = budget.pairs_left;
-  if (context.deadline) {
-    find_first_plan(graph, make_groups(graph), options, context, known, budget);
-  }
+  GroupGraph relaxed_groups = groups;
+  for (DeviceKind& kind : relaxed_groups.kinds) kind.memory_cap.reset();
   SplitKnowledge bound;
   SplitBudget half{budget.pairs_left / 2, ChainStop::kFinished};
   ContiguousSplitOptions first = options;
   first.rules.bounds_by_paths = false;  // they come later, if need be
-  solve(relaxed, first, share_clock(context, 0.5), bound, half, result);
+  solve(relaxed, relaxed_groups, first, share_clock(context, 0.5), bound, half, result);
   budget.pairs_left -= num_pairs / 2 - half.pairs_left;
   const bool has_time = half.stop == ChainStop::kDeadline && !context.is_past_deadline();
   if (half.stop != ChainStop::kEffort && !has_time) budget.stop = half.stop;
@@ -265,15 +272,16 @@ Result<ContiguousSplit> split_contiguously(const CostGraph& graph,
   const std::int64_t num_pairs = options.search.effort < 0 ? kDefaultPairs : options.search.effort;
   SplitBudget budget{num_pairs, ChainStop::kFinished};
   SplitKnowledge known;
+  const GroupGraph groups = make_groups(graph);
   if (options.rules.relaxes_memory && has_tight_caps(graph)) {
-    solve_without_caps(graph, options, context, known, budget, result);
+    solve_without_caps(graph, groups, options, context, known, budget, result);
   }
   if (!known.is_proved(options.search.tolerance) && !budget.is_spent()) {
-    solve(graph, options, context, known, budget, result);
+    solve(graph, groups, options, context, known, budget, result);
   }
   const bool is_tried = options.rules.tries_everything &&
                         !known.is_proved(options.search.tolerance) &&
-                        try_everything(graph, context, known, budget);
+                        try_everything(graph, groups, context, known, budget);
   result.num_pairs = num_pairs - budget.pairs_left;
   result.outcome.stop = reason_of(budget.stop);
   conclude(graph, options.search.tolerance, is_tried, known, result.outcome);

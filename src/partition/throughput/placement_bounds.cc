@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/effort_clock.h"
 #include "core/rounding.h"
 #include "partition/graph/assignment_figures.h"
 #include "partition/graph/downsets.h"
@@ -43,11 +44,13 @@ class Bounder {
 
   ThroughputBound run() {
     if (find_no_device() || find_no_room()) return std::move(bound_);
+    const bool is_late = is_stopped(context_);
     std::vector<int> merged_of;
-    if (graph_.pair_rates.empty()) groups_ = absorb_unordered_groups(groups_, merged_of);
+    if (!is_late && graph_.pair_rates.empty()) groups_ = absorb_unordered_groups(groups_, merged_of);
     if (options_.rules.uses_work) {
       raise(shared_work(groups_), ProofKind::kSharedWork);
     }
+    if (is_late) return std::move(bound_);
     if (options_.rules.uses_packing && !is_met()) {
       const double shared = shared_work(groups_);
       const double packed = packing_bound(groups_, shared, options_.goal);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/clock_share.h"
+#include "core/effort_clock.h"
 #include "partition/throughput/placement_bounds.h"
 #include "partition/throughput/share_bound.h"
 
@@ -39,7 +40,7 @@ Result<ThroughputPlacement> search(const CostGraph& graph, const ThroughputOptio
                          options.is_contiguous ? context : share_clock(context, kStartShare)));
   result.num_groups = split.num_groups;
   result.num_pairs = split.num_pairs;
-  if (options.is_contiguous) {
+  if (options.is_contiguous || (split.outcome.plan && is_stopped(context))) {
     result.outcome = std::move(split.outcome);
     return result;
   }
