@@ -362,6 +362,24 @@ class TestSmallTruths:
         error = plimsoll.run("check", "llama-3-8b", "plan.json", *ON, "--json", code=1).error
         assert error["message"] == "this is module statistics, and plan.json is a plan of an embedding model"
 
+    def test_a_document_without_a_schema_is_known_by_its_keys(self, plimsoll):
+        documents = {
+            "stats.json": ({"name": "s", "mod_order": {}}, "these are module statistics"),
+            "tables.json": ({"name": "m", "tables": []}, "this is an embedding model"),
+            "graph.json": ({"maxFPGAs": 2, "nodes": []}, "this is an operator graph"),
+        }
+        takers = {"shard": "tables.json", "checkpoint": "stats.json", "partition": "graph.json"}
+        for name, (document, remedy) in documents.items():
+            plimsoll.write(name, document)
+            for command, own in takers.items():
+                if name == own:
+                    continue
+                flags = {"shard": ON, "checkpoint": ("--budget", "70%")}.get(command, ())
+                error = plimsoll.run(command, name, *flags, "--json", code=1).error
+                assert error["remedy"].startswith(remedy), (command, name, error)
+        plimsoll.write("broken.json", {"nodes": []})
+        assert "give a plimsoll-fx-graph" in plimsoll.run("partition", "broken.json", "--json", code=1).error["remedy"]
+
     def test_diff_says_at_which_batch_size_it_rates_another_programs_plan(self, plimsoll):
         plimsoll.run("shard", "model.json", *ON, "--batch-size", "2048", "-o", "plan.json")
         plimsoll.run("convert", "model.json", "plan.json", *ON, "--to", "torchrec", "-o", "torchrec.json")

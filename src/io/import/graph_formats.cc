@@ -196,14 +196,20 @@ Result<GraphFile> recognize_graph(std::string text, const std::string& name) {
     format = find_text_format(text, first);
   }
   if (format) return GraphFile{*format, name, std::move(text)};
-  for (const auto& [key, value] : top_level_members(text)) {
+  const auto members = top_level_members(text);
+  for (const auto& [key, value] : members) {
     if (key != "schema") continue;
     return fail(ErrorCode::kSchema, name,
                 std::string("\"").append(value).append("\" is not an operator graph"),
                 what_takes(value));
   }
+  std::string remedy(kRemedy);
+  for (const auto& [key, value] : members) {
+    const std::string other = what_takes_key(key);
+    if (!other.empty() && other != what_takes(kCostGraphName)) remedy = other;
+  }
   return fail(ErrorCode::kSchema, name, "this is not a format of operator graphs",
-              std::string(kRemedy));
+              std::move(remedy));
 }
 
 bool has_operators(GraphFormat format) {

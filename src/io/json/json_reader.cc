@@ -191,14 +191,16 @@ ObjectReader::ObjectReader(const Cursor& cursor, std::span<const KeyInfo> keys) 
     const bool is_known = std::any_of(keys.begin(), keys.end(),
                                       [&](const KeyInfo& info) { return info.key == member.key; });
     // Editors find the JSON Schema of a document by this key of its root.
-    const bool is_of_editors = cursor.place.parent == nullptr && member.key == "$schema";
+    const bool is_root = cursor.place.parent == nullptr;
+    const bool is_of_editors = is_root && member.key == "$schema";
     if (is_known || is_of_editors) continue;
     std::vector<std::string> known;
     for (const KeyInfo& info : keys) known.push_back(info.key);
+    const std::string remedy = is_root ? what_takes_key(member.key) : std::string();
     const Place place{&cursor.place, member.key, {}};
     is_ok_ = Cursor{member.value, place, cursor.context}.fail(
         ErrorCode::kSchema, fmt::format("unknown key '{}'", member.key),
-        suggest(member.key, known));
+        remedy.empty() ? suggest(member.key, known) : remedy);
     return;
   }
 }
@@ -242,6 +244,23 @@ std::string what_takes(std::string_view schema) {
     if (kind.schema == schema) return std::string(kind.remedy);
   }
   return std::string(kOtherDocument);
+}
+
+std::string what_takes_key(std::string_view key) {
+  constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
+      {"tables", "plimsoll.model/1"},
+      {"modules", "plimsoll.model/1"},
+      {"mod_order", "plimsoll.module_stats/1"},
+      {"mod_stats", "plimsoll.module_stats/1"},
+      {"nodes", "plimsoll.cost_graph/1"},
+      {"rows", "plimsoll.cost_graph/1"},
+      {"maxFPGAs", "plimsoll.cost_graph/1"},
+      {"maxSizePerFPGA", "plimsoll.cost_graph/1"},
+  };
+  for (const auto& [own, schema] : kKeys) {
+    if (own == key) return what_takes(schema);
+  }
+  return {};
 }
 
 }  // namespace plimsoll::io

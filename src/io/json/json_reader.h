@@ -272,6 +272,8 @@ Result<void> check_schema(const JsonValue& root, std::string_view file, std::str
 
 // What a document of this name is and which command takes it, for the remedy of an error.
 std::string what_takes(std::string_view schema);
+// The same of a document that has this key at its root; empty where many may have it.
+std::string what_takes_key(std::string_view key);
 
 template <Described T>
 Result<T> read_tree(const JsonValue& root, std::string_view file) {
