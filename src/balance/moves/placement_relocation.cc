@@ -70,15 +70,11 @@ class Relocator {
       for (const UnitPlacements& start : starts) add(start);
       for (const Bytes limit : limits) improve(items, pool, limit, options_.max_moves / parts);
     }
-    if (best_) go_home();
+    if (best_) send_home(problem_, costs_, options_.price, *best_, clock_);
     return std::move(best_);
   }
 
  private:
-  double cost(double objective, Bytes moved) const {
-    return objective + options_.price * static_cast<double>(moved);
-  }
-
   // With a price, a few limits between nothing and everything.
   std::vector<Bytes> find_limits() const {
     if (!(options_.price > 0)) return {options_.max_moved};
@@ -219,11 +215,9 @@ class Relocator {
     if (moved > limit) return false;
     const PlacementValue value = evaluate(problem_, placements);
     if (!value.is_allowed()) return false;
-    const auto key = std::pair(cost(value.objective, moved), moved);
-    if (best_ && std::pair(cost(best_->start.objective, best_->moved), best_->moved) <= key) {
-      return false;
-    }
-    best_ = Relocation{{placements, value.objective}, moved};
+    Relocation found{{placements, value.objective}, moved};
+    if (best_ && !is_better(found, *best_, options_.price)) return false;
+    best_ = std::move(found);
     return true;
   }
 
@@ -254,33 +248,6 @@ class Relocator {
     }
     offer(now.placements, limit);
     pool.push_back(std::move(now));
-  }
-
-  // Units that are away go back, those that moved most bytes first.
-  void go_home() {
-    struct Away {
-      std::size_t unit = 0;
-      Bytes bytes = 0;
-    };
-    std::vector<Away> away;
-    const std::vector<UnitPlacement>& now = best_->start.placements.units;
-    for (std::size_t u = 0; u < now.size(); ++u) {
-      if (costs_.home[u].choice < 0 || costs_.home[u] == now[u]) continue;
-      const ChoiceMoves& moves = costs_.units[u][static_cast<std::size_t>(now[u].choice)];
-      Away one{u, moves.everywhere};
-      for (std::size_t s = 0; s < now[u].slots.size(); ++s) {
-        one.bytes = saturated_add(one.bytes, moves.slots[s].on(now[u].slots[s]));
-      }
-      away.push_back(one);
-    }
-    std::stable_sort(away.begin(), away.end(),
-                     [](const Away& a, const Away& b) { return a.bytes > b.bytes; });
-    for (const Away& one : away) {
-      if (clock_.spend(problem_.num_units())) return;
-      UnitPlacements back = best_->start.placements;
-      back.units[one.unit] = costs_.home[one.unit];
-      offer(back, options_.max_moved);
-    }
   }
 
   const PlacementProblem& problem_;
@@ -417,6 +384,44 @@ UnitPlacements rename_ranks(const PlacementProblem& problem, const MoveCosts& co
   const bool is_better = moved_bytes(costs, renamed) < moved_bytes(costs, placements) &&
                          evaluate(problem, renamed).is_allowed();
   return is_better ? renamed : placements;
+}
+
+bool is_better(const Relocation& a, const Relocation& b, double price) {
+  const auto key = [price](const Relocation& one) {
+    return std::pair(one.start.objective + price * static_cast<double>(one.moved), one.moved);
+  };
+  return key(a) < key(b);
+}
+
+void send_home(const PlacementProblem& problem, const MoveCosts& costs, double price,
+               Relocation& best, EffortClock& clock) {
+  struct Away {
+    std::size_t unit = 0;
+    Bytes bytes = 0;
+  };
+  std::vector<Away> away;
+  const std::vector<UnitPlacement>& now = best.start.placements.units;
+  for (std::size_t u = 0; u < now.size(); ++u) {
+    if (costs.home[u].choice < 0 || costs.home[u] == now[u]) continue;
+    const ChoiceMoves& moves = costs.units[u][static_cast<std::size_t>(now[u].choice)];
+    Away one{u, moves.everywhere};
+    for (std::size_t s = 0; s < now[u].slots.size(); ++s) {
+      one.bytes = saturated_add(one.bytes, moves.slots[s].on(now[u].slots[s]));
+    }
+    away.push_back(one);
+  }
+  std::stable_sort(away.begin(), away.end(),
+                   [](const Away& a, const Away& b) { return a.bytes > b.bytes; });
+  for (const Away& one : away) {
+    if (clock.spend(problem.num_units())) return;
+    Relocation back = best;
+    back.start.placements.units[one.unit] = costs.home[one.unit];
+    const PlacementValue value = evaluate(problem, back.start.placements);
+    if (!value.is_allowed()) continue;
+    back.start.objective = value.objective;
+    back.moved = moved_bytes(costs, back.start.placements);
+    if (back.moved <= best.moved && is_better(back, best, price)) best = std::move(back);
+  }
 }
 
 std::optional<Relocation> relocate(const PlacementProblem& problem, const MoveCosts& costs,

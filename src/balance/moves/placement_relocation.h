@@ -43,6 +43,14 @@ struct Relocation {
 std::optional<Relocation> relocate(const PlacementProblem& problem, const MoveCosts& costs,
                                    const RelocationOptions& options, EffortClock& clock);
 
+// Whose objective, with `price` ms for a moved byte, is less; of equals, which moves less.
+bool is_better(const Relocation& a, const Relocation& b, double price);
+
+// Units that are away go back, those that moved most bytes first, where that makes it better and
+// moves no more.
+void send_home(const PlacementProblem& problem, const MoveCosts& costs, double price,
+               Relocation& best, EffortClock& clock);
+
 // The placement with its ranks renamed, hosts as a whole, so that they hold more of what it asks
 // for; as it is where ranks differ in speed or memory, units may not stand everywhere, or it would
 // not move less.

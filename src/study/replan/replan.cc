@@ -8,6 +8,7 @@
 #include "balance/moves/placement_relocation.h"
 #include "balance/prices/relocation_bound.h"
 #include "balance/problem/placement_judge.h"
+#include "balance/reopened_placement.h"
 #include "core/effort_clock.h"
 #include "plimsoll/core/checked.h"
 #include "plimsoll/embedding/perf_model.h"
@@ -156,11 +157,17 @@ class Replanner {
     }
     EffortClock clock(context_);
     const auto found = balance::relocate(bridge_.problem, costs_, options, clock);
+    if (found) {
+      // With a price alone, about as many bytes are placed anew as are worth moving.
+      const Bytes limit = replan_.max_moved.value_or(std::max(
+          found->moved, saturated_cast(kDefaultShare * static_cast<double>(replan_.total_bytes))));
+      const balance::Relocation best =
+          balance::reopen(bridge_.problem, costs_, *found, limit, price(), search_, clock);
+      best_ = best.start.placements;
+      replan_.moved_bytes = best.moved;
+      run_.balanced.effort += clock.effort();
+    }
     if (clock.is_stopped()) replan_.stop = clock.reason();
-    if (!found) return {};
-    best_ = found->start.placements;
-    replan_.moved_bytes = found->moved;
-    run_.balanced.effort += clock.effort();
     return {};
   }
 
