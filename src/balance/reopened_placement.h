@@ -3,9 +3,9 @@
 // Problem. That of placement_relocation.h, from a placement that moves little. Moves of one or two
 // units at a time do not find what only many of them together gain, such as a new rank's use.
 // Method. Units that are away, and of the others the lightest, as many as may move besides, are
-// placed anew by the whole search for certified placements (balanced_placement.h); the rest stays.
+// placed again by the whole search for certified placements (balanced_placement.h); the rest stays.
 // Where that moves too many bytes, for what it copies to all ranks weighs more, or gains nothing,
-// half as many bytes are placed anew.
+// fewer bytes are placed again.
 // Cost. kReopenedRounds searches at most; effort counts as theirs. Promises. A function of problem,
 // costs and options, whatever the clock, unless it ends the search; never worse than `best`.
 // Source: docs/mathematics/balanced-sharding.md#moved-bytes.

@@ -158,7 +158,7 @@ class Replanner {
     EffortClock clock(context_);
     const auto found = balance::relocate(bridge_.problem, costs_, options, clock);
     if (found) {
-      // With a price alone, about as many bytes are placed anew as are worth moving.
+      // With a price alone, about as many bytes are placed again as are worth moving.
       const Bytes limit = replan_.max_moved.value_or(std::max(
           found->moved, saturated_cast(kDefaultShare * static_cast<double>(replan_.total_bytes))));
       const balance::Relocation best =
