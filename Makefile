@@ -1,7 +1,7 @@
 # The commands of the house; cmake and ninja do the work. `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install-deps build program python environment wheel demo test test-long test-long-python asan coverage fuzz bench bench-peers bench-python compare-builds format format-check ruff lint lint-all docs docs-outputs clean
+.PHONY: help install-deps build program python environment browser wheel demo test test-long test-long-python asan coverage fuzz bench bench-peers bench-python compare-builds format format-check ruff lint lint-all docs docs-images docs-outputs clean
 
 JOBS ?= $(shell nproc)
 # SECONDS is a variable of bash, too, which may stand in the environment: only the command line counts.
@@ -39,6 +39,9 @@ program: install-deps  ## build the command-line program only, build/bin/plimsol
 environment: install-deps  ## make the Python environment of the package and its tests, build/python-env
 	scripts/make_python_environment.sh $(PYTHON_ENVIRONMENT)
 
+browser: install-deps  ## install Chromium, in which the tests open pages of plimsoll report
+	@scripts/install_deps.sh browser
+
 python: build environment  ## build the Python package's extension, into build/python
 	cmake --preset release -DPLIMSOLL_BUILD_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(PYTHON)
 	cmake --build --preset release --target plimsoll_python --parallel $(JOBS)
@@ -56,7 +59,7 @@ demo: program  ## plan MLPerf DLRM-DCNv2 on two DGX H100 and check the plan
 
 # Packages are fetched while the compiler works.
 test: install-deps  ## run every test but the long ones
-	$(MAKE) -j 2 build environment
+	$(MAKE) -j 2 build environment browser
 	$(MAKE) python
 	ctest --test-dir build -LE long --output-on-failure --no-tests=error --parallel $(JOBS)
 	PYTHONPATH=build/python $(PYTHON) -m pytest -q -n $(JOBS)
@@ -140,6 +143,9 @@ docs: build  ## build the documentation as a site, into build/site; fails where 
 	scripts/make_docs_environment.sh $(DOCS_ENVIRONMENT)
 	NO_MKDOCS_2_WARNING=1 $(DOCS_ENVIRONMENT)/bin/mkdocs build --strict --quiet
 	@echo "The site lies in build/site."
+
+docs-images: program environment browser  ## draw the pictures of README and docs again
+	$(PYTHON) scripts/make_screenshots.py build/bin/plimsoll docs/images
 
 docs-outputs: build  ## write what the commands of README.md and docs print now into these pages
 	/usr/bin/python3 tests/docs/docs_test.py build/bin/plimsoll . --write-outputs

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building, testing and linting Plimsoll need, from Debian's packages. Asks dpkg what is missing first,
-# and touches neither the network nor the system when nothing is. `install_deps.sh fuzz` and `install_deps.sh coverage`
-# ask for what fuzzing and measuring coverage need as well.
+# and touches neither the network nor the system when nothing is. `install_deps.sh fuzz`, `coverage` and `browser` ask for
+# what fuzzing, measuring coverage and tests of pages need as well.
 set -euo pipefail
 
 packages=(
@@ -16,6 +16,7 @@ packages=(
 case ${1:-} in
   fuzz) packages+=(clang-14 libclang-rt-14-dev llvm-14) ;;
   coverage) packages+=(gcovr) ;;
+  browser) packages+=(chromium) ;;
 esac
 
 if ! command -v dpkg-query >/dev/null; then

@@ -21,6 +21,7 @@ pip=("$folder/bin/python" -m pip --quiet --disable-pip-version-check)
 
 "${pip[@]}" install pulp==3.3.2 pwlf==2.7.0 tabulate==0.10.0  # with what torch plans and prints checkpointing
 "${pip[@]}" install transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6 peft==0.21.2  # whose models and loops take budgets
+"${pip[@]}" install distributed==2026.8.0 mpi4py==4.1.2 mpich==5.0.2  # over whose clusters sweeps are spread
 
 for release in 1.2.0 1.4.0 1.5.0 1.7.0 1.9.2; do
   "${pip[@]}" download --no-deps --dest "$folder/downloads" "torchrec==$release"

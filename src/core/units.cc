@@ -4,6 +4,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -296,6 +297,18 @@ std::string format_bytes(Bytes bytes) {
   const double value =
       static_cast<double>(magnitude) / static_cast<double>(std::uint64_t{1} << (10 * (power + 1)));
   return fmt::format("{}{:.3f} {}iB", sign, value, kPrefixes[power]);
+}
+
+std::string format_percent(double share) {
+  const double percent = 100 * share;
+  const double size = std::abs(percent);
+  if (size < 1e-7) return "0 %";
+  if (size >= 10) return fmt::format("{:.{}f} %", percent, size < 100 ? 1 : 0);
+  constexpr double kLeastWithoutExponent = 1e-4;
+  if (size >= kLeastWithoutExponent) return fmt::format("{:.2g} %", percent);
+  std::string digits = fmt::format("{:.7f}", percent);
+  digits.erase(digits.find_last_not_of('0') + 1);
+  return digits + " %";
 }
 
 }  // namespace plimsoll

@@ -93,7 +93,7 @@ def chromium(folder, page, *flags):
     return done.stdout
 
 
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: make browser")
 
 
 @pytest.fixture

@@ -203,6 +203,18 @@ TEST(ParseSeconds, RefusesWhatIsNoDuration) {
   EXPECT_EQ(parse_seconds("1e308 h").error().code, ErrorCode::kOverflow);
 }
 
+TEST(FormatPercent, WritesNoExponents) {
+  EXPECT_EQ(format_percent(0), "0 %");
+  EXPECT_EQ(format_percent(4.9e-10), "0 %");
+  EXPECT_EQ(format_percent(1.2e-9), "0.0000001 %");
+  EXPECT_EQ(format_percent(5e-7), "0.00005 %");
+  EXPECT_EQ(format_percent(-9.94e-7), "-0.0000994 %");
+  EXPECT_EQ(format_percent(1e-6), "0.0001 %");
+  EXPECT_EQ(format_percent(0.00414), "0.41 %");
+  EXPECT_EQ(format_percent(0.1274), "12.7 %");
+  EXPECT_EQ(format_percent(3.456), "346 %");
+}
+
 TEST(FormatBytes, WritesBytesBelowOneKibibyteExactly) {
   EXPECT_EQ(format_bytes(0), "0 B");
   EXPECT_EQ(format_bytes(17), "17 B");

@@ -67,7 +67,7 @@ ALLOWED = {
     " check/partition",
     "study/plans": "core math embedding/model study/embedding study/checkpoint study/partition partition/graph"
     " checkpoint/model check check/partition",
-    "study/replan": "core topology balance/problem balance/prices balance/moves embedding/model embedding/cost"
+    "study/replan": "core topology balance balance/problem balance/prices balance/moves embedding/model embedding/cost"
     " embedding/torchrec embedding/problem embedding/balanced study/embedding",
     "study/robust": "core topology balance/problem balance/prices balance/bounds balance/verify balance/moves"
     " embedding/model embedding/cost embedding/torchrec embedding/problem embedding/balanced check check/embedding",

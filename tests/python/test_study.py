@@ -1,8 +1,12 @@
 """plimsoll.explain, plimsoll.size, plimsoll.whatif, and what answers without a plan say."""
 
 import concurrent.futures
+import json
 import math
+import pathlib
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -111,6 +115,37 @@ def test_a_sweep_over_dask_is_the_same():
     ):
         sweep = plimsoll.whatif(MODEL, "dgx-h100", executor=client.get_executor(), parts=3, **SWEEP)
     assert sweep == plimsoll.whatif(MODEL, "dgx-h100", **SWEEP)
+
+
+MPI_PROGRAM = """
+import json, sys
+from mpi4py.futures import MPIPoolExecutor
+import plimsoll
+
+if __name__ == "__main__":
+    model, sweep = json.loads(sys.argv[1])
+    with MPIPoolExecutor() as executor:
+        made = plimsoll.whatif(model, "dgx-h100", executor=executor, parts=3, **sweep)
+        workers = executor.num_workers
+    print(json.dumps([workers, made.document]))
+"""
+
+
+def test_a_sweep_over_mpi_is_the_same(tmp_path):
+    pytest.importorskip("mpi4py")
+    launcher = pathlib.Path(sys.prefix, "bin", "mpiexec")
+    program = tmp_path / "program.py"
+    program.write_text(MPI_PROGRAM)
+    made = subprocess.run(
+        [launcher, "-n", "3", sys.executable, "-m", "mpi4py.futures", program, json.dumps([MODEL, SWEEP])],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert made.returncode == 0, made.stderr
+    workers, document = json.loads(made.stdout)
+    assert workers == 2
+    assert document == plimsoll.whatif(MODEL, "dgx-h100", **SWEEP).document
 
 
 def test_a_sweep_that_is_cut_over_an_executor_says_so():

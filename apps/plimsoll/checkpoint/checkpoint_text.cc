@@ -49,7 +49,7 @@ std::string policy_of(const CheckpointUnit& unit) {
                        static_cast<std::ptrdiff_t>(unit.ops.size()) - saved, unit.ops.size());
   }
   if (unit.discard_ratio >= 1) return "recompute everything";
-  return fmt::format("recompute {} of its bytes", percent_text(unit.discard_ratio));
+  return fmt::format("recompute {} of its bytes", format_percent(unit.discard_ratio));
 }
 
 void list_units(const std::vector<CheckpointUnit>& units, int depth,
@@ -162,7 +162,7 @@ std::string quality(const CheckpointAnswer& answer) {
   if (gap && *gap > kUsefulGap) return "No useful bound was proved.";
   if (!gap) return "No bound was computed: how good the best possible plan is, is not known.";
   if (*gap < SearchOptions{}.tolerance) return "No plan is faster within this memory (proved).";
-  return fmt::format("At most {} above the best possible plan (proved).", percent_text(*gap));
+  return fmt::format("At most {} above the best possible plan (proved).", format_percent(*gap));
 }
 
 std::string plan_head(const CheckpointAnswer& answer, const CheckpointSubject& subject) {
@@ -173,7 +173,7 @@ std::string plan_head(const CheckpointAnswer& answer, const CheckpointSubject& s
   if (predicted.recompute_ms == 0) return text + "no more time per step\n" + quality(answer) + "\n";
   text += subject.compute_ms > 0
               ? fmt::format("{} more time per step",
-                            percent_text(predicted.recompute_ms / subject.compute_ms))
+                            format_percent(predicted.recompute_ms / subject.compute_ms))
               : fmt::format("{} more per step", ms_text(predicted.recompute_ms));
   return text + "\n" + quality(answer) + "\n";
 }

@@ -208,7 +208,7 @@ std::string describe(const WhatIf& answer, std::size_t num_points, const WhatIfF
         grouped(row->point.ranks),
         grouped(row->point.batch_size),
         short_figure(row->ms),
-        row->gap ? percent_text(*row->gap) : "-",
+        row->gap ? format_percent(*row->gap) : "-",
         has_plan ? size_text(row->memory) : "-",
         row->samples_per_s ? grouped(static_cast<std::int64_t>(*row->samples_per_s)) : "-"};
     if (has_prices) {

@@ -91,7 +91,7 @@ std::string change_text(double before, double after) {
   if (before == after) return "as before";
   if (before == 0) return "";
   return fmt::format("{}{}", after > before ? "+" : "-",
-                     percent_text(std::abs(after - before) / std::abs(before)));
+                     format_percent(std::abs(after - before) / std::abs(before)));
 }
 
 std::string figures_text(const std::vector<FigureChange>& figures) {

@@ -207,14 +207,15 @@ std::string describe(const ReplanFlags& flags, const Replan& replan) {
                                                    : "no plan";
     text += screen_row(
         "lower bound",
-        fmt::format("{:<12} {} is below it{}; this one is {}", ms_text(*replan.lower_bound), who,
-                    replan.price_of_move ? ", what it moves included" : "",
-                    *gap < SearchOptions{}.tolerance ? "the best" : percent_text(*gap) + " above"));
+        fmt::format(
+            "{:<12} {} is below it{}; this one is {}", ms_text(*replan.lower_bound), who,
+            replan.price_of_move ? ", what it moves included" : "",
+            *gap < SearchOptions{}.tolerance ? "the best" : format_percent(*gap) + " above"));
   }
   const double all = static_cast<double>(std::max<Bytes>(replan.total_bytes, 1));
   text += screen_row("moved",
                      fmt::format("{:<12} {} of {}{}", size_text(replan.moved_bytes),
-                                 percent_text(static_cast<double>(replan.moved_bytes) / all),
+                                 format_percent(static_cast<double>(replan.moved_bytes) / all),
                                  size_text(replan.total_bytes),
                                  replan.fresh_ms ? fmt::format("; planned from scratch {}",
                                                                size_text(replan.fresh_moved_bytes))

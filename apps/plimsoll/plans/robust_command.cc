@@ -75,8 +75,9 @@ std::string measure_text(const study::RobustOptions& options) {
 std::string figure_text(double ms, double means_ms) {
   std::string beside = "the same";
   if (ms_text(means_ms) != ms_text(ms)) {
-    beside = fmt::format("{}, {} {}", ms_text(means_ms), percent_text(std::abs(means_ms / ms - 1)),
-                         means_ms > ms ? "slower" : "faster");
+    beside =
+        fmt::format("{}, {} {}", ms_text(means_ms), format_percent(std::abs(means_ms / ms - 1)),
+                    means_ms > ms ? "slower" : "faster");
   }
   return fmt::format("{:<13}planned for the means: {}", ms_text(ms), beside);
 }
@@ -116,7 +117,7 @@ std::string describe(const RobustFlags& flags, const RobustPlan& robust) {
         fmt::format("{:<13}{} (proved for these scenarios)", ms_text(*robust.lower_bound),
                     *gap < SearchOptions{}.tolerance
                         ? "no plan is better"
-                        : fmt::format("this plan is at most {} above it", percent_text(*gap))));
+                        : fmt::format("this plan is at most {} above it", format_percent(*gap))));
   }
   text += screen_row("new scenarios", figure_text(figures.fresh_risk_ms, means.fresh_risk_ms));
   text += screen_row("their mean", figure_text(figures.fresh_mean_ms, means.fresh_mean_ms));

@@ -60,7 +60,7 @@ Result<Drawn> draw(const TraceFlags& flags) {
   drawn.text += fmt::format("{}: {} recorded", beside.recorded_name, ms_text(beside.recorded_ms));
   if (timeline.end_ms > 0) {
     const double share = beside.recorded_ms / timeline.end_ms - 1;
-    drawn.text += fmt::format(", {} {} than predicted", percent_text(std::abs(share)),
+    drawn.text += fmt::format(", {} {} than predicted", format_percent(std::abs(share)),
                               share < 0 ? "less" : "more");
   }
   drawn.text += "\n";

@@ -88,7 +88,7 @@ std::string bound_row(const io::ExpertAnswer& answer) {
   return screen_row(
       "lower bound",
       fmt::format("{:<12} no placement is below it{}", load_text(*answer.stated.lower_bound),
-                  gap ? fmt::format("; this one is at most {} above the best", percent_text(*gap))
+                  gap ? fmt::format("; this one is at most {} above the best", format_percent(*gap))
                       : std::string()));
 }
 
@@ -104,7 +104,7 @@ std::string describe(const ExpertFlags& flags, const ExpertModel& model,
   const double eplb = *answer.eplb_load, ours = *answer.stated.objective;
   text += screen_row("slowest ranks",
                      fmt::format("{:<12} EPLB: {} ({} more)", load_text(ours), load_text(eplb),
-                                 percent_text(ours > 0 ? eplb / ours - 1 : 0)));
+                                 format_percent(ours > 0 ? eplb / ours - 1 : 0)));
   text += bound_row(answer);
   text += screen_row("mean", fmt::format("{:<12} of all ranks", load_text(mean)));
   text += screen_row("found in", fmt::format("{:.2f} s", seconds));
@@ -137,8 +137,8 @@ std::string describe(const ExpertFlags& flags, const ExpertModel& model,
   text += bound_row(answer);
   return text + screen_row("moved", fmt::format("{:<12} {} of {}; placed from scratch {}",
                                                 counted(replan.moved, "replica", "replicas"),
-                                                percent_text(static_cast<double>(replan.moved) /
-                                                             static_cast<double>(all)),
+                                                format_percent(static_cast<double>(replan.moved) /
+                                                               static_cast<double>(all)),
                                                 all, replan.fresh_moved));
 }
 

@@ -123,7 +123,8 @@ std::string beside_reference(double own, const std::optional<double>& reference,
   if (std::abs(share) < 1e-9) {
     text += " (the same)";
   } else if (std::isfinite(share)) {
-    text += fmt::format(" ({} {})", percent_text(std::abs(share)), share > 0 ? "slower" : "faster");
+    text +=
+        fmt::format(" ({} {})", format_percent(std::abs(share)), share > 0 ? "slower" : "faster");
   }
   return text + (result.is_reference_whole ? "" : ", its search cut");
 }

@@ -305,13 +305,6 @@ std::string size_text(Bytes bytes) {
   return number + exact.substr(blank);
 }
 
-std::string percent_text(double share) {
-  const double percent = 100 * share;
-  if (std::abs(percent) < 1e-7) return "0 %";
-  if (std::abs(percent) < 10) return fmt::format("{:.2g} %", percent);
-  return fmt::format("{:.{}f} %", percent, std::abs(percent) < 100 ? 1 : 0);
-}
-
 std::string seconds_text(double seconds) {
   return seconds < 10 ? fmt::format("{:.2g} s", std::max(seconds, 0.001))
                       : fmt::format("{:.0f} s", seconds);
@@ -323,7 +316,7 @@ std::string bound_words(const Certificate& certificate) {
   const auto gap = certificate.gap();
   if (!gap) return fmt::format("({})", how);
   if (*gap < SearchOptions{}.tolerance) return fmt::format("no plan is better ({})", how);
-  return fmt::format("this plan is at most {} above it ({})", percent_text(*gap), how);
+  return fmt::format("this plan is at most {} above it ({})", format_percent(*gap), how);
 }
 
 std::string FoldedName::range() const {

@@ -54,8 +54,6 @@ std::string short_figure(const std::optional<double>& value);
 std::string ms_text(double ms);
 // "43 GiB", "55.28 GiB", "448 MiB".
 std::string size_text(Bytes bytes);
-// "0.41 %", "12.7 %" of a share.
-std::string percent_text(double share);
 
 // "0.9 s", "32 s"; at least "0.001 s".
 std::string seconds_text(double seconds);

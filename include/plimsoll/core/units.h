@@ -51,5 +51,8 @@ Result<double> parse_seconds(std::string_view text);
 // below 1 KiB ("17 B").
 std::string format_bytes(Bytes bytes);
 
+// "0.41 %", "12.7 %", "0.00005 %" of a share; "0 %" below 1e-9.
+std::string format_percent(double share);
+
 }  // namespace plimsoll
 #pragma GCC visibility pop

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "plimsoll/core/units.h"
 #include "study/partition/pipeline_answer.h"
 
 namespace plimsoll::study {
@@ -80,7 +81,7 @@ std::string bound_sentence(const PlanReport& report) {
   if (report.status == SolveStatus::kOptimal) return "No plan is better (optimal).";
   const auto gap = report.certificate->gap();
   if (!gap) return "How far the best possible plan is below is not known.";
-  return fmt::format("At most {:.3g} % above the best possible plan.", 100 * *gap);
+  return fmt::format("At most {} above the best possible plan.", format_percent(*gap));
 }
 
 }  // namespace plimsoll::study
