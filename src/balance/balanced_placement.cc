@@ -392,13 +392,12 @@ class Balancer {
 
   // Nodes of a depth-first search in a share of the effort. What a node takes grows with the ranks.
   std::int64_t dive_nodes(std::int64_t effort) const {
-    constexpr std::int64_t kEffortANode = 4, kRanksOfANode = 32;
+    constexpr std::int64_t kEffortANode = 2, kRanksOfANode = 32;
     return std::max<std::int64_t>(effort / kEffortANode / (1 + problem_.num_ranks / kRanksOfANode),
                                   1);
   }
 
-  // Without memory and rules the search is smaller, unless bytes decide.
-  DiveResult dive_into(Part& part, double target, std::int64_t max_nodes) {
+  DiveOptions dive_options(const Part& part, double target, std::int64_t max_nodes) const {
     DiveOptions options;
     options.target = target;
     options.forbidden = part.forbidden;
@@ -406,6 +405,12 @@ class Balancer {
     options.byte_price = byte_prices(part);
     options.max_nodes = max_nodes;
     options.relaxes = options.byte_price == PerResource<double>{};
+    return options;
+  }
+
+  // Without memory and rules the search is smaller, unless bytes decide.
+  DiveResult dive_into(Part& part, double target, std::int64_t max_nodes) {
+    DiveOptions options = dive_options(part, target, max_nodes);
     DiveResult result = dive(problem_, options, clock_);
     if (result.end == DiveEnd::kFound && !result.is_allowed) {
       options.relaxes = false;
@@ -639,10 +644,27 @@ class Balancer {
     for (Part& part : parts_) {
       while (is_searchable(part)) {
         const double target = best_.objective * (1 - tolerance_ / 2);
-        const DiveResult result = dive_into(part, target, dive_nodes(effort / num_open));
+        const std::int64_t nodes = dive_nodes(effort / num_open);
+        const DiveResult result = dive_into(part, target, nodes);
+        if (result.end == DiveEnd::kLimit) refute_relaxed(part, target, nodes);
         if (result.end != DiveEnd::kFound || !result.is_allowed) break;
         offer(result.placements);
       }
+    }
+  }
+
+  // Where the search for a placement that keeps memory and rules is too long, one without them may
+  // be short: what is below the best of those is refuted.
+  void refute_relaxed(Part& part, double target, std::int64_t max_nodes) {
+    constexpr int kMaxFound = 20;
+    DiveOptions options = dive_options(part, target, max_nodes);
+    if (!options.relaxes) return;
+    for (int i = 0; i < kMaxFound && options.target > part.lower_bound; ++i) {
+      const DiveResult result = dive(problem_, options, clock_);
+      if (result.end == DiveEnd::kRefuted) raise(part, options.target, result.num_nodes);
+      if (result.end != DiveEnd::kFound) return;
+      const double found = evaluate(problem_, result.placements).objective;
+      options.target = std::min(options.target, found) * (1 - tolerance_ / 2);
     }
   }
 

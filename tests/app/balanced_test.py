@@ -357,7 +357,7 @@ class TestCertificates:
         for code, list_of in changes.items():
             for change in list_of:
                 # Too little effort for a search to the end.
-                plimsoll.run("shard", "model.json", *ON, "--effort", 100, "-o", "plan.json")
+                plimsoll.run("shard", "model.json", *ON, "--effort", 40, "-o", "plan.json")
                 assert plimsoll.answer()["certificate"]["proof"].startswith("prices of ")
                 plimsoll.change(change)
                 report = plimsoll.check("--json", code=5).document

@@ -208,7 +208,7 @@ std::string describe(const WhatIf& answer, std::size_t num_points, const WhatIfF
         grouped(row->point.ranks),
         grouped(row->point.batch_size),
         short_figure(row->ms),
-        row->gap ? format_percent(*row->gap) : "-",
+        row->gap ? gap_text(*row) : "-",
         has_plan ? size_text(row->memory) : "-",
         row->samples_per_s ? grouped(static_cast<std::int64_t>(*row->samples_per_s)) : "-"};
     if (has_prices) {
@@ -368,7 +368,7 @@ void add_whatif_command(CLI::App& app, Run& run) {
   command
       ->add_option(
           "--effort", flags->effort,
-          fmt::format("Moves and nodes for each point (default: {})", study::kMachineEffort))
+          fmt::format("Units of search effort for each point (default: {})", study::kMachineEffort))
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 60));
   add_planning_globals(*command, flags->global);

@@ -46,6 +46,8 @@ struct WhatIfRow {
 bool has_prices(std::span<const WhatIfRow> rows);  // has some machine one?
 // "front", "does not fit" or "no plan found", where one of these is so.
 std::string_view remark_of(const WhatIfRow& row);
+// The gap, "2.2 %", and "0 %" where it is within the tolerance of searches; empty without one.
+std::string gap_text(const WhatIfRow& row);
 
 struct WhatIf {
   std::vector<WhatIfRow> rows;  // in the order of the points; of a sweep that was cut those it has

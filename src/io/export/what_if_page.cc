@@ -9,7 +9,6 @@
 #include "io/export/html_page.h"
 #include "io/export/html_text.h"
 #include "io/export/svg_chart.h"
-#include "plimsoll/core/units.h"
 
 namespace plimsoll::io {
 namespace {
@@ -74,7 +73,7 @@ PageTable table_of(const WhatIf& sweep) {
         NumberCell{static_cast<double>(row.point.ranks), count_text(row.point.ranks)},
         NumberCell{static_cast<double>(row.point.batch_size), count_text(row.point.batch_size)},
         number_cell(row.ms, row.ms ? ms_number(*row.ms) : ""),
-        number_cell(row.gap, row.gap ? format_percent(*row.gap) : ""),
+        number_cell(row.gap, gap_text(row)),
         row.ms ? bytes_cell(row.memory) : NumberCell{-1, "-"},
         number_cell(row.samples_per_s, row.samples_per_s ? rate_text(*row.samples_per_s) : "")};
     if (is_priced) cells.insert(cells.end(), {number(row.price), number(row.price_per_million)});

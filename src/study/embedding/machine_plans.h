@@ -11,7 +11,7 @@
 
 namespace plimsoll::study {
 
-inline constexpr std::int64_t kMachineEffort = 20'000;  // moves and nodes, unless told otherwise
+inline constexpr std::int64_t kMachineEffort = 10'000;  // unless told otherwise
 
 struct TablePlanOnMachine {
   MachinePlan plan;

@@ -110,6 +110,11 @@ std::string_view remark_of(const WhatIfRow& row) {
   return row.ms ? "" : "no plan found";
 }
 
+std::string gap_text(const WhatIfRow& row) {
+  if (!row.gap) return {};
+  return format_percent(*row.gap <= SearchOptions{}.tolerance ? 0 : *row.gap);
+}
+
 std::vector<std::span<const WhatIfPoint>> runs_of(std::span<const WhatIfPoint> points) {
   std::vector<std::span<const WhatIfPoint>> runs;
   for (std::size_t i = 0; i < points.size(); ++i) {
