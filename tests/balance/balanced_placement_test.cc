@@ -13,6 +13,7 @@ namespace {
 using testing::Enumerator;
 using testing::InstanceKind;
 using testing::kind_of_seed;
+using testing::Random;
 using testing::random_problem;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -148,6 +149,48 @@ TEST(BalancedPlacement, AgreesWithEnumeration) {
   EXPECT_GE(num_best, num_feasible * 90 / 100) << num_best << " of " << num_feasible;
 }
 
+// Two barriers under a cap on each rank's total that is hardly more than the least there is: to
+// search all placements that keep it takes long. What is below the best placement without the cap
+// is refuted in a moment.
+TEST(BalancedPlacement, RefutesWithoutACapOnTimes) {
+  int num_refuted = 0;
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    SCOPED_TRACE(seed);
+    Random dice(seed);
+    PlacementProblem problem;
+    problem.num_ranks = problem.ranks_per_host = 4;
+    problem.num_barriers = 2;
+    problem.resources = {{.name = "rating", .is_time = true}};
+    PlacementProblem total = problem;
+    total.num_barriers = 1;
+    for (int u = 0; u < 15; ++u) {
+      const auto a = static_cast<double>(100 + dice.below(900));
+      const auto b = static_cast<double>(100 + dice.below(900));
+      const auto sum = static_cast<Bytes>(a + b);
+      problem.units.push_back({"", {{Spread::kDevice, {{1, {a, b}, {sum}}}, 1, {}}}, {}});
+      total.units.push_back({"", {{Spread::kDevice, {{1, {a + b}, {0}}}, 1, {}}}, {}});
+    }
+    total.caps.assign(4, Amounts{1});
+    problem.caps.assign(4, Amounts{100000});
+    const double least = solve(total, 100000).outcome.certificate.objective;
+    const BalanceOutcome uncapped = solve(problem, 150000);
+    problem.caps.assign(4, Amounts{static_cast<Bytes>(1.01 * least)});
+    const BalanceOutcome best = solve(problem, 150000);
+    if (!best.outcome.plan || uncapped.outcome.status != SolveStatus::kOptimal) continue;
+    BalanceOptions options;
+    options.starts = {*best.outcome.plan};
+    SearchOptions search;
+    search.effort = 25000;
+    const BalanceOutcome found = balance(problem, options, search, {});
+    ASSERT_TRUE(found.outcome.certificate.lower_bound);
+    const double bound = *found.outcome.certificate.lower_bound;
+    EXPECT_LE(bound, best.outcome.certificate.objective * (1 + 1e-9));
+    num_refuted += found.outcome.status == SolveStatus::kFeasible &&
+                   bound > uncapped.outcome.certificate.objective * (1 - 1e-5);
+  }
+  EXPECT_GE(num_refuted, 3);
+}
+
 // Each rule off: nothing is better than the optimum, nothing wrong is proved, and the others find
 // most optima without it.
 TEST(BalancedPlacement, DoesWithoutAnyOneRule) {
@@ -169,7 +212,7 @@ TEST(BalancedPlacement, DoesWithoutAnyOneRule) {
       BalanceOptions options;
       options.*kRules[rule] = false;
       SearchOptions search;
-      search.effort = 6000;
+      search.effort = 25000;
       const Outcome<UnitPlacements> outcome = balance(problem, options, search, {}).outcome;
       if (outcome.certificate.lower_bound) {
         EXPECT_LE(*outcome.certificate.lower_bound, optimum * (1 + 1e-9)) << rule;
