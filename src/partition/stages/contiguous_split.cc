@@ -43,6 +43,14 @@ double num_states(const GroupGraph& groups) {
   return states;
 }
 
+// Does every group stand on one device?
+bool keeps_whole(const GroupGraph& groups, const DeviceAssignment& plan) {
+  return std::all_of(groups.nodes.begin(), groups.nodes.end(), [&](const std::vector<int>& nodes) {
+    return std::all_of(nodes.begin(), nodes.end(),
+                       [&](int node) { return plan.device[node] == plan.device[nodes.front()]; });
+  });
+}
+
 // Orders, then all downsets, then orders around the best plan. What is left open stops for effort.
 void search_chains(const CostGraph& graph, const GroupGraph& groups, bool is_coarse,
                    const ContiguousSplitOptions& options, const RunContext& context,
@@ -123,7 +131,9 @@ void solve(const CostGraph& graph, const GroupGraph& all, const ContiguousSplitO
     return;
   }
   const double before = known.value;
-  refine_in_order(graph, groups, options, context, known, budget);
+  // A plan from before groups were absorbed may cut some of them.
+  const bool is_whole = !known.plan || keeps_whole(groups, *known.plan);
+  refine_in_order(graph, is_whole ? groups : all, options, context, known, budget);
   // A better plan may meet the bound, which looked no further than the plan before.
   if (known.value < before) raise_bound(graph, groups, options, context, known);
   if (is_cut && !known.is_proved(options.search.tolerance) &&

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "partition/cost_graphs.h"
+#include "partition/graph/placement_bill.h"
 #include "partition/judged.h"
 #include "partition/stages/acyclic_coarsening.h"
 
@@ -142,7 +143,10 @@ TEST(Throughput, HasAPlanWhateverTheClockLeaves) {
       RunContext context;
       context.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(ms);
       const auto outcome = place(graph, options, context).outcome;
-      EXPECT_TRUE(outcome.plan);
+      ASSERT_TRUE(outcome.plan);
+      if (is_contiguous) {
+        EXPECT_TRUE(find_line(graph, *outcome.plan));
+      }
       EXPECT_NE(outcome.certificate.proof, ProofKind::kCallersBound);
     }
   }
