@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kReopenedRounds = 4;
 constexpr std::int64_t kShare = 2;  // a round has one in so many of the effort
-constexpr double kCaution = .9;     // of the bytes placed again that should move just as many as may
-constexpr double kFewer = .7;       // of the bytes placed again, after a search without gain
+constexpr double kCaution = .9;  // of the bytes placed again that should move just as many as may
+constexpr double kFewer = .7;    // of the bytes placed again, after a search without gain
 
 // Bytes that move if the unit leaves where it stands; none where it stands nowhere, or everywhere.
 Bytes bytes_at_home(const MoveCosts& costs, std::size_t unit) {

@@ -248,14 +248,10 @@ std::string what_takes(std::string_view schema) {
 
 std::string what_takes_key(std::string_view key) {
   constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
-      {"tables", "plimsoll.model/1"},
-      {"modules", "plimsoll.model/1"},
-      {"mod_order", "plimsoll.module_stats/1"},
-      {"mod_stats", "plimsoll.module_stats/1"},
-      {"nodes", "plimsoll.cost_graph/1"},
-      {"rows", "plimsoll.cost_graph/1"},
-      {"maxFPGAs", "plimsoll.cost_graph/1"},
-      {"maxSizePerFPGA", "plimsoll.cost_graph/1"},
+      {"tables", "plimsoll.model/1"},           {"modules", "plimsoll.model/1"},
+      {"mod_order", "plimsoll.module_stats/1"}, {"mod_stats", "plimsoll.module_stats/1"},
+      {"nodes", "plimsoll.cost_graph/1"},       {"rows", "plimsoll.cost_graph/1"},
+      {"maxFPGAs", "plimsoll.cost_graph/1"},    {"maxSizePerFPGA", "plimsoll.cost_graph/1"},
   };
   for (const auto& [own, schema] : kKeys) {
     if (own == key) return what_takes(schema);

@@ -46,7 +46,8 @@ class Bounder {
     if (find_no_device() || find_no_room()) return std::move(bound_);
     const bool is_late = is_stopped(context_);
     std::vector<int> merged_of;
-    if (!is_late && graph_.pair_rates.empty()) groups_ = absorb_unordered_groups(groups_, merged_of);
+    if (!is_late && graph_.pair_rates.empty())
+      groups_ = absorb_unordered_groups(groups_, merged_of);
     if (options_.rules.uses_work) {
       raise(shared_work(groups_), ProofKind::kSharedWork);
     }
