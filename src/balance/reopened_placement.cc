@@ -7,6 +7,7 @@
 
 #include "balance/balanced_placement.h"
 #include "balance/problem/placement_judge.h"
+#include "core/check.h"
 #include "core/effort_clock.h"
 #include "plimsoll/core/checked.h"
 
@@ -71,6 +72,9 @@ void keep_home(const PlacementProblem& problem, const UnitPlacement& home, Unit&
 
 Relocation reopen(const PlacementProblem& problem, const MoveCosts& costs, Relocation best,
                   Bytes max_moved, double price, const SearchOptions& search, EffortClock& clock) {
+  PLIMSOLL_DCHECK(evaluate(problem, best.start.placements).is_allowed() &&
+                      moved_bytes(costs, best.start.placements) <= max_moved,
+                  "the placement is allowed and moves at most that");
   SearchOptions share = search;
   share.effort = (search.effort < 0 ? kDefaultBalanceEffort : search.effort) / kShare;
   Bytes limit = max_moved - std::min(max_moved, least_moved_bytes(costs));

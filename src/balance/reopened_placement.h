@@ -18,8 +18,9 @@
 
 namespace plimsoll::balance {
 
-// `price` of a moved byte in ms, >= 0. `clock` counts the effort. Precondition: a valid problem,
-// costs of its units and choices, and an allowed placement that moves at most `max_moved` bytes.
+// `price` of a moved byte in ms, >= 0. A round has half of `search.effort`, and `clock` counts what
+// it spends. Precondition: a valid problem, costs of its units and choices, and an allowed
+// placement that moves at most `max_moved` bytes.
 Relocation reopen(const PlacementProblem& problem, const MoveCosts& costs, Relocation best,
                   Bytes max_moved, double price, const SearchOptions& search, EffortClock& clock);
 

@@ -10,6 +10,15 @@
 
 namespace plimsoll::balance::testing {
 
+inline InstanceKind kind_of_move_seed(std::uint64_t seed) {
+  InstanceKind kind;
+  kind.tight_memory = seed % 3 == 0;
+  kind.barriers = seed % 2 == 0;
+  kind.charges = seed % 5 == 0;
+  kind.unequal_caps = seed % 7 == 0;
+  return kind;
+}
+
 inline int num_slots(const UnitChoice& choice) {
   if (choice.spread == Spread::kUniform) return 0;
   if (choice.spread == Spread::kHost) return static_cast<int>(choice.num_blocks);

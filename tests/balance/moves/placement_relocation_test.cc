@@ -14,6 +14,7 @@ namespace {
 
 using testing::for_each_placement;
 using testing::InstanceKind;
+using testing::kind_of_move_seed;
 using testing::random_costs;
 using testing::random_problem;
 
@@ -24,12 +25,7 @@ TEST(PlacementRelocation, AgreesWithEnumeration) {
   double share_of_bound = 0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
-    InstanceKind kind;
-    kind.tight_memory = seed % 3 == 0;
-    kind.barriers = seed % 2 == 0;
-    kind.charges = seed % 5 == 0;
-    kind.unequal_caps = seed % 7 == 0;
-    const PlacementProblem problem = random_problem(seed, kind);
+    const PlacementProblem problem = random_problem(seed, kind_of_move_seed(seed));
     const MoveCosts costs = random_costs(problem, seed);
     for (const bool is_priced : {false, true}) {
       SCOPED_TRACE(is_priced);
