@@ -25,10 +25,24 @@ set_target_properties(
 
 set(plimsoll_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/plimsoll")
 install(TARGETS plimsoll_library EXPORT plimsollTargets)
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/plimsoll"
-        DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-        FILES_MATCHING
-        PATTERN "*.h")
+
+# A header for each room and one for all: what a room's header lists is inside.
+set(merged_dir "${PROJECT_BINARY_DIR}/include/plimsoll")
+set(public_headers "${PROJECT_SOURCE_DIR}/include/plimsoll/plimsoll.h")
+foreach(room balance check checkpoint core embedding experts io math partition study topology)
+  file(GLOB parts CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/plimsoll/${room}/*.h")
+  set(header "${merged_dir}/${room}.h")
+  add_custom_command(
+    OUTPUT "${header}"
+    COMMAND "${CMAKE_COMMAND}" -D "ROOM=${room}" -D "SOURCES=${PROJECT_SOURCE_DIR}/include" -D
+            "GENERATED=${PROJECT_BINARY_DIR}/src/core" -D "OUTPUT=${header}" -P
+            "${CMAKE_CURRENT_LIST_DIR}/MergeHeaders.cmake"
+    DEPENDS ${parts} "${PROJECT_SOURCE_DIR}/include/plimsoll/${room}.h" "${CMAKE_CURRENT_LIST_DIR}/MergeHeaders.cmake"
+    VERBATIM)
+  list(APPEND public_headers "${header}")
+endforeach()
+add_custom_target(plimsoll_public_headers ALL DEPENDS ${public_headers})
+install(FILES ${public_headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/plimsoll")
 install(EXPORT plimsollTargets NAMESPACE plimsoll:: DESTINATION "${plimsoll_package_dir}")
 
 configure_package_config_file(

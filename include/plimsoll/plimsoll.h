@@ -1,5 +1,5 @@
 // All rooms: what plans, judges, and reads or writes documents. Programs that need less include the
-// header of a room, or one of those that it lists.
+// headers of rooms.
 #pragma once
 
 #include "plimsoll/balance.h"

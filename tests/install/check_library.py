@@ -1,4 +1,4 @@
-"""What the installed shared library shows: its name and version, and no symbols but the public ones.
+"""What the installed library shows: its name and version, its public headers, and no symbols but the public ones.
 
 check_library.py PREFIX VERSION
 """
@@ -12,6 +12,7 @@ import sys
 INSIDE = re.compile(r"plimsoll::(balance::PlacementState|math::solve_milp|math::SmallSimplex|io::JsonValue)\b")
 # What GCC links into a library that counts what its tests reach (make coverage).
 COUNTING = re.compile(r"_*gcov|mangle_path$")
+HEADERS = "balance check checkpoint core embedding experts io math partition plimsoll study topology".split()
 NEEDED = ("plimsoll::embedding::plan_balanced", "plimsoll::check::check_sharding", "plimsoll::parse_bytes")
 
 
@@ -28,6 +29,9 @@ def main():
         faults.append(f"its SONAME is not libplimsoll.so.{minor}")
     if list(prefix.glob("**/*.a")):
         faults.append("static libraries of rooms are installed beside it")
+    headers = {path.relative_to(prefix / "include").as_posix() for path in prefix.glob("include/**/*.*")}
+    strange = headers ^ {f"plimsoll/{name}.h" for name in HEADERS}
+    faults += [f"{header} is missing, or no public header" for header in sorted(strange)]
     symbols = [line.split(maxsplit=2) for line in run("nm", "-DC", "--defined-only", library).splitlines()]
     names = [(kind, name) for _, kind, name in symbols]
     faults += [f"{name} is missing" for name in NEEDED if not any(own.startswith(name + "(") for _, own in names)]

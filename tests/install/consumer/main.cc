@@ -4,10 +4,8 @@
 #include <string_view>
 
 #include "plimsoll/checkpoint.h"
-#include "plimsoll/core/digest.h"
-#include "plimsoll/core/units.h"
-#include "plimsoll/core/version.h"
-#include "plimsoll/topology/topology.h"
+#include "plimsoll/core.h"
+#include "plimsoll/topology.h"
 
 namespace {
 

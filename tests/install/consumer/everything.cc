@@ -1,0 +1,2 @@
+// All that is public, in one source.
+#include "plimsoll/plimsoll.h"
