@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "balance/balance_parts.h"
+#include "balance/barriers/barrier_model.h"
+#include "balance/barriers/box_search.h"
 #include "balance/bounds/bound_placement.h"
 #include "balance/bounds/choice_tree.h"
 #include "balance/bounds/explain_infeasible.h"
@@ -89,6 +92,7 @@ class Balancer {
       start_parts();
       construct();
     }
+    search_boxes_of_parts(effort_ / 8);
     if (options_.uses_dives) refute(effort_ / 100);
     overdraw_parts();
     if (!has_plan()) find_by_backtracking();
@@ -260,6 +264,63 @@ class Balancer {
     }
   }
 
+  // Of all parts, for most are soon closed.
+  void search_boxes_of_parts(std::int64_t effort) {
+    if (!options_.uses_contents || effort_ < kEffortOfWindows || problem_.num_barriers == 1 ||
+        problem_.num_barriers > kMaxBarriersOfBoxes || !has_plan()) {
+      return;
+    }
+    constexpr std::int64_t kSharesOfParts = 4, kPolishes = 50;
+    const std::int64_t end = clock_.effort() + effort;
+    for (Part& part : parts_) {
+      if (clock_.effort() >= end || !is_searchable(part)) continue;
+      BoxSearchOptions options;
+      options.forbidden = part.forbidden;
+      options.constant = part.constant;
+      options.incumbent = best_.objective;
+      options.tolerance = tolerance_;
+      options.max_effort = effort / kSharesOfParts;
+      Start best{{}, kInfinity};
+      search_boxes(problem_, options, clock_, [&](const UnitPlacements& found) {
+        Start polished = polish(part, found, effort / kPolishes);
+        if (polished.objective < best.objective) {
+          offer(polished);
+          best = std::move(polished);
+        }
+        return best_.objective;
+      });
+      if (best.objective < kInfinity) part.starts.insert(part.starts.begin(), std::move(best));
+    }
+  }
+
+  // A placement of a dive, annealed a little where it is good; infinite where it is not allowed and
+  // does not become so.
+  Start polish(const Part& part, const UnitPlacements& found, std::int64_t moves) {
+    constexpr double kGood = 1.02;  // beside the best
+    const PlacementValue value = evaluate(problem_, found);
+    Start start{found, value.objective};
+    if (value.is_allowed()) offer(start);
+    const bool is_good = value.objective < kGood * best_.objective &&
+                         (value.is_allowed() || overdraws_times_alone(value));
+    if (!is_good) return {{}, kInfinity};
+    AnnealingOptions options = annealing_options(part, moves);
+    options.moves_a_round = moves / 4;
+    if (!value.is_allowed()) options.ceiling = kGood * best_.objective;
+    Start best = anneal(part.items, start, options, clock_).best;
+    return value.is_allowed() || best.objective < options.ceiling ? best : Start{{}, kInfinity};
+  }
+
+  bool overdraws_times_alone(const PlacementValue& value) const {
+    std::size_t num_overdrawn = 0;
+    for (int rank = 0; rank < problem_.num_ranks; ++rank) {
+      for (int r = 0; r < problem_.num_resources(); ++r) {
+        num_overdrawn +=
+            problem_.resources[r].is_time && value.bytes[rank][r] > problem_.caps[rank][r];
+      }
+    }
+    return value.faults.size() == num_overdrawn;
+  }
+
   // Where bytes have a price, changes one by one overdraw some cap. Most of the effort goes to
   // searches that overdraw on the way, and the searches below get the rest.
   void overdraw_parts() {
@@ -408,11 +469,14 @@ class Balancer {
     return options;
   }
 
-  // Without memory and rules the search is smaller, unless bytes decide.
-  DiveResult dive_into(Part& part, double target, std::int64_t max_nodes) {
+  // Without memory and rules the search is smaller, unless bytes decide. `relaxed`: the objective
+  // of what that found, where it is not allowed.
+  DiveResult dive_into(Part& part, double target, std::int64_t max_nodes,
+                       std::optional<double>* relaxed = nullptr) {
     DiveOptions options = dive_options(part, target, max_nodes);
     DiveResult result = dive(problem_, options, clock_);
     if (result.end == DiveEnd::kFound && !result.is_allowed) {
+      if (relaxed != nullptr) *relaxed = evaluate(problem_, result.placements).objective;
       options.relaxes = false;
       result = dive(problem_, options, clock_);
     }
@@ -486,6 +550,8 @@ class Balancer {
     }
     options.max_priced = kPricedAMove * effort_;
     options.use_choices = sharpness != Sharpness::kCoarse;
+    options.use_boxes = effort_ >= kEffortOfWindows;
+    options.max_box_effort = std::max<std::int64_t>(effort_ / 50, 1);
     options.load_resource = find_time_resource(problem_);
     options.max_choice_nodes = max_choice_nodes();
     options.max_choice_pivots = max_choice_pivots();
@@ -645,8 +711,11 @@ class Balancer {
       while (is_searchable(part)) {
         const double target = best_.objective * (1 - tolerance_ / 2);
         const std::int64_t nodes = dive_nodes(effort / num_open);
-        const DiveResult result = dive_into(part, target, nodes);
-        if (result.end == DiveEnd::kLimit) refute_relaxed(part, target, nodes);
+        std::optional<double> relaxed;
+        const DiveResult result = dive_into(part, target, nodes, &relaxed);
+        if (result.end == DiveEnd::kLimit && relaxed) {
+          refute_relaxed(part, std::min(target, *relaxed) * (1 - tolerance_ / 2), nodes);
+        }
         if (result.end != DiveEnd::kFound || !result.is_allowed) break;
         offer(result.placements);
       }

@@ -30,6 +30,8 @@ constexpr Sentence kSentences[] = {
     {ProofKind::kBranchedChoices,
      "averages and largest pieces, branched on the choices of units in # nodes"},
     {ProofKind::kEveryBarrier, "the bounds of every barrier alone, added up"},
+    {ProofKind::kBarrierPatterns,
+     "contents of hosts and ranks in # windows of the slowest loads at all barriers"},
     {ProofKind::kWeightedBytes, "weighted bytes that all units need exceed the weighted caps"},
     {ProofKind::kUnitFitsNowhere, "a unit that fits nowhere"},
     {ProofKind::kReservation, "reservations alone exceed the capacity of a rank"},

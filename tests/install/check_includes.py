@@ -17,12 +17,13 @@ ALLOWED = {
     "balance/problem": "core math",
     "balance/prices": "core math balance/problem",
     "balance/patterns": "core math balance/problem balance/prices",
-    "balance/bounds": "core math balance/problem balance/prices balance/patterns",
+    "balance/barriers": "core math balance/problem balance/prices",
+    "balance/bounds": "core math balance/problem balance/prices balance/patterns balance/barriers",
     "balance/moves": "core math balance/problem",
     "balance/tight": "core math balance/problem balance/moves",
     "balance/contents": "core math balance/problem balance/prices balance/patterns balance/moves",
     "balance/verify": "core math balance/problem balance/prices",
-    "balance": "core math balance/problem balance/prices balance/patterns balance/bounds balance/moves"
+    "balance": "core math balance/problem balance/prices balance/patterns balance/barriers balance/bounds balance/moves"
     " balance/contents balance/tight",
     "embedding/model": "core topology",
     "embedding/cost": "core topology embedding/model",

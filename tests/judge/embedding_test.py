@@ -34,6 +34,7 @@ FAMILIES = (
         "branched_patterns",
         "branched_choices",
         "barriers",
+        "barrier_patterns",
         "memory",
     ),
     ("balanced", "torchrec"),

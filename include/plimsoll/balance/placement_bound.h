@@ -24,6 +24,7 @@ enum class BoundMethod {
   kBranched,  // that, branched on the numbers of uniform units, or the blocks of few hosts
   kChoices,   // averages and largest pieces, branched on the choices of units
   kBarriers,  // of several barriers: the bounds of each one alone, added up
+  kBoxes,     // contents of ranks in windows of the slowest loads at all barriers at once
   kMemory,    // infeasible: bytes
 };
 std::string_view to_string(BoundMethod method);  // "average", "filtered", ...
@@ -140,6 +141,38 @@ struct BarrierProof {
   bool operator==(const BarrierProof&) const = default;
 };
 
+// Why the loads of uniform choices, added up over the barriers, are at least `uniform_load` where
+// no rank carries more than `room` of pieces and blocks: with `value` >= 0 of each unit (by class)
+// and prices of bytes, what a unit that is not uniform carries on ranks is worth `value`, and no
+// host or rank holds more than its best content.
+struct BoxProof {
+  std::vector<double> room;   // [barriers]
+  double uniform_load = 0;    // ms
+  std::vector<double> value;  // [classes of the witness] ms
+  std::vector<double> price;  // [resources] ms a byte, of all ranks
+  bool operator==(const BoxProof&) const = default;
+};
+
+// A node covers the placements whose slowest load of pieces and blocks at each barrier is in a
+// window of that barrier; the root covers [0, top] of each. A leaf proves the sum of its windows'
+// lower ends plus the uniform load of its proof, whose rooms are no smaller than their upper ends.
+struct BoxNode {
+  int first_child = -1;  // of two; -1: a leaf
+  int barrier = -1;      // whose window is split: the first child up to `split`, the second from it
+  double split = 0;      // ms
+  int proof = -1;        // of a leaf
+  bool operator==(const BoxNode&) const = default;
+};
+
+struct BoxWitness {
+  double top = 0;                  // ms; a placement with a slower load takes at least as long
+  std::vector<int> limits;         // resources whose caps count on every rank
+  std::vector<int> class_of_unit;  // [units]
+  std::vector<BoxProof> proofs;
+  std::vector<BoxNode> nodes;  // the root first; children after their parents
+  bool operator==(const BoxWitness&) const = default;
+};
+
 // A part of all placements: those that name no cause of `forbidden` and pay for all of `paid`.
 struct BoundCase {
   std::uint64_t paid = 0;  // bits of the first 64 causes
@@ -153,6 +186,7 @@ struct BoundCase {
   WindowWitness windows;               // kWindows, kPatterns, kBranched
   ChoiceWitness choices;               // kChoices
   std::vector<BarrierProof> barriers;  // [barriers] kBarriers: what they prove is added up
+  BoxWitness boxes;                    // kBoxes
   bool operator==(const BoundCase&) const = default;
 };
 

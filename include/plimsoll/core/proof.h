@@ -25,6 +25,7 @@ enum class ProofKind {
   kBranchedPatterns,
   kBranchedChoices,  // in `count` nodes
   kEveryBarrier,
+  kBarrierPatterns,  // contents in `count` windows
   kWeightedBytes,
   kUnitFitsNowhere,
   kReservation,  // of a rank

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "balance/barriers/barrier_windows.h"
 #include "balance/bounds/first_cases.h"
 #include "balance/prices/filtered_bound.h"
 #include "balance/problem/one_load.h"
@@ -49,6 +50,7 @@ class Bounder {
         if (!refute(entry.number)) {
           sharpen(entry.number);
           add_barriers(entry.number);
+          add_boxes(entry.number);
         }
         BoundCase& done = result_.cases[entry.number];
         done.value = std::max(done.value, before);
@@ -279,6 +281,42 @@ class Bounder {
     c.windows = {};
     c.choices = {};
     c.barriers = std::move(proofs);
+  }
+
+  // Contents of ranks within windows at all barriers at once, where units are of few classes.
+  void add_boxes(int number) {
+    BoundCase& c = result_.cases[number];
+    if (!options_.use_boxes || !options_.use_fine || !options_.incumbent || is_stopped() ||
+        problem_.num_barriers == 1 || problem_.num_barriers > kMaxBarriersOfBoxes ||
+        c.value >= goal() || goal() == kInfinity) {
+      return;
+    }
+    const auto model = make_barrier_model(problem_, c.forbidden);
+    if (!model) return;
+    BarrierWindowOptions options;
+    options.goal = goal() - base(c);
+    options.max_effort = options_.max_box_effort;
+    take_boxes(*model, options, c);
+    // A cap on times may decide on each rank by itself.
+    for (const int row : model->rows) {
+      if (problem_.resources[row].is_time) options.limits.push_back(row);
+    }
+    if (!options.limits.empty() && c.value < goal()) take_boxes(*model, options, c);
+  }
+
+  void take_boxes(const BarrierModel& model, const BarrierWindowOptions& options, BoundCase& c) {
+    EffortClock clock(context_);
+    BarrierWindowResult boxes = search_barrier_windows(model, problem_.num_units(), options, clock);
+    result_.num_windows += boxes.num_boxes;
+    result_.num_pricings += clock.effort();
+    if (base(c) + boxes.value <= c.value) return;
+    c.value = base(c) + boxes.value;
+    c.method = BoundMethod::kBoxes;
+    c.prices = {};
+    c.windows = {};
+    c.choices = {};
+    c.barriers = {};
+    c.boxes = std::move(boxes.witness);
   }
 
   // Do the caps of the resource that decides leave the case no placement?

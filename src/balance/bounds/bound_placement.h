@@ -41,14 +41,16 @@ struct BoundOptions {
   bool use_patterns = true;
   bool use_fine = true;  // patterns at `cells` after those at `coarse_cells`
   bool use_branching = true;
-  bool use_barriers = true;          // with an incumbent and use_fine, of two or three barriers
-  int coarse_cells = 2000;           // >= 1
-  int cells = 16000;                 // >= 1
-  double window_tolerance = 1e-4;    // > 0, relative, of patterns' windows
-  std::int64_t max_pricings = 1500;  // >= 1, of each pattern bound
-  std::int64_t max_nodes = 400;      // >= 1, of each pattern bound
-  int max_classes = 120;             // >= 0, with more there are no patterns
-  int max_branched_units = 60;       // >= 0, with more units nothing is branched
+  bool use_barriers = true;              // with an incumbent and use_fine, of two or three barriers
+  bool use_boxes = true;                 // as above, where ranks are alike
+  std::int64_t max_box_effort = 200000;  // >= 1, of each case
+  int coarse_cells = 2000;               // >= 1
+  int cells = 16000;                     // >= 1
+  double window_tolerance = 1e-4;        // > 0, relative, of patterns' windows
+  std::int64_t max_pricings = 1500;      // >= 1, of each pattern bound
+  std::int64_t max_nodes = 400;          // >= 1, of each pattern bound
+  int max_classes = 120;                 // >= 0, with more there are no patterns
+  int max_branched_units = 60;           // >= 0, with more units nothing is branched
   // Where it branches and hosts are few, they are told apart.
   int max_apart_hosts = 3;                  // >= 0
   int apart_cells = 2000;                   // >= 1, instead of `cells`

@@ -26,6 +26,7 @@ class Annealer {
     // Charges and the floor do not move here.
     moves_.state().assign(start.placements);
     constant_ = std::max(0.0, start.objective - moves_.state().slowest());
+    if (options.ceiling < kInfinity) best_.objective = options.ceiling;
   }
 
   AnnealingResult run() {
@@ -117,7 +118,7 @@ class Annealer {
 
 AnnealingResult anneal(const PlacementItems& items, const Start& start,
                        const AnnealingOptions& options, EffortClock& clock) {
-  PLIMSOLL_DCHECK(is_start_of(items, start),
+  PLIMSOLL_DCHECK(options.ceiling < kInfinity || is_start_of(items, start),
                   "the start is allowed, its choices are among the items'");
   return Annealer(items, start, options, clock).run();
 }

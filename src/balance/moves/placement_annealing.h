@@ -26,6 +26,7 @@
 #include "balance/moves/placement_construction.h"
 #include "balance/problem/move_costs.h"
 #include "core/effort_clock.h"
+#include "plimsoll/core/numbers.h"
 
 namespace plimsoll::balance {
 
@@ -37,6 +38,8 @@ struct AnnealingOptions {
   std::uint64_t seed = 0;
   // May moves overdraw caps on times (Resource::is_time) on the way to a placement that does not?
   bool has_soft_times = false;
+  // Only placements below that are kept; of a start that overdraws caps on times itself, finite.
+  double ceiling = kInfinity;
   // What placements may move: no more than `max_moved` >= 0 bytes. Null: moves cost nothing. Not
   // owned. Precondition: the start moves no more.
   const MoveCosts* moves = nullptr;
@@ -49,7 +52,9 @@ struct AnnealingResult {
   std::int64_t num_moves = 0;
 };
 
-// Precondition: `start` is allowed, and its choices are among the items' (find_choice).
+// The start where nothing better was found. Precondition: `start` is allowed, or there is a
+// ceiling, has_soft_times, and it overdraws caps on times alone; its choices are among the items'
+// (find_choice).
 AnnealingResult anneal(const PlacementItems& items, const Start& start,
                        const AnnealingOptions& options, EffortClock& clock);
 

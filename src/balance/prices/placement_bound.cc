@@ -25,6 +25,8 @@ std::string_view to_string(BoundMethod method) {
       return "branched_choices";
     case BoundMethod::kBarriers:
       return "barriers";
+    case BoundMethod::kBoxes:
+      return "barrier_patterns";
     case BoundMethod::kMemory:
       return "memory";
   }
@@ -88,6 +90,8 @@ Proof proof_of(BoundMethod method, const PlacementBound& bound) {
       return in_windows(ProofKind::kBranchedChoices);
     case BoundMethod::kBarriers:
       return ProofKind::kEveryBarrier;
+    case BoundMethod::kBoxes:
+      return in_windows(ProofKind::kBarrierPatterns);
     case BoundMethod::kMemory:
       return ProofKind::kWeightedBytes;
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "balance/problem/one_load.h"
+#include "balance/verify/verified_boxes.h"
 #include "balance/verify/verified_tree.h"
 #include "balance/verify/verified_windows.h"
 #include "core/check.h"
@@ -140,6 +141,9 @@ class Verifier {
         return VerifiedTree(choices_, c.choices, c.forbidden, verdict_.fault, max_steps_).value();
       case BoundMethod::kBarriers:
         return value_by_barriers(c);
+      case BoundMethod::kBoxes:
+        if (!choices_.filter(kInfinity, c.forbidden)) return kInfinity;
+        return VerifiedBoxes(choices_, c.boxes, verdict_.fault, max_steps_).value();
       case BoundMethod::kMemory:
         if (!choices_.filter(kInfinity, c.forbidden)) return kInfinity;
         return exceeds(c.prices.weight) ? kInfinity : 0;

@@ -91,6 +91,31 @@ void describe(Fields& fields, T& proof) {
   fields.optional("windows", proof.windows);
 }
 
+template <class Fields, SameAs<balance::BoxProof> T>
+void describe(Fields& fields, T& proof) {
+  fields.required("room", proof.room, kNullable);
+  fields.required("uniform_load", proof.uniform_load, kNullable);
+  fields.optional("value", proof.value, kNullable);
+  fields.optional("price", proof.price, kNullable);
+}
+
+template <class Fields, SameAs<balance::BoxNode> T>
+void describe(Fields& fields, T& node) {
+  fields.stated("first_child", node.first_child, kIndex);
+  fields.stated("barrier", node.barrier, kIndex);
+  fields.optional("split", node.split, kNullable);
+  fields.stated("proof", node.proof, kIndex);
+}
+
+template <class Fields, SameAs<balance::BoxWitness> T>
+void describe(Fields& fields, T& witness) {
+  fields.optional("top", witness.top, kNullable);
+  fields.optional("limits", witness.limits, kNonNegative);
+  fields.optional("class_of_unit", witness.class_of_unit, kIndex);
+  fields.optional("proofs", witness.proofs);
+  fields.optional("nodes", witness.nodes);
+}
+
 template <class Fields, SameAs<balance::BoundCase> T>
 void describe(Fields& fields, T& bound) {
   fields.stated("paid", bound.paid);
@@ -102,6 +127,7 @@ void describe(Fields& fields, T& bound) {
   fields.optional("windows", bound.windows);
   fields.optional("choices", bound.choices);
   fields.optional("barriers", bound.barriers);
+  fields.optional("boxes", bound.boxes);
 }
 
 template <class Fields, SameAs<balance::PlacementBound> T>

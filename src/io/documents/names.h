@@ -86,7 +86,7 @@ struct Values<balance::BoundMethod> {
       balance::BoundMethod::kFiltered, balance::BoundMethod::kWindows,
       balance::BoundMethod::kPatterns, balance::BoundMethod::kBranched,
       balance::BoundMethod::kChoices,  balance::BoundMethod::kBarriers,
-      balance::BoundMethod::kMemory};
+      balance::BoundMethod::kBoxes,    balance::BoundMethod::kMemory};
 };
 template <>
 struct Values<balance::DualFunctionKind> {

@@ -90,6 +90,19 @@ class Forger {
           whole_.insert(whole_.end(), {&anchor.unit, &anchor.resource});
         }
       }
+      reals_.push_back(&c.boxes.top);
+      for (int& unit : c.boxes.class_of_unit) whole_.push_back(&unit);
+      for (int& limit : c.boxes.limits) whole_.push_back(&limit);
+      for (BoxProof& proof : c.boxes.proofs) {
+        reals_.push_back(&proof.uniform_load);
+        add(proof.room);
+        add(proof.value);
+        add(proof.price);
+      }
+      for (BoxNode& node : c.boxes.nodes) {
+        reals_.push_back(&node.split);
+        whole_.insert(whole_.end(), {&node.first_child, &node.barrier, &node.proof});
+      }
       for (ChoiceNode& node : c.choices.nodes) {
         whole_.insert(whole_.end(), {&node.first_child, &node.unit, &node.proof});
         for (int& choice : node.choices) whole_.push_back(&choice);
@@ -111,7 +124,7 @@ class Forger {
   void change(BoundCase& c) {
     switch (random_.below(6)) {
       case 0:
-        c.method = static_cast<BoundMethod>(random_.below(9));
+        c.method = static_cast<BoundMethod>(random_.below(10));
         return;
       case 1:
         c.paid ^= std::uint64_t{1} << random_.below(64);
@@ -236,10 +249,10 @@ TEST(VerifyBound, GivesUpWhereAQuestionWouldTakeForEver) {
   bound.kind_of_rank = {0};
   for (int i = 0; i < 31; ++i) {  // (1 and 2) or (3 and 4) or ... or 0 or not 0
     bound.cases.push_back(
-        {std::uint64_t{6} << (2 * i), 0, 0, BoundMethod::kNone, {}, {}, {}, {}, {}});
+        {std::uint64_t{6} << (2 * i), 0, 0, BoundMethod::kNone, {}, {}, {}, {}, {}, {}});
   }
-  bound.cases.push_back({1, 0, 0, BoundMethod::kNone, {}, {}, {}, {}, {}});
-  bound.cases.push_back({0, 1, 0, BoundMethod::kNone, {}, {}, {}, {}, {}});
+  bound.cases.push_back({1, 0, 0, BoundMethod::kNone, {}, {}, {}, {}, {}, {}});
+  bound.cases.push_back({0, 1, 0, BoundMethod::kNone, {}, {}, {}, {}, {}, {}});
   EXPECT_FALSE(verify_bound(problem, bound).holds);
   bound.cases.erase(bound.cases.begin(), bound.cases.begin() + 31);
   EXPECT_TRUE(verify_bound(problem, bound).holds);

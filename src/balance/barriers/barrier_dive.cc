@@ -1,0 +1,271 @@
+#include "balance/barriers/barrier_dive.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <utility>
+
+namespace plimsoll::balance {
+namespace {
+
+constexpr std::int64_t kMaxPricings = 60;  // of each program
+constexpr double kWhole = 1e-6;
+constexpr int kMaxPrograms = 60;
+
+class Dive {
+ public:
+  Dive(const BarrierModel& model, int num_units, const std::vector<double>& room,
+       const BarrierAnswer& answer, bool has_blocks, EffortClock& clock)
+      : model_(&model),
+        clock_(&clock),
+        room_(room),
+        load_(static_cast<std::size_t>(model.num_ranks), std::vector<double>(room.size(), 0)),
+        bytes_(static_cast<std::size_t>(model.num_ranks)),
+        left_(model.classes.size()) {
+    placements_.units.resize(static_cast<std::size_t>(num_units));
+    for (std::size_t c = 0; c < model.classes.size(); ++c) {
+      left_[c] = model.classes[c].units;
+    }
+    for (std::size_t s = 0; s < model.steps.size(); ++s) {
+      uniform_bytes_.add(model.steps[s].bytes, std::llround(answer.num_uniform[s]));
+    }
+    if (has_blocks) put_blocks(answer);
+  }
+
+  std::optional<UnitPlacements> run() {
+    for (int rank = 0; rank < model_->num_ranks; ++rank) empty_.push_back(rank);
+    for (int i = 0; i < kMaxPrograms && !empty_.empty() && has_units(); ++i) {
+      if (!fill_some() || clock_->is_stopped()) break;
+    }
+    if (clock_->is_stopped() || !(finish() < kInfinity)) return std::nullopt;
+    return std::move(placements_);
+  }
+
+ private:
+  bool has_units() const {
+    return std::any_of(left_.begin(), left_.end(),
+                       [](const std::vector<int>& units) { return !units.empty(); });
+  }
+
+  int take_unit(int class_index) {
+    const int unit = left_[class_index].back();
+    left_[class_index].pop_back();
+    return unit;
+  }
+
+  void put(int rank, const BarrierItem& item) {
+    const int unit = take_unit(item.class_index);
+    placements_.units[unit] = {item.choice, {rank}};
+    load_rank(rank, item);
+  }
+
+  void load_rank(int rank, const BarrierItem& item) {
+    for (std::size_t b = 0; b < room_.size(); ++b) load_[rank][b] += item.load[b];
+    bytes_[rank].add(item.bytes, 1);
+  }
+
+  // Hosts in order take the pattern that the amounts, laid end to end, show at their middles.
+  void put_blocks(const BarrierAnswer& answer) {
+    double end = 0;
+    std::size_t next = 0;
+    for (int host = 0; host < model_->num_hosts(); ++host) {
+      while (next < answer.patterns.size() && end + answer.amounts[next] < host + .5) {
+        end += answer.amounts[next++];
+      }
+      if (next == answer.patterns.size()) return;
+      const BarrierPattern& pattern = answer.patterns[next];
+      for (std::size_t i = 0; i < pattern.count.size(); ++i) {
+        const BarrierItem& item = model_->items[i];
+        if (!item.is_block || item.parts > 1) continue;
+        for (std::int64_t n = 0; n < pattern.count[i] && !left_[item.class_index].empty(); ++n) {
+          placements_.units[take_unit(item.class_index)] = {item.choice, {host}};
+          for (int r = 0; r < model_->width; ++r) load_rank(host * model_->width + r, item);
+        }
+      }
+    }
+  }
+
+  // What blocks and the expected uniform units leave of a rank, for the program.
+  std::vector<double> room_of(int rank) const {
+    std::vector<double> room = room_;
+    for (std::size_t b = 0; b < room_.size(); ++b) {
+      room[b] = std::max(room[b] - load_[rank][b], 0.0);
+    }
+    for (const int row : model_->rows) {
+      const Bytes left = model_->cap[row] - bytes_[rank][row] - uniform_bytes_[row];
+      room.push_back(static_cast<double>(std::max<Bytes>(left, 0)));
+    }
+    return room;
+  }
+
+  bool fill_some() {
+    std::vector<BinKind> bins;
+    std::vector<std::vector<int>> ranks;  // [bins] empty ones
+    for (const int rank : empty_) {
+      std::vector<double> room = room_of(rank);
+      std::size_t b = 0;
+      while (b < bins.size() && bins[b].room != room) ++b;
+      if (b == bins.size()) {
+        bins.push_back({0, 1, std::move(room)});
+        ranks.emplace_back();
+      }
+      ++bins[b].count;
+      ranks[b].push_back(rank);
+    }
+    BarrierProgramOptions options;
+    options.penalty = 20 * (room_.front() + room_.back());
+    options.tolerance = 1e-4 * room_.front();
+    options.has_blocks = false;
+    options.limits = model_->rows;
+    std::vector<double> count;
+    for (const std::vector<int>& units : left_) count.push_back(static_cast<double>(units.size()));
+    BarrierProgram program(*model_, std::move(count), options);
+    const BarrierAnswer answer = program.solve(bins, kInfinity, kMaxPricings, *clock_);
+    if (answer.patterns.empty()) return false;
+    bool has_whole = false;
+    for (std::size_t p = 0; p < answer.patterns.size(); ++p) {
+      has_whole |= answer.amounts[p] >= 1 - kWhole;
+    }
+    const auto most = static_cast<std::size_t>(
+        std::max_element(answer.amounts.begin(), answer.amounts.end()) - answer.amounts.begin());
+    for (std::size_t p = 0; p < answer.patterns.size(); ++p) {
+      auto times = static_cast<std::int64_t>(answer.amounts[p] + kWhole);
+      if (!has_whole) times = p == most ? 1 : 0;
+      std::vector<int>& of_bin = ranks[answer.patterns[p].bin];
+      for (; times > 0 && !of_bin.empty(); --times) {
+        fill(of_bin.back(), answer.patterns[p]);
+        of_bin.pop_back();
+      }
+    }
+    empty_.clear();
+    for (const std::vector<int>& of_bin : ranks) {
+      empty_.insert(empty_.end(), of_bin.begin(), of_bin.end());
+    }
+    std::sort(empty_.begin(), empty_.end());
+    return true;
+  }
+
+  void fill(int rank, const BarrierPattern& pattern) {
+    for (std::size_t i = 0; i < pattern.count.size(); ++i) {
+      const BarrierItem& item = model_->items[i];
+      if (item.parts > 1) continue;
+      for (std::int64_t n = 0; n < pattern.count[i] && !left_[item.class_index].empty(); ++n) {
+        put(rank, item);
+      }
+    }
+  }
+
+  bool fits(int rank, const BarrierItem& item) const {
+    return std::all_of(model_->rows.begin(), model_->rows.end(), [&](int row) {
+      return bytes_[rank][row] + item.bytes[row] + uniform_bytes_[row] <= model_->cap[row];
+    });
+  }
+
+  // How much slower the slowest ranks are with the item on this one.
+  double growth(int rank, const BarrierItem& item, const std::vector<double>& slowest) const {
+    double sum = 0;
+    for (std::size_t b = 0; b < slowest.size(); ++b) {
+      sum += std::max(load_[rank][b] + item.load[b] - slowest[b], 0.0);
+    }
+    return sum;
+  }
+
+  // What is left goes where it costs least, or on ranks wherever it may: one more piece on the
+  // slowest rank costs much, but makes place for others beside it.
+  double finish() {
+    Dive other = *this;
+    const double cost = place_all_left(false), other_cost = other.place_all_left(true);
+    if (other_cost < cost) placements_ = std::move(other.placements_);
+    return std::min(cost, other_cost);
+  }
+
+  // What it costs, with the slowest ranks; infinite where a unit fits nowhere.
+  double place_all_left(bool prefers_ranks) {
+    std::vector<double> slowest(room_.size(), 0);
+    for (const std::vector<double>& load : load_) {
+      for (std::size_t b = 0; b < slowest.size(); ++b) slowest[b] = std::max(slowest[b], load[b]);
+    }
+    double uniform = 0;
+    for (std::size_t c = 0; c < left_.size(); ++c) {
+      while (!left_[c].empty()) {
+        if (!place_left(static_cast<int>(c), prefers_ranks, slowest, uniform)) return kInfinity;
+      }
+    }
+    return std::accumulate(slowest.begin(), slowest.end(), uniform) * (1 + overdraft());
+  }
+
+  // What some rank holds too much of its cap, as a share.
+  double overdraft() const {
+    double most = 0;
+    for (const Amounts& bytes : bytes_) {
+      for (const int row : model_->rows) {
+        const auto held = static_cast<double>(bytes[row] + uniform_taken_[row]);
+        most = std::max(most, held / static_cast<double>(model_->cap[row]) - 1);
+      }
+    }
+    return most;
+  }
+
+  bool place_left(int class_index, bool prefers_ranks, std::vector<double>& slowest,
+                  double& uniform) {
+    const BarrierStep* best_step = nullptr;
+    for (const BarrierStep& step : model_->steps) {
+      if (step.class_index != class_index) continue;
+      if (best_step == nullptr || step.cost < best_step->cost) best_step = &step;
+    }
+    double least = best_step == nullptr || prefers_ranks ? kInfinity : best_step->cost;
+    // A unit that is cheap everywhere is not worth a place.
+    constexpr double kCheap = 1e-3;
+    if (best_step != nullptr && best_step->cost < kCheap * (room_.front() + room_.back()))
+      least = 0;
+    int best_rank = -1;
+    const BarrierItem* best_item = nullptr;
+    for (const BarrierItem& item : model_->items) {
+      if (item.class_index != class_index || item.is_block || item.parts > 1) continue;
+      for (int rank = 0; rank < model_->num_ranks; ++rank) {
+        const double cost = growth(rank, item, slowest);
+        if (cost >= least || !fits(rank, item)) continue;
+        least = cost;
+        best_rank = rank;
+        best_item = &item;
+      }
+    }
+    if (best_item == nullptr && best_step == nullptr) return false;
+    if (best_item == nullptr) {
+      const int unit = take_unit(class_index);
+      placements_.units[unit] = {best_step->choice,
+                                 std::vector<int>(static_cast<std::size_t>(best_step->blocks), 0)};
+      uniform += best_step->cost;
+      uniform_taken_.add(best_step->bytes, 1);
+      return true;
+    }
+    put(best_rank, *best_item);
+    for (std::size_t b = 0; b < slowest.size(); ++b) {
+      slowest[b] = std::max(slowest[b], load_[best_rank][b]);
+    }
+    return true;
+  }
+
+  const BarrierModel* model_;
+  EffortClock* clock_;
+  std::vector<double> room_;
+  std::vector<std::vector<double>> load_;  // [ranks][barriers] of pieces and blocks
+  std::vector<Amounts> bytes_;             // [ranks] of them
+  Amounts uniform_bytes_{};                // of a rank, as the program expects them
+  Amounts uniform_taken_{};                // of a rank, by units that were left
+  std::vector<std::vector<int>> left_;     // [classes] units
+  std::vector<int> empty_;                 // ranks without pieces
+  UnitPlacements placements_;
+};
+
+}  // namespace
+
+std::optional<UnitPlacements> dive_by_barriers(const BarrierModel& model, int num_units,
+                                               const std::vector<double>& room,
+                                               const BarrierAnswer& answer, bool has_blocks,
+                                               EffortClock& clock) {
+  return Dive(model, num_units, room, answer, has_blocks, clock).run();
+}
+
+}  // namespace plimsoll::balance

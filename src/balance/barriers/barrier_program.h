@@ -1,0 +1,98 @@
+// The least uniform load when no rank may carry more than a room at each of several barriers:
+// column generation over contents of hosts or ranks.
+//
+// Problem. Choose how many bins (hosts with their ranks, or ranks) hold which pattern, and which
+// units are uniform, so that all units are placed and the uniform loads, added up over the
+// barriers, are least; a relaxation, counts may be fractions.
+// Method. Rows: one a class, one a kind of bins, one a resource whose caps may be exceeded. At any
+// prices pi of units and q of resources
+//   A >= sum over classes of (units x min(pi, cheapest uniform cost + q bytes))
+//        - sum over bins of V(pi, q) - sum over resources of q x caps,
+// with V the worth of the best pattern that fits the room at every barrier: the exact filling of a
+// vector knapsack (math/vector_knapsack.h), or its bound. The best value so far is kept, so a stop
+// at any time leaves a valid bound. Cost. 5 to 30 pricings a room; patterns are kept from room to
+// room. Sources: docs/mathematics/balanced-sharding.md#contents-at-several-barriers,
+// pattern_master.h.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "balance/barriers/barrier_model.h"
+#include "core/effort_clock.h"
+#include "math/small_simplex.h"
+
+namespace plimsoll::balance {
+
+struct BarrierPrices {
+  std::vector<double> pi;     // [classes] ms a unit, >= 0
+  std::vector<double> price;  // [rows] ms, >= 0, of the caps of all ranks together
+};
+
+// Bins that are filled alike: hosts, if blocks may stand in them, else ranks.
+struct BinKind {
+  double count = 0;          // >= 0
+  int width = 1;             // ranks
+  std::vector<double> room;  // of a rank: [barriers] ms, then [limits] of resources
+};
+
+struct BarrierPattern {
+  int bin = 0;
+  std::vector<std::int64_t> count;  // [items] blocks of the bin, or pieces of each of its ranks
+};
+
+struct BarrierAnswer {
+  double uniform_load = 0;  // proved: A is at least this
+  BarrierPrices prices;     // of that bound
+  double value = 0;         // of the last linear program
+  bool is_complete = false;
+  double missed = 0;                     // units that found no place
+  std::vector<double> num_uniform;       // [steps]
+  std::vector<BarrierPattern> patterns;  // in use
+  std::vector<double> amounts;           // [patterns] > 0, bins
+};
+
+struct BarrierProgramOptions {
+  double penalty = 100;            // ms > 0, for a unit without a place
+  double tolerance = 1e-6;         // ms >= 0, of A
+  bool has_blocks = true;          // else items that are blocks are left out
+  std::vector<int> limits;         // resources that patterns keep the room of, too
+  std::int64_t max_nodes = 20000;  // of each knapsack
+};
+
+class BarrierProgram {
+ public:
+  // `count`: [classes] units that are to be placed.
+  BarrierProgram(const BarrierModel& model, std::vector<double> count,
+                 const BarrierProgramOptions& options);
+
+  // Until nothing better is left, A is above `goal`, `max_pricings` were made or the clock stops.
+  BarrierAnswer solve(const std::vector<BinKind>& bins, double goal, std::int64_t max_pricings,
+                      EffortClock& clock);
+
+  std::int64_t num_pricings() const { return num_pricings_; }
+
+ private:
+  class Room;
+
+  const BarrierModel& model_;
+  std::vector<double> count_;
+  BarrierProgramOptions options_;
+  std::vector<BarrierPattern> pool_;
+  std::int64_t num_pricings_ = 0;
+};
+
+// The worth of the best content of a bin at these prices, at most; the best that was found.
+struct BestContent {
+  BarrierPattern pattern;
+  double worth = 0;
+  double bound = 0;
+  std::int64_t num_nodes = 0;
+};
+BestContent price_bin(const BarrierModel& model, const BinKind& bin, const BarrierPrices& prices,
+                      const BarrierProgramOptions& options);
+
+// What uniform units of a class cost at least: the least of pi and its cheapest step.
+double cheapest_unit(const BarrierModel& model, int class_index, const BarrierPrices& prices);
+
+}  // namespace plimsoll::balance

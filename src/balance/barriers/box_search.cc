@@ -1,0 +1,50 @@
+#include "balance/barriers/box_search.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "balance/barriers/barrier_dive.h"
+#include "balance/barriers/barrier_windows.h"
+
+namespace plimsoll::balance {
+namespace {
+
+constexpr double kWorthADive = 1.01;  // what a program promises, beside the best objective
+constexpr double kUnplaced = 1e-6;    // units
+
+}  // namespace
+
+void search_boxes(const PlacementProblem& problem, const BoxSearchOptions& options,
+                  EffortClock& clock, const std::function<double(const UnitPlacements&)>& offer) {
+  const auto model = make_barrier_model(problem, options.forbidden);
+  if (!model) return;
+  const bool has_blocks = std::any_of(model->items.begin(), model->items.end(),
+                                      [](const BarrierItem& item) { return item.is_block; });
+  std::vector<int> times;  // caps that are
+  for (const int row : model->rows) {
+    if (problem.resources[row].is_time) times.push_back(row);
+  }
+  double best = options.incumbent;
+  const auto goal = [&] { return best / (1 + options.tolerance) - options.constant; };
+  BarrierWindowOptions windows;
+  windows.max_effort = options.max_effort / (times.empty() ? 1 : 2);
+  windows.visit = [&](const std::vector<double>& room, const BarrierAnswer& answer) {
+    const double promised =
+        std::accumulate(room.begin(), room.end(), options.constant + answer.value);
+    if (answer.missed > kUnplaced || promised >= kWorthADive * best) return goal();
+    const auto found =
+        dive_by_barriers(*model, problem.num_units(), room, answer, has_blocks, clock);
+    if (found) best = std::min(best, offer(*found));
+    return goal();
+  };
+  windows.goal = goal();
+  search_barrier_windows(*model, problem.num_units(), windows, clock);
+  if (times.empty() || clock.is_stopped() || !(goal() > 0)) return;
+  windows.goal = goal();
+  windows.limits = times;
+  windows.expects_uniform = true;
+  search_barrier_windows(*model, problem.num_units(), windows, clock);
+}
+
+}  // namespace plimsoll::balance

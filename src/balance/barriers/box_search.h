@@ -1,0 +1,30 @@
+// Placements for several barriers by contents of ranks: dives from boxes of windows.
+//
+// Method. search_barrier_windows toward the best objective known; where a box's linear program says
+// that a better placement may be there, a dive rounds it (barrier_dive.h). Where a cap on times
+// decides, contents that keep it on every rank are searched, too.
+// Source: docs/mathematics/balanced-sharding.md#contents-at-several-barriers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "core/effort_clock.h"
+#include "plimsoll/balance/placement_problem.h"
+
+namespace plimsoll::balance {
+
+struct BoxSearchOptions {
+  std::uint64_t forbidden = 0;  // causes, a bit each, that no placement names
+  double constant = 0;          // ms, floor and charges of all its placements
+  double incumbent = 0;         // ms, finite; objectives from there on are of no interest
+  double tolerance = 1e-6;      // > 0, relative: so much better is not worth a search
+  std::int64_t max_effort = 200000;
+};
+
+// `offer` takes each placement that a dive finds, and returns the objective that others must be
+// below.
+void search_boxes(const PlacementProblem& problem, const BoxSearchOptions& options,
+                  EffortClock& clock, const std::function<double(const UnitPlacements&)>& offer);
+
+}  // namespace plimsoll::balance
