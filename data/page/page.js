@@ -1,5 +1,5 @@
-// Sorts, searches and turns the pages of tables. All rows lie beside a table as JSON, each cell a text or [number, text];
-// without this script the page shows the first of them.
+// Draws charts, and sorts, searches and turns the pages of tables. All rows lie beside a table as JSON, each cell a text or
+// [number, text]; without this script the page shows the first of them.
 "use strict";
 for (const section of document.querySelectorAll(".plimsoll section.rows")) {
   const rowsPerPage = 100;
@@ -84,4 +84,27 @@ for (const section of document.querySelectorAll(".plimsoll section.rows")) {
     show();
   });
   show();
+}
+
+// Draws charts: beside the place of each lies its Vega-Lite specification.
+for (const figure of document.querySelectorAll(".plimsoll figure")) {
+  const place = figure.querySelector(".chart");
+  const legendColumns = Math.max(1, Math.floor(place.clientWidth / 190));
+  const text = { labelColor: "var(--soft)", labelFontSize: 12, titleColor: "var(--soft)", titleFontSize: 12, titleFontWeight: "normal" };
+  const line = "var(--line)";
+  vegaEmbed(place, JSON.parse(figure.querySelector("script").textContent), {
+    actions: false,
+    ast: true, // the page's policy forbids to compile expressions; they are interpreted
+    renderer: "svg",
+    tooltip: { theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light" },
+    config: {
+      background: "transparent",
+      font: "system-ui, sans-serif",
+      view: { stroke: null },
+      axis: { ...text, domainColor: line, gridColor: line, tickColor: line },
+      axisY: { titleAlign: "left", titleAnchor: "end", titleAngle: 0, titleX: -40, titleY: -10 },
+      legend: { ...text, columns: legendColumns, labelLimit: 170, orient: "bottom", symbolType: "square", title: null },
+      text: { fill: "var(--ink)", fontSize: 12 },
+    },
+  });
 }

@@ -1,4 +1,4 @@
-# cmake -DMODELS=DIR -DMODULE_STATS=DIR -DGRAPHS=DIR -DMACHINES=DIR -DSCHEMAS=DIR -DPAGE=DIR -DOUTPUT=FILE.cc -P embed_texts.cmake
+# cmake -DMODELS=DIR -DMODULE_STATS=DIR -DGRAPHS=DIR -DMACHINES=DIR -DSCHEMAS=DIR -DPAGE=DIR -DVEGA=FILE -DOUTPUT=FILE.cc -P embed_texts.cmake
 #
 # Writes the shipped models, module statistics, graphs, schemas, and what pages are made with, as raw string literals, sorted by name, into one source file
 # (embedded_texts.h declares what it defines).
@@ -44,11 +44,10 @@ foreach(path IN LISTS schemas)
 endforeach()
 string(APPEND code "  };\n  return schemas;\n}\n\n")
 
-foreach(part style:page.css script:page.js)
-  string(REPLACE ":" ";" names "${part}")
-  list(GET names 0 name)
-  list(GET names 1 file)
-  file(READ "${PAGE}/${file}" text)
+foreach(part "style:${PAGE}/page.css" "script:${PAGE}/page.js" "charts:${PAGE}/charts.json" "vega:${VEGA}")
+  string(REGEX MATCH "^([^:]*):(.*)$" match "${part}")
+  set(name "${CMAKE_MATCH_1}")
+  file(READ "${CMAKE_MATCH_2}" text)
   string(APPEND code "std::string_view embedded_page_${name}() { return R\"plimsoll(${text})plimsoll\"; }\n\n")
 endforeach()
 string(APPEND code "}  // namespace plimsoll::io\n")

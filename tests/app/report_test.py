@@ -15,11 +15,16 @@ GIB = 2**30
 
 
 class Page(html.parser.HTMLParser):
-    """What a page shows: its tables by caption, figures by name, captions of charts, texts; and what it loads."""
+    """What a page shows: its tables by caption, figures by name, charts with the texts of their marks; what it loads.
+
+    Of a page that a browser has drawn also the marks: for each chart (what it says, which kind, attributes).
+    """
 
     def __init__(self, text):
         super().__init__()
         self.tables, self.figures, self.charts, self.titles, self.loads = {}, {}, [], [], []
+        self.specs, self.marks, self.ticks, self.tags = [], [[]], [[]], set()  # of every chart the last but one
+        self.axis = ""
         self.rows_of = []  # of every table, what its script has
         self.path, self.text, self.row, self.table = [], "", None, None
         self.feed(text)
@@ -36,6 +41,15 @@ class Page(html.parser.HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         self.look_for_loads(attributes)
+        self.tags.add(tag)
+        named = dict(attributes)
+        kind = named.get("aria-roledescription", "")
+        if kind in ("bar", "circle", "line mark", "rule mark", "text mark", "area mark"):
+            self.marks[-1].append((named.get("aria-label", ""), kind, named))
+            self.axis = ""
+        elif kind in ("axis", "legend"):
+            self.axis = named["aria-label"] if kind == "axis" else ""
+        self.at = named.get("transform", "")
         if tag in ("meta", "link", "input"):  # elements without an end
             return
         self.path.append(tag)
@@ -59,8 +73,13 @@ class Page(html.parser.HTMLParser):
             self.figures[self.name] = self.text
         elif tag == "figcaption":
             self.charts.append(self.text)
-        elif tag == "title" and "svg" in self.path:
-            self.titles.append(self.text)
+            self.marks.append([])
+            self.ticks.append([])
+        elif tag == "text" and self.axis:
+            self.ticks[-1].append((self.axis[0], self.text, *pixels(self.at)[:2]))
+        elif tag == "script" and "figure" in self.path:
+            self.specs.append(json.loads(self.text))
+            self.titles += [row["text"] for _, row in rows_of(self.specs[-1]) if "text" in row]
         elif tag == "script" and self.text.startswith("[["):
             self.rows_of.append(json.loads(self.text))
         self.text = ""
@@ -68,9 +87,57 @@ class Page(html.parser.HTMLParser):
     def handle_data(self, data):
         self.text += data
 
+    def chart(self, caption):
+        """The specification of a chart by the beginning of its caption."""
+        return next(spec for spec in self.specs if spec["description"].startswith(caption))
+
     def column(self, caption, name):
         head, *rows = next(table for key, table in self.tables.items() if key.startswith(caption))
         return [row[head.index(name)] for row in rows]
+
+
+def rows_of(spec):
+    """The data of a chart, each with the number of its layer."""
+    layers = [spec] if "data" in spec else spec["layer"]
+    return [(i, row) for i, layer in enumerate(layers) for row in layer["data"]["values"]]
+
+
+def pixels(text):
+    """The numbers of "translate(8,20.5)" or "M8,20.5h4v3"."""
+    return [float(number) for number in re.findall(r"-?\d[\d.]*(?:e-\d+)?", text)]
+
+
+def check_drawn(dom):
+    """Every chart has its marks; they say what the specification does, and have the places and sizes of its values."""
+    assert len(dom.specs) == len(dom.charts) == len(dom.marks) - 1
+    for spec, caption, marks, ticks in zip(dom.specs, dom.charts, dom.marks, dom.ticks):
+        assert spec["description"] == caption and marks
+        rows = rows_of(spec)
+        assert {row["text"] for _, row in rows if "text" in row} <= {name for name, _, _ in marks}
+        boxes = [pixels(named["d"])[:4] for _, kind, named in marks if kind == "bar"]
+        if "place" in rows[0][1] and boxes:  # stacked
+            for (*_, height), (_, row) in zip(boxes, rows):
+                assert height == pytest.approx(spec["height"] * row["value"] / top_of(spec), abs=0.01)
+        elif boxes:
+            (scale,) = {round(width / (row["to"] - row["from"]), 3) for (_, _, width, _), (_, row) in zip(boxes, rows)
+                        if row["to"] - row["from"] > 1e-3 * top_of(spec, "x")}  # fmt: skip
+            for (left, *_), (_, row) in zip(boxes, rows):
+                assert left == pytest.approx(scale * (row["from"] - spec["encoding"]["x"]["scale"]["domain"][0]), rel=1e-3)
+        if spec["encoding"]["y"]["type"] == "ordinal":
+            continue
+        shown = [(text, y - 4) for axis, text, _, y in ticks if axis == "Y" and text != unit_of(spec)]
+        assert len(shown) >= 3
+        for text, y in shown:
+            value = float(text.rstrip("kMG").replace(",", "")) * {"k": 1e3, "M": 1e6, "G": 1e9}.get(text[-1], 1)
+            assert y == pytest.approx(spec["height"] * (1 - value / top_of(spec)), abs=1)
+
+
+def top_of(spec, axis="y"):
+    return spec["encoding"][axis]["scale"]["domain"][1]
+
+
+def unit_of(spec):
+    return spec["encoding"]["y"]["axis"]["title"]
 
 
 def number(text):
@@ -138,6 +205,16 @@ class TestSharding:
         made = page("plan.json")
         bars = dict(title.split(": ") for title in made.titles if title.startswith("rank 0, "))
         bill = sharded["bill"]
+        spec = made.chart("Milliseconds of every rank")
+        drawn = [row["value"] for _, row in rows_of(spec) if row.get("series") == "forward compute"]
+        assert drawn == close(bill["ms"]["fwd_compute"])
+        spec = made.chart("HBM of every rank")
+        unit = number("1 " + unit_of(spec))
+        drawn = [row["value"] * unit for _, row in rows_of(spec) if row.get("series") == "weights"]
+        assert drawn == close([bytes_ for bytes_ in bill["bytes"]["hbm_weights"] if bytes_ > 0])
+        cap = bill["bytes"]["capacity_hbm"][0] - bill["bytes"]["reserve"][0]
+        assert [row["value"] * unit for layer, row in rows_of(spec) if layer > 0] == [close(cap)] * 2  # line and name
+        assert number(next(t for t in made.titles if t.startswith("capacity less")).split(": ")[1]) == close(cap)
         assert number(bars["rank 0, forward compute"]) == close(bill["ms"]["fwd_compute"][0])
         assert number(bars["rank 0, weights"]) == close(bill["bytes"]["hbm_weights"][0])
         assert made.charts[0] == "Milliseconds of every rank by cause"
@@ -206,21 +283,18 @@ class TestSweeps:
         assert made.column("Every point", "") == ["front" if row["is_pareto"] else "" for row in rows]
         if name == "priced.json":
             assert list(map(float, made.column("Every point", "price/h"))) == [row["price"] for row in rows]
-        # Every point is drawn where it belongs, and the front goes through its own.
-        text = plimsoll.read("page.html")
-        drawn = re.findall(r'<circle class="point" cx="([\d.]+)" cy="([\d.]+)"[^>]*><title>([^<]*)', text)
+        # Every point has its figures, and the front goes through its own.
+        (spec,) = made.specs
+        drawn = [row for layer, row in rows_of(spec) if layer == 1]
         assert len(drawn) == 12
         kinds = list(dict.fromkeys(row["on"].partition(":")[0].partition("@")[0] for row in rows))
         by_kind = [row for kind in kinds for row in rows if row["on"].startswith(kind)]
         cost = "price" if name == "priced.json" else "ranks"
-        for (x, y, title), row in zip(drawn, by_kind):
-            assert title.startswith(f"{row['on']}, {row['batch_size']} samples per rank")
-            assert float(x) == pytest.approx(64 + 884 * row[cost] / (1.02 * max(r[cost] for r in rows)), abs=0.06)
-            top = max(r["samples_per_s"] for r in rows)
-            assert float(y) == pytest.approx(226 - 214 * row["samples_per_s"] / (1.05 * top), abs=0.06)
-        line = re.search(r'<path class="cap" d="M([^"H]*)"', text).group(1).split("L")
-        front = sorted((float(x), -float(y)) for (x, y, _), row in zip(drawn, by_kind) if row["is_pareto"])
-        assert [tuple(map(float, point.split())) for point in line] == [(x, -y) for x, y in front]
+        for point, row in zip(drawn, by_kind):
+            assert point["text"].startswith(f"{row['on']}, {row['batch_size']} samples per rank")
+            assert (point["x"], point["y"]) == (row[cost], row["samples_per_s"])
+        line = [(row["x"], row["y"]) for layer, row in rows_of(spec) if layer == 0]
+        assert line == sorted((row[cost], row["samples_per_s"]) for row in rows if row["is_pareto"])
 
     def test_a_cut_sweep_and_points_without_a_plan(self, plimsoll, page, sweep):
         row = {key: sweep["rows"][0][key] for key in ("on", "ranks", "batch_size")}
@@ -244,7 +318,26 @@ class TestSweeps:
     def test_it_works_in_a_browser(self, plimsoll, sweep, tmp_path):
         plimsoll.run("report", "sweep.json", "-o", "page.html")
         seen = chromium(plimsoll.folder, "page.html")
-        assert seen.count("<circle") == 12 and 'aria-label="Search this table"' in seen
+        assert 'aria-label="Search this table"' in seen
+        dom = Page(seen)
+        check_drawn(dom)
+        # Points stand where ranks and samples per second are, and the front goes through its own.
+        rows = {f"{row['on']}, {row['batch_size']} ": row for row in sweep["rows"]}
+        circles = [(name, pixels(named["transform"])) for name, kind, named in dom.marks[0] if kind == "circle"]
+        assert len(circles) == len(rows) == 12
+        (spec,) = dom.specs
+        (right,) = {round(x / row["ranks"], 4) for name, (x, _) in circles for key, row in rows.items() if key in name}
+        assert right * spec["encoding"]["x"]["scale"]["domain"][1] > 500
+        front = []
+        for name, (x, y) in circles:
+            row = next(row for key, row in rows.items() if name.startswith(key))
+            assert x == pytest.approx(right * row["ranks"], abs=0.1)
+            top = 1.05 * max(r["samples_per_s"] for r in sweep["rows"])
+            assert y == pytest.approx(spec["height"] * (1 - row["samples_per_s"] / top), abs=0.1)
+            front += [(x, -y)] if row["is_pareto"] else []
+        (path,) = [named["d"] for _, kind, named in dom.marks[0] if kind == "line mark"]
+        line = [tuple(map(float, point.split(","))) for point in path[1:].split("L")]
+        assert line == [close((x, -y)) for x, y in sorted(front)]
 
 
 class TestOtherPlanners:
@@ -322,7 +415,8 @@ class TestSafety:
         made = page("plan.json", "--title", "<b>")
         assert "m." + self.NAME.replace("\x01", "\ufffd") in made.column("What the plan decides", "name")
         text = plimsoll.read("page.html")
-        assert "<img" not in text and "<script>alert" not in text and "</script><script>a" not in text
+        assert "<img" not in re.sub(r"<script>\n/\*.*?</script>", "", text, flags=re.DOTALL)
+        assert "<script>alert" not in text and "</script><script>a" not in text
         assert "<b>" not in plimsoll.read("page.html")
 
     @needs_chromium
@@ -331,7 +425,10 @@ class TestSafety:
         plan["plan"]["tables"][0]["table"] = self.NAME
         plimsoll.write("plan.json", plan)
         page("plan.json")
-        assert "<img" not in chromium(tmp_path, "page.html")
+        dom = Page(chromium(tmp_path, "page.html"))
+        assert "img" not in dom.tags
+        check_drawn(dom)
+        assert any(self.NAME[:-1] in name for marks in dom.marks for name, _, _ in marks)
 
 
 class TestLargePages:
@@ -343,8 +440,10 @@ class TestLargePages:
     def test_all_rows_are_there_and_the_first_are_shown(self, plimsoll, large):
         assert len(large.column("What the plan decides", "name")) == 100
         assert [len(rows) for rows in large.rows_of] == [4096, 10_000]
-        # One outline a series instead of 4,096 bars.
+        # One area a series instead of 4,096 bars.
         assert not any(title.startswith("rank ") for title in large.titles)
+        spec = large.chart("Milliseconds of every rank")
+        assert [row["value"] for _, row in rows_of(spec)][:4096] == [1 + rank % 5 for rank in range(4096)]
         assert len(plimsoll.read("page.html")) < 3_000_000
 
     @needs_chromium
@@ -371,11 +470,12 @@ class TestLargePages:
             const result = document.createElement("pre");
             result.id = "said";
             result.textContent = JSON.stringify(said);
-            document.body.replaceChildren(result);
+            document.body.append(result);
         """
         text = plimsoll.read("page.html")
-        plimsoll.write("driven.html", text.replace("</body>", f"<script>{script}</script></body>"))
-        dom = chromium(tmp_path, "driven.html")
+        before, end, after = text.rpartition("</body>")
+        plimsoll.write("driven.html", f"{before}<script>{script}</script>{end}{after}")
+        dom = chromium(tmp_path, "driven.html", "--virtual-time-budget=20000")
         said = json.loads(re.search(r'<pre id="said">(.*?)</pre>', dom)[1])
         assert said[0] == [100, "m.t0", "1 to 100 of 10,000 rows"]
         assert said[1] == [100, "m.t100", "101 to 200 of 10,000 rows"]
@@ -386,6 +486,7 @@ class TestLargePages:
         assert said[4] == [len(dense), f"m.t{dense[-1]}", f"1 to {len(dense)} of {len(dense)} rows"]
         assert said[5][0] == 10_000
         assert said[6:] == ["1", 1]
+        assert [kind for _, kind, _ in Page(dom).marks[0]] == ["area mark"]
 
 
 class TestDocuments:
@@ -397,7 +498,7 @@ class TestDocuments:
 
     def test_a_fragment_has_no_script(self, plimsoll, sharded):
         fragment = plimsoll.run("report", "plan.json", "--fragment").out
-        assert "<script" not in fragment and "<html" not in fragment
+        assert "<script" not in fragment and "<html" not in fragment and "<figure" not in fragment
         assert Page(fragment).column("What the plan decides", "name") == [f".t{i}" for i in range(6)]
 
     def test_an_answer_without_a_plan(self, plimsoll):
@@ -414,5 +515,7 @@ def test_pages_of_all_planners_open_without_a_word(plimsoll, sharded, page, tmp_
     plimsoll.run("partition", "bert24-training", "-o", "placement.json")
     dark = ("--blink-settings=preferredColorScheme=0",) if scheme == "dark" else ()
     for plan in ("plan.json", "policy.json", "placement.json"):
-        page(plan)
-        assert "</h1>" in chromium(tmp_path, "page.html", *dark)
+        charts = page(plan).charts
+        dom = Page(chromium(tmp_path, "page.html", *dark))
+        assert dom.charts == charts and dom.charts and "h1" in dom.tags
+        check_drawn(dom)

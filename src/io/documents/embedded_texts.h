@@ -14,8 +14,11 @@ const std::vector<ShippedDocument>& embedded_module_stats();
 const std::vector<ShippedDocument>& embedded_graphs();
 const std::vector<Schema>& embedded_schemas();
 
-// Of pages: style sheet and script.
+// Of pages: style sheet, script, specifications of charts, and Vega with Vega-Lite, which draw
+// them.
 std::string_view embedded_page_style();
 std::string_view embedded_page_script();
+std::string_view embedded_page_charts();
+std::string_view embedded_page_vega();
 
 }  // namespace plimsoll::io

@@ -21,7 +21,6 @@ const std::string& text_of(const PageCell& cell) {
   return number == nullptr ? std::get<std::string>(cell) : number->text;
 }
 
-// For a script element: no text in it may end the element.
 std::string json_of(const PageTable& table) {
   JsonValue::Array rows;
   for (const auto& row : table.rows) {
@@ -35,16 +34,7 @@ std::string json_of(const PageTable& table) {
     }
     rows.push_back({std::move(cells)});
   }
-  const std::string text = print_compact({std::move(rows)});
-  std::string safe;
-  for (const char c : text) {
-    if (c == '<') {
-      safe += "\\u003c";
-    } else {
-      safe += c;
-    }
-  }
-  return safe;
+  return script_json({std::move(rows)});
 }
 
 }  // namespace
@@ -90,6 +80,15 @@ std::string page_body(std::string_view content) {
 }
 
 std::string whole_page(std::string_view title, std::string_view content) {
+  std::string scripts, shown(content);
+  if (content.find("<div class=\"chart\">") != std::string_view::npos) {
+    scripts = fmt::format("<script>\n{}</script>\n", embedded_page_vega());
+    shown =
+        "<noscript><p class=\"warning\">Charts need scripts, and tables show their first rows "
+        "only. The tables have the figures of the charts.</p></noscript>\n" +
+        shown;
+  }
+  scripts += fmt::format("<script>\n{}</script>\n", embedded_page_script());
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
@@ -97,8 +96,8 @@ std::string whole_page(std::string_view title, std::string_view content) {
       "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n"
       "<link rel=\"icon\" href=\"data:,\">\n"
       "<title>{}</title>\n<style>html {{ background: Canvas; color-scheme: light dark; }} "
-      "body {{ margin: 0; }}</style>\n</head>\n<body>\n{}<script>\n{}</script>\n</body>\n</html>\n",
-      escape_html(title), page_body(content), embedded_page_script());
+      "body {{ margin: 0; }}</style>\n</head>\n<body>\n{}{}</body>\n</html>\n",
+      escape_html(title), page_body(shown), scripts);
 }
 
 }  // namespace plimsoll::io

@@ -1,9 +1,10 @@
 // Pages of charts and tables: one HTML document that loads nothing.
 //
-// Charts are SVG and tables are HTML, so that a page prints, and shows in notebooks, without its
-// script. Of a long table the page holds the first rows as HTML, and all of them as JSON for the
-// script, which sorts, searches and turns pages (data/page/page.js). A policy in the page's head
-// forbids the browser to load anything.
+// Charts are Vega-Lite specifications (vega_chart.h), which the page's script draws with Vega; a
+// page with charts holds Vega too. Of a long table the page holds the first rows as HTML, and all
+// of them as JSON for the script, which sorts, searches and turns pages (data/page/page.js). A
+// policy in the page's head forbids the browser to load anything. Without its script a page has the
+// tables alone, so they have every figure of the charts.
 #pragma once
 
 #include <string>
@@ -34,10 +35,10 @@ struct PageTable {
 // Empty without rows.
 std::string html_of(const PageTable& table, bool has_script);
 
-// The content with its style, for a page of somebody else's.
+// The content with its style, for a page of somebody else's: without charts.
 std::string page_body(std::string_view content);
 
-// The content as a page of its own, with the script of its tables.
+// The content as a page of its own, with the scripts of its tables and charts.
 std::string whole_page(std::string_view title, std::string_view content);
 
 }  // namespace plimsoll::io

@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "io/json/json_document.h"
+
 namespace plimsoll::io {
 namespace {
 
@@ -54,6 +56,18 @@ std::string escape_html(std::string_view text) {
     text.remove_prefix(length == 0 ? 1 : length);
   }
   return result;
+}
+
+std::string script_json(const JsonValue& value) {
+  std::string safe;
+  for (const char c : print_compact(value)) {
+    if (c == '<') {
+      safe += "\\u003c";
+    } else {
+      safe += c;
+    }
+  }
+  return safe;
 }
 
 std::string ms_number(double ms) { return fmt::format("{:.4g}", ms); }

@@ -11,7 +11,7 @@
 
 #include "io/export/html_page.h"
 #include "io/export/html_text.h"
-#include "io/export/svg_chart.h"
+#include "io/export/vega_chart.h"
 #include "plimsoll/io/plan_report_json.h"
 
 namespace plimsoll::io {
@@ -156,9 +156,11 @@ std::string tier_word(std::string_view tier) {
 std::string charts_of(const PlanReport& report) {
   const PlanOutline& outline = report.outline;
   if (outline.kind == PlanKind::kCheckpointing) return "";
+  const std::string place(place_word(outline.kind));
   std::string html;
-  StackedChart times{fmt::format("Milliseconds of every {} by cause", place_word(outline.kind)),
+  StackedChart times{fmt::format("Milliseconds of every {} by cause", place),
                      ChartUnit::kMs,
+                     place,
                      outline.places,
                      {},
                      {},
@@ -168,13 +170,13 @@ std::string charts_of(const PlanReport& report) {
   }
   html += draw_stacked(times);
   for (const char* const tier : kTiers) {
-    StackedChart memory{
-        fmt::format("{} of every {} by cause", tier_word(tier), place_word(outline.kind)),
-        ChartUnit::kBytes,
-        outline.places,
-        {},
-        caps_of(outline, tier),
-        std::string(tier) == "hbm" ? "capacity less reserve" : "capacity"};
+    StackedChart memory{fmt::format("{} of every {} by cause", tier_word(tier), place),
+                        ChartUnit::kBytes,
+                        place,
+                        outline.places,
+                        {},
+                        caps_of(outline, tier),
+                        std::string(tier) == "hbm" ? "capacity less reserve" : "capacity"};
     for (const std::string& cause : byte_causes(outline, tier)) {
       memory.series.emplace_back(cause_name(cause, tier), as_doubles(outline.bill.bytes.at(cause)));
     }
@@ -193,13 +195,15 @@ std::string memory_of_step(const PlanReport& report) {
   chart.has_x_numbers = false;
   chart.x_name = "modules in the order of their backward pass";
   // Forward post-order reversed.
-  std::vector<std::pair<double, double>> points;
+  std::vector<CurvePoint> points;
   double highest_at = 0;
   Bytes highest = 0;
   for (std::size_t i = 0; i < needed->second.size(); ++i) {
-    const Bytes bytes = needed->second[needed->second.size() - 1 - i];
+    const std::size_t module = needed->second.size() - 1 - i;
+    const Bytes bytes = needed->second[module];
     if (bytes <= 0) continue;  // it has no backward pass
-    points.emplace_back(static_cast<double>(i), static_cast<double>(bytes));
+    points.push_back(
+        {static_cast<double>(i), static_cast<double>(bytes), outline.places.at(module)});
     if (bytes <= highest) continue;
     highest = bytes;
     highest_at = static_cast<double>(i);
@@ -207,7 +211,7 @@ std::string memory_of_step(const PlanReport& report) {
   if (report.chosen && report.chosen->bytes > highest) {  // the peak is that of the loss
     highest = report.chosen->bytes;
     highest_at = 0;
-    points.insert(points.begin(), {0, static_cast<double>(highest)});
+    points.insert(points.begin(), {0, static_cast<double>(highest), "loss"});
   }
   chart.curves.emplace_back("needed", std::move(points));
   chart.marked = {highest_at, static_cast<double>(highest)};
@@ -228,14 +232,15 @@ std::string frontier_of(const PlanReport& report, bool has_script) {
                     : "Least time of recomputing for every peak";
   chart.x_name = report.outline.kind == PlanKind::kSharding ? "HBM of a rank" : "peak";
   const auto points_of = [](const std::vector<math::FrontierPoint>& frontier) {
-    std::vector<std::pair<double, double>> points;
+    std::vector<CurvePoint> points;
     for (std::size_t i = 0; i < frontier.size(); ++i) {
       const math::FrontierPoint& point = frontier[i];
-      points.emplace_back(static_cast<double>(point.bytes), point.ms);
+      points.push_back({static_cast<double>(point.bytes), point.ms, ""});
       if (i + 1 == frontier.size()) break;
       // Up to the next point along the slope; there it may jump.
       const auto next = static_cast<double>(frontier[i + 1].bytes);
-      points.emplace_back(next, point.ms + point.slope * (next - static_cast<double>(point.bytes)));
+      points.push_back(
+          {next, point.ms + point.slope * (next - static_cast<double>(point.bytes)), ""});
     }
     return points;
   };
@@ -248,11 +253,21 @@ std::string frontier_of(const PlanReport& report, bool has_script) {
     chart.marked_name = fmt::format("this plan: {}, {}", bytes_text(report.chosen->bytes),
                                     ms_text(report.chosen->ms));
   }
-  PageTable table{"Points of the curve", {chart.x_name, "ms"}, {}};
-  for (const math::FrontierPoint& point : report.frontier) {
-    table.rows.push_back({bytes_cell(point.bytes), ms_cell(point.ms)});
+  const auto table_of = [&](const char* caption, const std::vector<math::FrontierPoint>& points) {
+    PageTable table{caption, {chart.x_name, "ms"}, {}};
+    for (const math::FrontierPoint& point : points) {
+      table.rows.push_back({bytes_cell(point.bytes), ms_cell(point.ms)});
+    }
+    return html_of(table, has_script);
+  };
+  std::string html = "<h2>Memory against time</h2>\n" + (has_script ? draw_curves(chart) : "") +
+                     table_of("Points of the curve", report.frontier);
+  if (!report.frontier_bound.empty()) {
+    html += "<details><summary>The bound as a table</summary>\n" +
+            table_of("Points of the curve that no plan is below", report.frontier_bound) +
+            "</details>\n";
   }
-  return "<h2>Memory against time</h2>\n" + draw_curves(chart) + html_of(table, has_script);
+  return html;
 }
 
 PageTable places_table(const PlanOutline& outline) {
@@ -442,23 +457,43 @@ std::string head_of(const PlanReport& report) {
   return html + "</dl>\n";
 }
 
+// The chart, and its figures as a table that opens.
+std::string schedule_of(const study::StepTimeline& timeline, bool has_script) {
+  const std::string drawn = draw_timeline(timeline);
+  const std::string predicted =
+      fmt::format("Predicted {}: {}", timeline.what, ms_text(timeline.end_ms));
+  std::string html = "<h2>Schedule</h2>\n";
+  if (drawn.empty()) {
+    return html + fmt::format(
+                      "<p>{}. It is too long to be drawn here; <code>plimsoll trace</code> "
+                      "draws it.</p>\n",
+                      predicted);
+  }
+  html += has_script ? drawn : "<p>" + predicted + "</p>\n";
+  PageTable table{"What runs where and when", {"where", "what", "from ms", "ms"}, {}};
+  for (const study::TimelineEvent& event : timeline.events) {
+    const study::TimelineProcess& process =
+        timeline.processes[static_cast<std::size_t>(event.process)];
+    table.rows.push_back(
+        {process.name + ", " + process.threads[static_cast<std::size_t>(event.thread)], event.name,
+         ms_cell(event.start_ms), ms_cell(event.duration_ms)});
+  }
+  return html + "<details><summary>The schedule as a table</summary>\n" +
+         html_of(table, has_script) + "</details>\n";
+}
+
 std::string body_of(const PlanReport& report, bool has_script) {
   const PlanOutline& outline = report.outline;
-  std::string html = head_of(report) + charts_of(report) + memory_of_step(report) +
-                     frontier_of(report, has_script);
-  if (report.timeline) {
-    const std::string drawn = draw_timeline(*report.timeline);
-    html += "<h2>Schedule</h2>\n" +
-            (drawn.empty() ? fmt::format("<p>Predicted {}: {}. It is too long to be drawn here; "
-                                         "<code>plimsoll trace</code> draws it.</p>\n",
-                                         report.timeline->what, ms_text(report.timeline->end_ms))
-                           : drawn);
-  }
+  std::string html = head_of(report);
+  if (has_script) html += charts_of(report) + memory_of_step(report);
+  html += frontier_of(report, has_script);
+  if (report.timeline) html += schedule_of(*report.timeline, has_script);
   if (const std::string places = html_of(places_table(outline), has_script); !places.empty()) {
     html += fmt::format("<h2>By {}</h2>\n", place_word(outline.kind)) + places;
   }
   if (const std::string parts = html_of(parts_table(outline), has_script); !parts.empty()) {
-    html += fmt::format("<h2>{}</h2>\n", part_words(outline.kind)) + matrix_of(outline) + parts;
+    html += fmt::format("<h2>{}</h2>\n", part_words(outline.kind)) +
+            (has_script ? matrix_of(outline) : "") + parts;
   }
   if (const std::string links = html_of(links_table(outline), has_script); !links.empty()) {
     html += "<h2>Links</h2>\n" + links;

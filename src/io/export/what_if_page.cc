@@ -8,7 +8,7 @@
 
 #include "io/export/html_page.h"
 #include "io/export/html_text.h"
-#include "io/export/svg_chart.h"
+#include "io/export/vega_chart.h"
 
 namespace plimsoll::io {
 namespace {
@@ -36,6 +36,7 @@ ScatterChart chart_of(const WhatIf& sweep) {
   chart.title = fmt::format("Samples per second for {}, of every point that has a plan",
                             is_priced ? "the price of an hour" : "the number of ranks");
   chart.x_name = is_priced ? "price of an hour" : "ranks";
+  chart.y_name = "samples/s";
   chart.line_name = "front";
   for (const WhatIfRow& row : sweep.rows) {
     if (!row.samples_per_s || !row.ms || (is_priced && !row.price)) continue;
@@ -97,7 +98,7 @@ std::string content_of(const WhatIf& sweep, std::string_view title, bool has_scr
   html += fmt::format(
       "<p class=\"soft\">On the front no other point has more samples per second {}.</p>\n",
       has_prices(sweep.rows) ? "for the same price or less" : "on as many ranks or fewer");
-  if (const std::string drawn = draw_scatter(chart_of(sweep)); !drawn.empty()) {
+  if (const std::string drawn = draw_scatter(chart_of(sweep)); has_script && !drawn.empty()) {
     html += "<h2>The front</h2>\n" + drawn;
   }
   return html + "<h2>Points</h2>\n" + html_of(table_of(sweep), has_script);

@@ -1,8 +1,8 @@
-// Charts as inline SVG: they need no script, print, follow the page's colours, and say in words
-// what they show.
+// Charts as Vega-Lite specifications with their data, which the page's script draws.
 //
-// Colours are the page's variables --c0 to --c7, by the place of a series in its chart. Beyond
-// kMostBars places a stacked chart draws one outline a series instead of a bar a place.
+// The specifications are in data/page/charts.json; here they get their data. Every mark says in
+// words what it shows. Beyond kMostBars places a stacked chart has one area a series instead of a
+// bar a place.
 #pragma once
 
 #include <cstdint>
@@ -19,25 +19,30 @@ inline constexpr std::size_t kMostBars = 256;
 inline constexpr std::size_t kMostBoxes = 6000;  // of a timeline
 inline constexpr std::size_t kMostRows = 100;    // as above
 
-enum class ChartUnit { kMs, kBytes, kNumber };
+enum class ChartUnit { kMs, kBytes };
 
 struct StackedChart {
   std::string title;  // what the figure shows, in a few words
   ChartUnit unit = ChartUnit::kMs;
-  std::vector<std::string> places;                                  // along the axis
+  std::string place_word;                                           // "rank"
+  std::vector<std::string> places;                                  // along the axis: "rank 3"
   std::vector<std::pair<std::string, std::vector<double>>> series;  // [places] each, >= 0
   std::vector<double> caps;  // [places] a line across; empty: none
   std::string cap_name;
 };
-// A figure with its legend; empty where nothing is above 0.
+// A figure for the page; empty where nothing is above 0.
 std::string draw_stacked(const StackedChart& chart);
 
+struct CurvePoint {
+  double x = 0, y = 0;
+  std::string name;  // empty: x and y say it
+};
 struct CurveChart {
-  std::string title, x_name, y_name;
+  std::string title, x_name;
   ChartUnit x_unit = ChartUnit::kBytes, y_unit = ChartUnit::kMs;
   bool has_x_numbers = true;  // else x is an order
   // Straight from point to point, ascending by x.
-  std::vector<std::pair<std::string, std::vector<std::pair<double, double>>>> curves;
+  std::vector<std::pair<std::string, std::vector<CurvePoint>>> curves;
   std::optional<std::pair<double, double>> marked;
   std::string marked_name;
   std::optional<double> limit;  // a line at that y
@@ -51,7 +56,7 @@ struct ScatterPoint {
   std::string name;  // what it shows, in words
 };
 struct ScatterChart {
-  std::string title, x_name;  // of numbers; what y is, the title says
+  std::string title, x_name, y_name;  // of numbers
   std::vector<std::pair<std::string, std::vector<ScatterPoint>>> groups;
   std::vector<std::pair<double, double>> line;  // through some of the points, ascending by x
   std::string line_name;
