@@ -263,7 +263,7 @@ def report(
         model: What the plan is of; another program's plan needs it, and a checkpointing plan for its schedule.
         against: Another plan of that kind: the page shows what differs from it.
         title: Title of the page.
-        fragment: The page's body only, without a script.
+        fragment: The page's body only, without scripts and so without charts.
         flags: Those of `plimsoll report`: on, batch_size, ...
     """
     check_keywords(report, flags, PlanFlags)

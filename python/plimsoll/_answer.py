@@ -18,6 +18,8 @@ Self = TypeVar("Self", bound="Answer")
 GIB = 2**30
 MOST_ROWS = 40  # of a printed table
 MOST_WARNINGS = 3
+# Of notebooks: a page with scripts of its own, which reach nothing outside it.
+FRAME = '<iframe sandbox="allow-scripts" style="width: 100%; height: 40rem; border: 0" srcdoc="{}"></iframe>'
 
 
 def cell_text(value: object) -> str:
@@ -225,7 +227,8 @@ class Answer:
     def _repr_html_(self) -> str:
         if self.HAS_PAGE:
             try:
-                return call_page({"plan": self.document}, {"fragment": True, "title": self._summary()})
+                page = call_page({"plan": self.document}, {"title": self._summary()})
+                return FRAME.format(page.replace("&", "&amp;").replace('"', "&quot;"))
             except Error:  # an answer without a plan, or a document of hand
                 pass
         head, rows = self._rows()

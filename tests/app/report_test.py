@@ -123,6 +123,16 @@ def check_drawn(dom):
                         if row["to"] - row["from"] > 1e-3 * top_of(spec, "x")}  # fmt: skip
             for (left, *_), (_, row) in zip(boxes, rows):
                 assert left == pytest.approx(scale * (row["from"] - spec["encoding"]["x"]["scale"]["domain"][0]), rel=1e-3)
+        circles = [pixels(named["transform"]) for _, kind, named in marks if kind == "circle"]
+        points = [row for layer, row in rows if layer > 0 and "x" in row and "text" in row]
+        assert len(circles) == len(points)
+        for (_, y), point in zip(circles, points):
+            assert y == pytest.approx(spec["height"] * (1 - point["y"] / top_of(spec)), abs=0.01)
+        if circles:
+            first, last = spec["encoding"]["x"]["scale"]["domain"]
+            shares = [(point["x"] - first) / (last - first) for point in points]
+            width = max(x for x, _ in circles) / max(shares)
+            assert width > 500 and [x for x, _ in circles] == pytest.approx([width * s for s in shares], abs=0.01)
         if spec["encoding"]["y"]["type"] == "ordinal":
             continue
         shown = [(text, y - 4) for axis, text, _, y in ticks if axis == "Y" and text != unit_of(spec)]

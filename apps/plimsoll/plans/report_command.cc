@@ -137,8 +137,10 @@ void add_report_command(CLI::App& app, Run& run) {
       ->add_option("--title", flags->title,
                    "Title of the page (default: the name of the plan's file)")
       ->type_name("TEXT");
-  command->add_flag("--fragment", flags->is_fragment,
-                    "Write the page's body only, without a script, to put into another page");
+  command->add_flag(
+      "--fragment", flags->is_fragment,
+      "Write the page's body only, without scripts and so without charts, to put into "
+      "another page");
   add_any_plan_flags(*command, flags->plan);
   add_global_flags(*command, flags->global, Details::kNone);
   set_help(*command, {{kCommonGroup, "plimsoll report plan.json -o plan.html --against old.json"}},
