@@ -3,8 +3,8 @@
 python3 -m venv build/vega && build/vega/bin/pip install vl-convert-python==1.9.0.post1
 build/vega/bin/python scripts/make_vega_bundle.py
 
-The wheel holds the libraries and its bundler; nothing else is read, and the same wheel writes the same file. Its licences
-stand at the head, so that pages carry them.
+The wheel holds the libraries and their bundler; nothing else is read, and the same wheel writes the same file. The
+licences stand at its head, so that pages carry them.
 """
 
 import pathlib

@@ -122,7 +122,9 @@ def check_drawn(dom):
             (scale,) = {round(width / (row["to"] - row["from"]), 3) for (_, _, width, _), (_, row) in zip(boxes, rows)
                         if row["to"] - row["from"] > 1e-3 * top_of(spec, "x")}  # fmt: skip
             for (left, *_), (_, row) in zip(boxes, rows):
-                assert left == pytest.approx(scale * (row["from"] - spec["encoding"]["x"]["scale"]["domain"][0]), rel=1e-3)
+                assert left == pytest.approx(
+                    scale * (row["from"] - spec["encoding"]["x"]["scale"]["domain"][0]), rel=1e-3
+                )
         circles = [pixels(named["transform"]) for _, kind, named in marks if kind == "circle"]
         points = [row for layer, row in rows if layer > 0 and "x" in row and "text" in row]
         assert len(circles) == len(points)
@@ -140,6 +142,16 @@ def check_drawn(dom):
         for text, y in shown:
             value = float(text.rstrip("kMG").replace(",", "")) * {"k": 1e3, "M": 1e6, "G": 1e9}.get(text[-1], 1)
             assert y == pytest.approx(spec["height"] * (1 - value / top_of(spec)), abs=1)
+
+
+def check_frontier(spec, frontier):
+    points = [(row["x"] * x_unit_of(spec), row["y"]) for layer, row in rows_of(spec) if layer == 0]
+    for point in frontier[:50]:
+        assert any((point["bytes"], point["ms"]) == close(known) for known in points)
+
+
+def x_unit_of(spec):
+    return number("1 " + spec["encoding"]["x"]["axis"]["title"].split(", ")[1])
 
 
 def top_of(spec, axis="y"):
@@ -208,6 +220,9 @@ class TestSharding:
         assert made.column("What the plan decides", "name") == [f".t{i}" for i in range(6)]
         spots = [title for title in made.titles if title.startswith(".t")]
         assert spots == [f".t{i}: rank {t['ranks'][0]['first']}" for i, t in enumerate(sharded["plan"]["tables"])]
+        boxes = [(row["row"], row["from"], row["to"]) for _, row in rows_of(made.chart("Tables by the ranks"))]
+        firsts = [table["ranks"][0]["first"] for table in sharded["plan"]["tables"]]
+        assert boxes == [(i, first - 0.5, first + 0.5) for i, first in enumerate(firsts)]
         ranks = [str(table["ranks"][0]["first"]) for table in sharded["plan"]["tables"]]
         assert made.column("What the plan decides", "ranks") == ranks
 
@@ -261,6 +276,9 @@ class TestSharding:
         assert "HBM" in chart
         chosen = next(title for title in made.titles if title.startswith("this plan: "))
         assert number(chosen.split(": ")[1].split(", ")[0]) == close(max(answer["bill"]["bytes"]["hbm"]))
+        check_frontier(made.chart("Best "), answer["frontier"])
+        (mark,) = [row for layer, row in rows_of(made.chart("Best ")) if layer == 4]
+        assert mark["x"] * x_unit_of(made.chart("Best ")) == close(max(answer["bill"]["bytes"]["hbm"]))
 
 
 class TestSweeps:
@@ -363,6 +381,14 @@ class TestOtherPlanners:
         needed = [number(text) for text in made.column("Every module", "memory needed")]
         assert needed == close([entry["bytes"] for entry in policy["profile"]][:100])
         assert made.column("What the plan decides", "name") == [unit["fqn"] for unit in policy["units"]]
+        spec = made.chart("Memory that the backward pass")
+        curve = [
+            (row["text"].split(": ")[0], row["y"] * number("1 " + unit_of(spec)))
+            for layer, row in rows_of(spec)
+            if layer == 0
+        ]
+        profile = [(entry["fqn"], close(entry["bytes"])) for entry in reversed(policy["profile"]) if entry["bytes"] > 0]
+        assert curve[0] == ("loss", close(policy["predicted"]["peak_bytes"])) and curve[1:] == profile
         assert any(chart.startswith("Predicted step: ") for chart in made.charts)
 
     def test_every_budget_at_once(self, plimsoll, page):
@@ -372,6 +398,7 @@ class TestOtherPlanners:
         assert made.charts == ["Least time of recomputing for every peak"]
         shown = [number(text) for text in made.column("Points of the curve", "peak")]
         assert shown == close([point["bytes"] for point in frontier][:100])
+        check_frontier(made.specs[0], frontier)
 
     def test_a_pipeline_with_its_schedule(self, plimsoll, page):
         flags = ("--objective", "pipeline", "--microbatches", "4", "-o", "pipeline.json", "--json")
@@ -381,6 +408,13 @@ class TestOtherPlanners:
         assert list(map(number, made.column("Every device", "ms"))) == close(loads)
         schedule = next(chart for chart in made.charts if chart.startswith("Predicted batch of 4 microbatches: "))
         assert number(schedule.split(": ")[1]) == close(answer["certificate"]["objective"])
+        trace = plimsoll.run("trace", "pipeline.json").document["traceEvents"]
+        events = sorted((event["ts"] / 1e3, event["dur"] / 1e3) for event in trace if event["ph"] == "X")
+        boxes = [row for _, row in rows_of(made.chart("Predicted batch"))]
+        assert sorted((row["from"], row["to"] - row["from"]) for row in boxes) == [close(event) for event in events]
+        said = sorted(number(row["text"].rsplit(" from ")[1]) for row in boxes)
+        assert said == close([start for start, _ in events])
+        assert sorted(map(float, made.column("What runs where", "from ms"))) == close([start for start, _ in events])
         sent = made.column("What devices send", "amount")
         total = sum(cut["amount"] * len(cut["to"]) for cut in answer["cuts"])
         assert sum(map(float, sent)) == close(total)
