@@ -533,6 +533,47 @@ class TestLargePages:
         assert [kind for _, kind, _ in Page(dom).marks[0]] == ["area mark"]
 
 
+class TestScripts:
+    def test_only_pages_with_charts_hold_vega(self, plimsoll, page):
+        plan = large_plan(101, 8)
+        plimsoll.write("plan.json", plan)
+        assert len(page("plan.json").charts) >= 1
+        text = plimsoll.read("page.html")
+        assert "University of Washington" in text and "<noscript>" in text and len(text) > 900_000
+        plimsoll.write("plan.json", {key: value for key, value in plan.items() if key != "bill"})
+        assert page("plan.json").charts == []  # more tables than a chart has rows, and no figures
+        text = plimsoll.read("page.html")
+        assert "University of Washington" not in text and "<noscript>" not in text and len(text) < 60_000
+
+    def test_tables_have_the_figures_of_charts(self, plimsoll, page):
+        """What a page shows without scripts."""
+        plimsoll.run("checkpoint", "llama-3-8b", "--budget", "70%", "-o", "policy.json")
+        made = page("policy.json", "--model", "llama-3-8b")
+        spec = made.chart("Predicted step")
+        schedule = next(rows for rows in made.rows_of if len(rows[0]) == 4 and rows[0][0] == "device, compute")
+        table = sorted((row[2][0], row[2][0] + row[3][0]) for row in schedule)
+        assert table == sorted((row["from"], row["to"]) for _, row in rows_of(spec))
+        plimsoll.run("checkpoint", "llama-3-8b", "--frontier", "-o", "frontier.json")
+        made = page("frontier.json")
+        bound = next(rows for rows, caption in zip(made.rows_of, made.tables) if "no plan is below" in caption)
+        (spec,) = made.specs
+        known = {
+            (row["x"] * x_unit_of(spec), row["y"]) for _, row in rows_of(spec) if row["series"] == "no plan is below"
+        }
+        assert {(row[0][0], row[1][0]) for row in bound} <= known
+
+    @needs_chromium
+    def test_pages_print_their_charts(self, plimsoll, sharded, tmp_path):
+        plimsoll.run("report", "plan.json", "-o", "page.html")
+        size = []
+        for name in ("page.html", "empty.html"):
+            text = plimsoll.read("page.html")
+            plimsoll.write(name, text if name == "page.html" else re.sub(r"<figure.*?</figure>", "", text))
+            chromium(tmp_path, name, f"--print-to-pdf={tmp_path / 'page.pdf'}")
+            size.append((tmp_path / "page.pdf").stat().st_size)
+        assert size[0] > size[1] + 1000
+
+
 class TestDocuments:
     def test_the_same_as_json(self, plimsoll, sharded):
         document = plimsoll.run("report", "plan.json", "--json").document
