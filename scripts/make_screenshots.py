@@ -14,8 +14,8 @@ from PIL import Image
 WIDTH = 1000
 # Name: height of the part that is shown, the command that makes the plan, and what the page needs besides.
 PAGES = {
-    "plan": (920, "shard mlperf-dlrm-dcnv2 --on dgx-h100:2 --batch-size 4096", ""),
-    "policy": (830, "checkpoint llama-3-8b --budget 70%", "--model llama-3-8b"),
+    "plan": (975, "shard mlperf-dlrm-dcnv2 --on dgx-h100:2 --batch-size 4096", ""),
+    "policy": (845, "checkpoint llama-3-8b --budget 70%", "--model llama-3-8b"),
     "sweep": (900, "whatif mlperf-dlrm-dcnv2 --on dgx-a100-320gb,dgx-h100 --ranks 8:64", ""),
 }
 
@@ -35,7 +35,7 @@ def main():
             flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
             size = f"--window-size={WIDTH},{height}"
             run("chromium", *flags, f"--user-data-dir={folder}", size, f"--screenshot={page}.png", f"{page}.html")
-            Image.open(folder / f"{page}.png").convert("RGB").quantize(48).save(images / f"{page}.png", optimize=True)
+            Image.open(folder / f"{page}.png").convert("RGB").quantize(256).save(images / f"{page}.png", optimize=True)
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ for (const figure of document.querySelectorAll(".plimsoll figure")) {
       font: "system-ui, sans-serif",
       view: { stroke: null },
       axis: { ...text, domainColor: line, gridColor: line, tickColor: line },
-      axisY: { titleAlign: "left", titleAnchor: "end", titleAngle: 0, titleX: -40, titleY: -10 },
+      axisY: { tickCount: 6, titleAlign: "left", titleAnchor: "end", titleAngle: 0, titleX: -40, titleY: -10 },
       legend: { ...text, columns: legendColumns, labelLimit: 170, orient: "bottom", symbolType: "square", title: null },
       text: { fill: "var(--ink)", fontSize: 12 },
     },

@@ -98,8 +98,8 @@ class Page(html.parser.HTMLParser):
 
 def rows_of(spec):
     """The data of a chart, each with the number of its layer."""
-    layers = [spec] if "data" in spec else spec["layer"]
-    return [(i, row) for i, layer in enumerate(layers) for row in layer["data"]["values"]]
+    layers = spec.get("layer", [spec])
+    return [(i, row) for i, layer in enumerate(layers) for row in layer.get("data", spec.get("data"))["values"]]
 
 
 def pixels(text):
