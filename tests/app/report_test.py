@@ -88,7 +88,7 @@ class Page(html.parser.HTMLParser):
         self.text += data
 
     def chart(self, caption):
-        """The specification of a chart by the beginning of its caption."""
+        """A chart, as Vega-Lite reads it, by the beginning of its caption."""
         return next(spec for spec in self.specs if spec["description"].startswith(caption))
 
     def column(self, caption, name):
@@ -108,7 +108,7 @@ def pixels(text):
 
 
 def check_drawn(dom):
-    """Every chart has its marks; they say what the specification does, and have the places and sizes of its values."""
+    """Every chart has its marks; they have the texts of its data, and the places and sizes of its values."""
     assert len(dom.specs) == len(dom.charts) == len(dom.marks) - 1
     for spec, caption, marks, ticks in zip(dom.specs, dom.charts, dom.marks, dom.ticks):
         assert spec["description"] == caption and marks

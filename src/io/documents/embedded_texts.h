@@ -14,7 +14,7 @@ const std::vector<ShippedDocument>& embedded_module_stats();
 const std::vector<ShippedDocument>& embedded_graphs();
 const std::vector<Schema>& embedded_schemas();
 
-// Of pages: style sheet, script, specifications of charts, and Vega with Vega-Lite, which draw
+// Of pages: style sheet, script, charts without their data, and Vega with Vega-Lite, which draw
 // them.
 std::string_view embedded_page_style();
 std::string_view embedded_page_script();
