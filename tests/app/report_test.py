@@ -533,6 +533,38 @@ class TestLargePages:
         assert [kind for _, kind, _ in Page(dom).marks[0]] == ["area mark"]
 
 
+class TestCaps:
+    @needs_chromium
+    @pytest.mark.parametrize("differ", [False, True])
+    @pytest.mark.parametrize("num_ranks", [1, 3, 300])
+    def test_lines_stand_at_the_capacity(self, plimsoll, page, tmp_path, num_ranks, differ):
+        plan = large_plan(2, num_ranks)
+        caps = [40 * GIB + (rank % 3 * 8 * GIB if differ else 0) for rank in range(num_ranks)]
+        held = [GIB * (rank % 5 + 1) for rank in range(num_ranks)]
+        plan["bill"]["bytes"] = {"hbm": held, "hbm_weights": held, "capacity_hbm": caps}
+        plimsoll.write("plan.json", plan)
+        page("plan.json")
+        dom = Page(chromium(tmp_path, "page.html"))
+        check_drawn(dom)
+        spec, marks = dom.chart("HBM"), dom.marks[dom.charts.index("HBM of every rank by cause")]
+        cap = "capacity less reserve"
+        drawn = [row["value"] * GIB for _, row in rows_of(spec) if row.get("series") == "weights"]
+        assert drawn[:num_ranks] == held
+        is_same = len(set(caps)) == 1
+        assert [name for name, kind, _ in marks if kind == "text mark"] == [f"{cap}: 40 GiB" if is_same else cap]
+
+        def at(cap):
+            return pytest.approx(spec["height"] * (1 - cap / GIB / top_of(spec)), abs=0.01)
+
+        if is_same and num_ranks <= 256:
+            (rule,) = [named for _, kind, named in marks if kind == "rule mark"]
+            assert pixels(rule["transform"])[1] == at(40 * GIB)
+        else:  # straight pieces through the middle of every place, or from place to place
+            (path,) = [named["d"] for _, kind, named in marks if kind == "line mark"]
+            heights = [y for _, y in map(pixels, re.findall(r"[ML][^ML]*", path))]
+            assert list(dict.fromkeys(heights))[: len(set(caps))] == [at(cap) for cap in dict.fromkeys(caps)]
+
+
 class TestScripts:
     def test_only_pages_with_charts_hold_vega(self, plimsoll, page):
         plan = large_plan(101, 8)

@@ -215,6 +215,7 @@ std::string draw_stacked(const StackedChart& chart) {
                {"caps", {std::move(caps)}},
                {"cap", {std::move(cap)}},
                {"cap_names", {std::move(cap_names)}},
+               {"cap_name", {chart.cap_name}},
                {"places", {std::move(places)}},
                {"num_places", {static_cast<std::int64_t>(num_places)}},
                {"place_word", {chart.place_word}},
