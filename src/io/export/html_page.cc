@@ -84,8 +84,8 @@ std::string whole_page(std::string_view title, std::string_view content) {
   if (content.find("<div class=\"chart\">") != std::string_view::npos) {
     scripts = fmt::format("<script>\n{}</script>\n", embedded_page_vega());
     shown =
-        "<noscript><p class=\"warning\">Charts need scripts, and tables show their first rows "
-        "only. The tables have the figures of the charts.</p></noscript>\n" +
+        "<noscript><p class=\"warning\">Scripts draw the charts of this page, and show all rows of "
+        "long tables. Without them, tables have the figures of the charts.</p></noscript>\n" +
         shown;
   }
   scripts += fmt::format("<script>\n{}</script>\n", embedded_page_script());
