@@ -68,7 +68,9 @@ class Recorder(LiveBytes):
         self.save_deaths: list[int] = []
         self.operators: list[dict[str, Any]] = []
         self.calls: list[Call] = []
-        self.stack: list[Call] = []
+        self.stack: list[tuple[Call, Any]] = []  # with their modules
+        self.written: dict[int, int] = {}  # storages that the forward changes in place: the last step that does
+        self.not_again: set[str] = set()  # modules that change what they did not make, and can run but once
         self._maker: dict[int, int] = {}  # operator by storage
         self.order: list[str] = []  # modules as their calls end
 
@@ -110,7 +112,7 @@ class Recorder(LiveBytes):
             inputs=self.numbers_of(args, kwargs),
         )
         self.calls.append(call)
-        self.stack.append(call)
+        self.stack.append((call, module))
         yield
         call.last = self.steps
         call.saves = (call.saves[0], len(self.saves))
@@ -142,9 +144,12 @@ class Recorder(LiveBytes):
         numbers = self.numbers_of(written)
         changes = self._maker.get(numbers[0], -1) if numbers else -1  # of which operator; -1: of none in the forward
         for number, tensor in ((n, t) for t in written for n in self.numbers_of(t)):
-            if number < self.num_known:
-                for call in self.stack:
+            self.written[number] = self.steps - 1
+            for call, module in self.stack:
+                if number < self.num_known:
                     call.written_buffers += sum(s.nbytes() for s in storages_of(tensor))
+                if self.births[number] < call.first and number not in self.numbers_of(list(module.buffers())):
+                    self.not_again.add(call.fqn)
         self.operators.append(
             {
                 "step": self.steps - 1,
@@ -168,6 +173,8 @@ class Recorder(LiveBytes):
             return [number - known for number in numbers if number >= known]
 
         for call in self.calls:
+            if any(self.written.get(number, -1) >= call.first for number in call.inputs):
+                self.not_again.add(call.fqn)
             call.inputs = own(call.inputs)
         return Trace(
             base_bytes=self.base,

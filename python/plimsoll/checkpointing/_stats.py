@@ -97,6 +97,7 @@ class _Maker:
     def __init__(self, model: Any, recorder: Recorder, trace: Trace) -> None:
         self.root = type(model).__name__
         self.trace, self.operators, self.known = trace, recorder.operators, recorder.num_known
+        self.written, self.not_again = recorder.written, recorder.not_again
         self.modules = dict(model.named_modules())
         self.order = recorder.order
         self.sharded = sharded_modules(model)
@@ -131,7 +132,7 @@ class _Maker:
             if row["is_leaf"]:
                 continue
             table, never = self._table(self.calls[fqn])
-            key = json.dumps(table)
+            key = json.dumps([table, never])
             if key not in index:
                 index[key] = len(documents)
                 documents.append(table)
@@ -188,7 +189,8 @@ class _Maker:
         last = calls[-1]
         parameters = sum(p.numel() * p.element_size() for p in module.parameters())
         holds_sharded = any(name.startswith(f"{fqn}.") for name in self.sharded)  # gathered by hooks of its own
-        may_be_unit = bool(unpacks) and fqn != "" and discarded > 0 and not holds_sharded
+        can_run_again = fqn not in self.not_again and not holds_sharded
+        may_be_unit = bool(unpacks) and fqn != "" and discarded > 0 and can_run_again
         row: dict[str, Any] = {
             "fqn": self._native(fqn),
             "is_leaf": not may_be_unit,
@@ -259,4 +261,8 @@ class _Maker:
             "force_store_random": False,
         }
         changed = {parent for _, parent in in_place} | {i for i, _ in in_place}
+        for call in calls:  # by whatever follows the module, too
+            for i, operator in enumerate(self._operators(call)):
+                if any(self.written.get(number, -1) > operator["step"] for number in operator["made"]):
+                    changed.add(i)
         return table, sorted(changed)

@@ -396,6 +396,81 @@ def test_operators_that_work_in_place_are_never_kept():
     assert seen > 0
 
 
+class Outside(nn.Module):
+    """Changes its input, or what it read of a module beside it; a second forward would do so once more."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how = how
+        self.inner = nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh())
+        self.last = nn.Linear(64, 64)
+
+    def forward(self, x, table):
+        if self.how == "input":
+            x.mul_(1.5)
+        if self.how == "buffer":
+            table.add_(1)
+        return self.last(self.inner(x + table))
+
+
+@pytest.mark.parametrize("how", ["input", "buffer", "later", ""])
+def test_what_changes_tensors_of_others_is_no_unit(how):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(64, 64)
+            self.register_buffer("table", torch.ones(64))
+            self.parts = nn.ModuleList(Outside(how) for _ in range(3))
+
+        def forward(self, x):
+            x = self.first(x)
+            for part in self.parts:
+                before = x * 0.5
+                x = part(before, self.table)
+                if how == "later":
+                    before.add_(1)  # the unit's input, which is asked for again in the backward
+            return x.square().mean()
+
+    model, batch = Model().train(), torch.randn(256, 64)
+    stats = ck.profile(model, batch)
+    assert {f"parts.{i}.inner" for i in range(3)} <= set(stats.table_of)
+    assert ("parts.0" in stats.table_of) == (how == "")
+    plan = ck.plan(stats, "90%")
+    report = ck.verify(model, plan, batch)
+    assert plan.units and report.different == []
+    assert abs(report.measured_bytes - plan.peak_bytes) <= 1024
+
+
+def test_what_others_change_is_never_kept():
+    class Part(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear, self.last = nn.Linear(64, 64), nn.Linear(64, 64)
+
+        def forward(self, x):
+            y = self.linear(x)
+            return y, self.last(torch.tanh(y * 0.5))
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = nn.ModuleList(Part() for _ in range(3))
+
+        def forward(self, x):
+            for part in self.parts:
+                y, x = part(x)
+                x = x + y.add_(1).sigmoid()
+            return x.square().mean()
+
+    model, batch = Model().train(), torch.randn(256, 64, requires_grad=True)
+    stats = ck.profile(model, batch)
+    product = stats.tables[stats.table_of["parts.0"]].index("aten.addmm.default")
+    assert product in stats.never_kept[stats.table_of["parts.0"]]
+    for share in (0.95, 0.9, 0.85):
+        report = ck.verify(model, ck.plan(stats, share), batch)
+        assert report.different == []
+
+
 def test_another_sequence_of_operators_warns_once_and_trains_right():
     model, batch, _ = make("gpt", dropout=0.0)
     plan = ck.fit(model, batch, "75%")
