@@ -23,6 +23,7 @@ from plimsoll import _plot
 from plimsoll._command import call
 from plimsoll._errors import Error
 from plimsoll._files import read_as, write_object
+from plimsoll.checkpointing._least import least_peak
 from plimsoll.checkpointing._simulate import Step, Units
 from plimsoll.checkpointing._stats import Stats
 
@@ -36,20 +37,30 @@ class InfeasibleBudget(Error):
     """No plan is within the budget.
 
     Attributes:
+        budget_bytes: What was asked for.
         smallest_bytes: The least peak that a plan was found for.
         binding_module: Whose backward needs it; "" for the loss.
+        lower_bound_bytes: No plan needs less.
     """
 
-    def __init__(self, budget: int, smallest_bytes: int, binding_module: str) -> None:
+    def __init__(self, budget: int, smallest_bytes: int, binding_module: str, lower_bound_bytes: int) -> None:
         where = f"in the backward of {binding_module}" if binding_module else "at the loss"
         super().__init__(
             "infeasible",
             "budget",
-            f"{size_text(budget)} is too small: the best plan found needs {size_text(smallest_bytes)}, {where}",
+            f"{size_text(budget)} is too small: the best plan found needs {size_text(smallest_bytes)}, {where}, and "
+            f"every plan at least {size_text(lower_bound_bytes)}",
             f"give budget={smallest_bytes}, or a smaller batch",
         )
+        self.budget_bytes = budget
         self.smallest_bytes = smallest_bytes
         self.binding_module = binding_module
+        self.lower_bound_bytes = lower_bound_bytes
+
+    @property
+    def is_proved(self) -> bool:
+        """Is it proved that no plan exists? Else the budget is between the bound and the best plan found."""
+        return self.budget_bytes < self.lower_bound_bytes
 
 
 def size_text(count: int) -> str:
@@ -173,9 +184,11 @@ class Frontier:
 
     Attributes:
         plans: With falling peaks and rising times; the first is the step without checkpointing.
+        lower_bound_bytes: No plan has a smaller peak.
     """
 
     plans: list[Plan]
+    lower_bound_bytes: int = 0
 
     @property
     def peak_bytes(self) -> list[int]:
@@ -193,7 +206,7 @@ class Frontier:
         for plan in self.plans:
             if plan.peak_bytes <= limit:
                 return plan
-        raise InfeasibleBudget(limit, self.plans[-1].peak_bytes, "")
+        raise InfeasibleBudget(limit, self.plans[-1].peak_bytes, "", self.lower_bound_bytes)
 
     def plot(self, axes: Any = None) -> Any:
         """Peak against time, and what is proved; returns matplotlib's axes."""
@@ -242,7 +255,7 @@ def plan(stats: Stats, budget: str | int | float) -> Plan:
             checkpointing, 0.7, or bytes.
 
     Raises:
-        InfeasibleBudget: No plan is within it; it names the least peak.
+        InfeasibleBudget: No plan is within it; it names the least peak that was found, and what every plan needs.
     """
     return _Search(stats).plan(parse_budget(budget, stats.peak_bytes))
 
@@ -264,7 +277,7 @@ def frontier(stats: Stats, points: int = 32) -> Frontier:
             plans.pop()
         if not plans or made.peak_bytes < plans[-1].peak_bytes:
             plans.append(made)
-    return Frontier(plans)
+    return Frontier(plans, search.least(plans[-1].peak_bytes))
 
 
 @dataclass
@@ -295,7 +308,7 @@ class _Search:
         if best is None:
             smallest = self.smallest()
             if smallest.peak > budget:
-                raise InfeasibleBudget(budget, smallest.peak, self._binding(smallest))
+                raise InfeasibleBudget(budget, smallest.peak, self._binding(smallest), self.least(smallest.peak))
             best = smallest
         best = self._use_room(best, budget)
         answer = self._ask(budget, ())
@@ -343,6 +356,10 @@ class _Search:
             units = {fqn: frozenset[int]() for fqn in self._cover(depth)}
             tried.append(self._replay(units))
         return min(tried, key=lambda candidate: (candidate.peak, candidate.ms))
+
+    def least(self, found: int) -> int:
+        """What every plan needs; one was found that needs `found`."""
+        return least_peak(self.stats.replay, self.stats.table_of, found)
 
     def _cover(self, depth: int) -> list[str]:
         """The units of a depth, and deeper ones beside them."""

@@ -66,15 +66,15 @@ class Replay:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         rows = np.asarray(trace.storages, np.int64).reshape(-1, 4)
-        self._bytes, self._births, self._python, self._deaths = rows.T
+        self.bytes, self.births, self._python, self.deaths = rows.T
         # Python's hold, in plain steps: what the forward's end finds alive lives as long as in the plain step.
-        is_known = (self._births < trace.num_forward) & (self._python >= 0)
-        self._held = np.where(is_known, self._python, self._deaths)
+        is_known = (self.births < trace.num_forward) & (self._python >= 0)
+        self.held = np.where(is_known, self._python, self.deaths)
         pairs = [(number, i) for i, save in enumerate(trace.saves) for number in save[0]]
-        self._saved, self._save = np.asarray(pairs, np.int64).reshape(-1, 2).T  # storage and save, save by save
-        self._releases = np.asarray([save[3] for save in trace.saves], np.int64)
-        self._freed = np.asarray(trace.freed, np.int64)
-        self._pair_of = np.searchsorted(self._save, np.arange(len(trace.saves) + 1))
+        self.saved, self.save = np.asarray(pairs, np.int64).reshape(-1, 2).T  # storage and save, save by save
+        self.releases = np.asarray([save[3] for save in trace.saves], np.int64)
+        self.freed = np.asarray(trace.freed, np.int64)
+        self._pair_of = np.searchsorted(self.save, np.arange(len(trace.saves) + 1))
 
     def step(self, units: Units) -> Step:
         """The planned step; with no units the plain one."""
@@ -96,21 +96,21 @@ class Replay:
             values = np.asarray(deaths, np.int64)
             return np.where(values < 0, total, ends[values])
 
-        lives = until(self._held)
+        lives = until(self.held)
         in_unit = np.zeros(len(trace.saves), bool)
         for call in [segment.call for segment in segments] + idle:
             in_unit[slice(*call.saves)] = True
-        outside = ~in_unit[self._save]
-        releases = until(self._releases)
-        np.maximum.at(lives, self._saved[outside], releases[self._save[outside]])
+        outside = ~in_unit[self.save]
+        releases = until(self.releases)
+        np.maximum.at(lives, self.saved[outside], releases[self.save[outside]])
 
         delta = np.zeros(total + 1, np.int64)
         recompute_ms = 0.0
         for segment in segments:
             recompute_ms += self._run_again(segment, lives, releases, delta) + self._overhead(segment)
-        lives[self._freed] = until(self._deaths[self._freed])
-        np.add.at(delta, begins[self._births], self._bytes)
-        np.add.at(delta, lives, -self._bytes)
+        lives[self.freed] = until(self.deaths[self.freed])
+        np.add.at(delta, begins[self.births], self.bytes)
+        np.add.at(delta, lives, -self.bytes)
         return Step(
             live=trace.base_bytes + trace.constant_bytes + np.cumsum(delta[:-1]),
             recompute_ms=recompute_ms,
@@ -142,16 +142,16 @@ class Replay:
         """Adds what a recomputation makes, and what the unit holds until then; returns its milliseconds."""
         call, trace = segment.call, self.trace
         pairs = slice(self._pair_of[call.saves[0]], self._pair_of[call.saves[1]])
-        released = releases[self._save[pairs]]
+        released = releases[self.save[pairs]]
         last_release = int(releases[slice(*call.saves)].max())
         np.maximum.at(lives, np.asarray(call.inputs, np.int64), last_release)
 
-        low, high = np.searchsorted(self._births, [call.first, call.last])
-        middle = int(np.searchsorted(self._births, segment.stop))
+        low, high = np.searchsorted(self.births, [call.first, call.last])
+        middle = int(np.searchsorted(self.births, segment.stop))
         # What lives after the storage was made again: as long as Python holds it, at most to the end of the run,
         held = np.where(self._python < 0, segment.stop, np.minimum(self._python, segment.stop))[low:high]
         again = segment.start + held - call.first
-        saved = self._saved[pairs]
+        saved = self.saved[pairs]
         inside = (saved >= low) & (saved < high)
         np.maximum.at(again, saved[inside] - low, np.maximum(released[inside], segment.finish))  # or autograd does.
         np.maximum.at(lives, saved[~inside], released[~inside])  # made outside: the same storage
@@ -161,7 +161,7 @@ class Replay:
         for i in range(*call.operators):
             step = trace.operators[i]
             if i - call.operators[0] in segment.cached:
-                mine = slice(*np.searchsorted(self._births[low:high], [step, step + 1]))
+                mine = slice(*np.searchsorted(self.births[low:high], [step, step + 1]))
                 is_cached[mine] = True
                 if step >= segment.stop:  # never taken from the cache
                     again[mine] = last_release
@@ -170,8 +170,8 @@ class Replay:
         cached = low + np.flatnonzero(is_cached)
         lives[cached] = np.maximum(lives[cached], again[is_cached])
         made = np.flatnonzero(~is_cached[: middle - low])
-        np.add.at(delta, segment.start + self._births[low + made] - call.first, self._bytes[low + made])
-        np.add.at(delta, np.maximum(again[made], segment.start), -self._bytes[low + made])
+        np.add.at(delta, segment.start + self.births[low + made] - call.first, self.bytes[low + made])
+        np.add.at(delta, np.maximum(again[made], segment.start), -self.bytes[low + made])
         delta[segment.start] += call.written_buffers
         delta[segment.finish] -= call.written_buffers
         return milliseconds

@@ -48,7 +48,8 @@ def test_the_prediction_is_the_measured_peak_and_gradients_are_equal(name):
         try:
             plan = ck.plan(stats, budget)
         except ck.InfeasibleBudget as error:
-            assert budget == "50%" and stats.peak_bytes // 2 < error.smallest_bytes < stats.peak_bytes
+            assert budget == "50%" and error.is_proved
+            assert stats.peak_bytes // 2 < error.lower_bound_bytes <= error.smallest_bytes < stats.peak_bytes
             continue
         report = ck.verify(model, plan, batch, loss)
         assert abs(report.plain_bytes - stats.peak_bytes) <= 1024
@@ -182,6 +183,23 @@ def test_no_choice_of_whole_units_is_faster_than_the_lower_bound_or_the_plan():
         plan = ck.plan(stats, budget)
         best = min(step.recompute_ms for step in steps if step.peak <= plan.budget_bytes)
         assert plan.lower_bound_ms <= plan.recompute_ms <= best * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("gpt", {"layers": 2}), ("gpt", {"layers": 2, "width": 16}), ("llama", {"layers": 2})]
+)
+def test_no_choice_of_whole_units_has_a_peak_below_the_bound(name, options):
+    model, batch, _ = make(name, **options)
+    stats = ck.profile(model, batch)
+    best = min(step.peak for step in brute_force(stats))
+    with pytest.raises(ck.InfeasibleBudget) as caught:
+        ck.plan(stats, 1)
+    error = caught.value
+    assert error.is_proved and 0.97 * best <= error.lower_bound_bytes <= best <= error.smallest_bytes
+    assert ck.frontier(stats, points=3).lower_bound_bytes == pytest.approx(error.lower_bound_bytes, rel=1e-3)
+    with pytest.raises(ck.InfeasibleBudget) as caught:
+        ck.plan(stats, error.lower_bound_bytes - 1)
+    assert caught.value.is_proved
 
 
 def test_a_budget_that_nothing_fits_names_the_least_peak():
