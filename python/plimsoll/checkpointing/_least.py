@@ -88,8 +88,7 @@ class _Bounds:
     def _of(self, call: Call) -> tuple[slice, npt.NDArray[np.bool_]]:
         """The pairs that a call saves, and which of their storages it made."""
         own = slice(*np.searchsorted(self.replay.save, call.saves))
-        births = self.replay.births[self.replay.saved[own]]
-        return own, (births >= call.first) & (births < call.last)
+        return own, self.replay.births[self.replay.saved[own]] >= call.first
 
     def _asked(self, call: Call) -> int:
         """When the backward first takes back a tensor of a call; the end if it never does."""
