@@ -71,6 +71,8 @@ class LiveBytes(TorchDispatchMode):
         known: Tensors that are there from the beginning: parameters, buffers, the batch.
     """
 
+    supports_higher_order_operators = True  # compiled code has some, that draw the same random numbers again
+
     def __init__(self, known: Iterable[torch.Tensor] = ()) -> None:
         super().__init__()
         self.now = self.peak = 0

@@ -40,7 +40,7 @@ class InfeasibleBudget(Error):
         budget_bytes: What was asked for.
         smallest_bytes: The least peak that a plan was found for.
         binding_module: Whose backward needs it; "" for the loss.
-        lower_bound_bytes: No plan needs less.
+        lower_bound_bytes: No plan needs less; 0 if that is not known, as of compiled steps.
     """
 
     def __init__(self, budget: int, smallest_bytes: int, binding_module: str, lower_bound_bytes: int) -> None:
@@ -48,8 +48,8 @@ class InfeasibleBudget(Error):
         super().__init__(
             "infeasible",
             "budget",
-            f"{size_text(budget)} is too small: the best plan found needs {size_text(smallest_bytes)}, {where}, and "
-            f"every plan at least {size_text(lower_bound_bytes)}",
+            f"{size_text(budget)} is too small: the best plan found needs {size_text(smallest_bytes)}, {where}"
+            + (f", and every plan at least {size_text(lower_bound_bytes)}" if lower_bound_bytes else ""),
             f"give budget={smallest_bytes}, or a smaller batch",
         )
         self.budget_bytes = budget
@@ -99,6 +99,7 @@ class Plan:
         lower_bound_ms: No plan under this budget adds less, by the planner's model.
         baseline_bytes: The peak without checkpointing, and
         baseline_ms: forward and backward without it.
+        compiled_bytes: The peak that `fit(compile=...)` measured of the compiled step; else None.
     """
 
     name: str
@@ -111,6 +112,7 @@ class Plan:
     units: list[Unit]
     live: list[int] = field(default_factory=list, repr=False)  # bytes over the step, for `plot`
     marks: dict[str, int] = field(default_factory=dict, repr=False)
+    compiled_bytes: int | None = None
 
     @property
     def overhead(self) -> float:
@@ -139,7 +141,8 @@ class Plan:
     def __str__(self) -> str:
         lines = [
             f"{self.name}: peak {size_text(self.peak_bytes)} of {size_text(self.budget_bytes)} allowed "
-            f"({size_text(self.baseline_bytes)} without checkpointing)",
+            f"({size_text(self.baseline_bytes)} without checkpointing)"
+            + ("" if self.compiled_bytes is None else f"; {size_text(self.compiled_bytes)} compiled"),
             f"{self.overhead:.1%} more time per step ({self.recompute_ms:.4g} ms); "
             f"at most {self.gap:.1%} of a step above the best possible plan",
         ]

@@ -418,8 +418,16 @@ def without_cache(model: nn.Module) -> Iterator[None]:
             config.use_cache = True
 
 
+def refuse_compiled(model: nn.Module) -> None:
+    """An error, if it is what `torch.compile` returns."""
+    if type(model).__name__ == "OptimizedModule":  # torch._dynamo takes a second to import
+        inner = type(model._orig_mod).__name__
+        raise Error("value", inner, "is compiled", "call this with the model itself, and then compile it")
+
+
 def refuse_checkpointing(model: nn.Module) -> None:
     """An error that names the module, if any is checkpointed."""
+    refuse_compiled(model)
     for name, module in model.named_modules():
         place = name or type(model).__name__
         if "_plimsoll_unit" in vars(module):

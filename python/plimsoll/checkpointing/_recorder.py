@@ -55,6 +55,8 @@ class Recorder(LiveBytes):
     Without them no backward can follow, and storages die when Python drops them.
     """
 
+    supports_higher_order_operators = False  # what is in them would not be recorded
+
     def __init__(self, known: Iterable[torch.Tensor], names: dict[Any, str], time: OperatorTime, keeps: bool) -> None:
         self.steps = 0
         self.births: list[int] = []

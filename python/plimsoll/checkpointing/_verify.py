@@ -14,13 +14,14 @@ from torch import nn
 from plimsoll._operator_times import Machine
 from plimsoll.checkpointing._apply import apply, planned, remove
 from plimsoll.checkpointing._memory import LiveBytes, count_allocations_of_compiled_code, tensors_of
-from plimsoll.checkpointing._plan import Plan, plan, size_text
+from plimsoll.checkpointing._plan import InfeasibleBudget, Plan, parse_budget, plan, size_text
 from plimsoll.checkpointing._profile import (
     Call,
     Loss,
     autocast_of,
     outside_autocast,
     profile,
+    refuse_compiled,
     restored,
     run_backward,
     set_gradients,
@@ -42,13 +43,34 @@ def fit(
     fake: bool = True,
     in_flight: int = 1,
     gradients: Any = None,
+    compile: str | None = None,
 ) -> Plan:
     """Profiles a step, plans it within the budget and applies the plan: `profile`, `plan` and `apply` in one call.
 
     Args:
-        budget: As of `plan`: "6GiB", "70%", 0.7, or bytes. All else is as of `profile`.
+        budget: As of `plan`: "6GiB", "70%", 0.7, or bytes.
+        compile: The backend of `torch.compile` that the model will be compiled with afterwards, such as "inductor".
+            Compiled steps are run and measured, and planned anew with less until they are within the budget, too;
+            the plan's `compiled_bytes` is what the last one took. All else is as of `profile`.
+
+    Raises:
+        InfeasibleBudget: No plan is within the budget, or none that is within it compiled was found.
     """
-    made = plan(profile(model, batch, loss, optimizer, accumulate, times, fake, in_flight, gradients), budget)
+    stats = profile(model, batch, loss, optimizer, accumulate, times, fake, in_flight, gradients)
+    limit = parse_budget(budget, stats.peak_bytes)
+    made = plan(stats, limit)
+    least = None
+    while compile is not None:
+        report = verify(model, made, batch, loss, optimizer, accumulate, in_flight, gradients, compile)
+        made.budget_bytes, made.compiled_bytes = limit, report.measured_bytes
+        over = report.measured_bytes - limit
+        if over <= 0:
+            break
+        least = report.measured_bytes if least is None else min(least, report.measured_bytes)
+        try:
+            made = plan(stats, made.peak_bytes - max(over, limit // 100))  # which falls, so this ends
+        except InfeasibleBudget as error:
+            raise InfeasibleBudget(limit, least, error.binding_module, 0) from None
     apply(model, made)
     return made
 
@@ -79,13 +101,18 @@ class Report:
         return self.measured_bytes <= self.budget_bytes + 1024
 
     def __str__(self) -> str:
-        verdict = "within" if self.is_within_budget else "ABOVE"
+        verdict = "within it"
+        if not self.is_within_budget:
+            over = self.measured_bytes - self.budget_bytes
+            verdict = (
+                f"ABOVE it by {size_text(over)}; plan for {max(0, self.budget_bytes - over)} bytes to be within it"
+            )
         equal = "equal to the bit" if not self.different else f"{len(self.different)} differ: {self.different[0]}, ..."
         return "\n".join(
             [
                 f"peak        {size_text(self.measured_bytes)} measured, {size_text(self.predicted_bytes)} predicted, "
                 f"{size_text(self.plain_bytes)} without checkpointing",
-                f"budget      {size_text(self.budget_bytes)}: {verdict} it",
+                f"budget      {size_text(self.budget_bytes)}: {verdict}",
                 f"gradients   {equal}",
                 f"time        {self.planned_ms:.4g} ms, {self.plain_ms:.4g} without checkpointing",
             ]
@@ -106,12 +133,13 @@ def verify(
     """Runs a step without the plan and one with it, and compares peaks and gradients.
 
     The steps run on the model itself; its gradients, buffers, optimizer and random state are restored, and the plan is
-    on afterwards if it was before.
+    on afterwards if it was before. Modules that `Module.compile` compiled run compiled.
 
     Args:
         compile: The steps are those of `torch.compile(model, backend=compile)`, such as "inductor"; each runs once
             before it is measured. All else is as of `profile`.
     """
+    refuse_compiled(model)
     was_applied = planned(model) is not None
     if was_applied:
         remove(model)
@@ -168,9 +196,11 @@ class _Step:
     def measure(self) -> _Measured:
         """Runs it."""
         model, optimizer = self.model, self.optimizer
-        if self.backend is not None:
+        is_compiled = self.backend is not None or any(m._compiled_call_impl is not None for m in model.modules())
+        if is_compiled:
             count_allocations_of_compiled_code()
             torch.compiler.reset()  # what was compiled with the plan, or without it
+        if self.backend is not None:
             self.called = torch.compile(model, backend=self.backend)
         autocast = autocast_of(model)
         with contextlib.ExitStack() as stack:
@@ -179,8 +209,8 @@ class _Step:
             stack.enter_context(without_cache(model))
             constant = 0
             # What comes with the first step: state, FSDP's buffers, compiled code.
-            if optimizer is not None or self.backend is not None or sharded_modules(model):
-                self._run(autocast, self.in_flight if self.backend is not None else 1)
+            if optimizer is not None or is_compiled or sharded_modules(model):
+                self._run(autocast, self.in_flight if is_compiled else 1)
             if optimizer is not None:
                 optimizer.step()
                 constant = LiveBytes(tensors_of([list(state.values()) for state in optimizer.state.values()])).base

@@ -166,6 +166,17 @@ def test_a_storage_that_is_resized_is_counted_as_it_is():
     assert torch.UntypedStorage.resize_.__name__ == "resize_" and "LiveBytes" not in repr(torch.UntypedStorage.resize_)
 
 
+def test_random_numbers_that_compiled_code_draws_again_are_counted():
+    from torch._prims import rng_prims
+
+    x = torch.zeros(1000)
+    with LiveBytes([x]) as live:
+        state, drawn = rng_prims.run_and_save_rng_state(torch.ops.aten.rand_like.default, x)
+        assert live.now == live.base + 4000 + state.nbytes
+        again = rng_prims.run_with_rng_state(state, torch.ops.aten.rand_like.default, x)
+        assert torch.equal(drawn, again) and live.now >= live.base + 8000 + state.nbytes
+
+
 def brute_force(stats):
     """Every choice of whole units that lie in no other: the units, and the step."""
     names = list(stats.table_of)

@@ -16,7 +16,9 @@ if tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) <
 
 import live_models  # noqa: E402
 
+from plimsoll import Error  # noqa: E402
 from plimsoll import checkpointing as ck  # noqa: E402
+from plimsoll.checkpointing import _memory  # noqa: E402
 
 EXAMPLES = pathlib.Path(__file__).parents[3] / "examples"
 
@@ -161,7 +163,64 @@ def test_the_bytes_of_a_compiled_step_are_measured(backend):
     assert 0.9 * eager.plain_bytes < report.plain_bytes <= eager.plain_bytes  # all that is allocated is seen
     assert 0.9 * plan.peak_bytes < report.measured_bytes < report.plain_bytes
     if backend == "aot_eager":
-        assert report.is_within_budget
+        assert report.is_within_budget and "within it" in str(report)
+    else:
+        assert re.search(r"ABOVE it by .*; plan for \d+ bytes", str(report))
+
+
+@pytest.mark.long
+def test_a_budget_of_the_compiled_step(tmp_path):
+    torch.manual_seed(0)
+    model, batch = live_models.GPT(layers=2, dropout=0.0), live_models.ids()
+    eager = ck.plan(ck.profile(model, batch), "70%")
+    plan = ck.fit(model, batch, "70%", compile="inductor")
+    assert plan.budget_bytes == eager.budget_bytes and plan.peak_bytes < eager.peak_bytes
+    assert plan.compiled_bytes <= plan.budget_bytes and "compiled" in str(plan).splitlines()[0]
+    report = ck.verify(model, plan, batch, compile="inductor")
+    assert report.measured_bytes == plan.compiled_bytes and report.is_within_budget and report.different == []
+    plan.save(tmp_path / "plan.json")
+    assert ck.Plan.load(tmp_path / "plan.json") == plan
+    ck.remove(model)
+    with pytest.raises(ck.InfeasibleBudget) as caught:  # the eager step fits
+        ck.fit(model, batch, "60%", compile="inductor")
+    least = ck.plan(ck.profile(model, batch), "60%")
+    assert not caught.value.is_proved and caught.value.smallest_bytes > least.budget_bytes
+
+
+def test_blocks_that_are_compiled_are_verified_compiled():
+    from torch._dynamo.backends.debugging import aot_eager
+
+    torch.manual_seed(0)
+    model, batch = live_models.GPT(layers=2, dropout=0.0), live_models.ids()
+    plan = ck.plan(ck.profile(model, batch), "70%")
+    eager = ck.verify(model, plan, batch)
+    torch._dynamo.utils.counters.clear()
+    counting = []  # while they are compiled
+
+    def backend(module, inputs):
+        counting.extend(_memory._counters)
+        return aot_eager(module, inputs)
+
+    for block in model.blocks:
+        block.compile(backend=backend)
+    report = ck.verify(model, plan, batch)
+    assert (
+        not counting
+        and torch._dynamo.utils.counters["frames"]["ok"] == torch._dynamo.utils.counters["frames"]["total"] >= 2
+    )
+    assert report.different == [] and report.measured_bytes != eager.measured_bytes
+    assert report.is_within_budget and report.measured_bytes < report.plain_bytes
+    _, _, peak = compiled_step(ck.apply(copy.deepcopy(model), plan), batch, "aot_eager", whole=False)
+    assert report.measured_bytes == peak
+
+
+def test_a_model_that_is_compiled_already_is_refused():
+    model, batch = live_models.GPT(layers=1, dropout=0.0), live_models.ids()
+    plan = ck.plan(ck.profile(model, batch), "90%")
+    compiled = torch.compile(model, backend="aot_eager")
+    for use in (ck.profile, lambda m, b: ck.apply(m, plan), lambda m, b: ck.verify(m, plan, b)):
+        with pytest.raises(Error, match="GPT: is compiled; call this with the model itself, and then compile it"):
+            use(compiled, batch)
 
 
 @pytest.mark.long
