@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
-from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+from torch.utils.checkpoint import SAC_IGNORED_OPS, CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from plimsoll._operator_times import Machine, OperatorTimes
@@ -129,12 +129,21 @@ def wide_step(layers: int, rows: int, width: int, device: torch.device) -> Calla
 
 def narrow_step(layers: int, device: torch.device) -> Callable[[], None]:
     """Forward and backward of transformer layers with next to no arithmetic: launches, views, modules."""
+    return _step_of(*transformer_layers(layers, 8, 2, device))
+
+
+def transformer_layers(
+    layers: int, width: int, rows: int, device: torch.device
+) -> tuple[torch.nn.Module, torch.Tensor]:
+    """Such layers, and what they take."""
     with torch.random.fork_rng():
         blocks = [
-            torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, device=device)
+            torch.nn.TransformerEncoderLayer(
+                width, max(2, width // 64), 2 * width, dropout=0.0, batch_first=True, device=device
+            )
             for _ in range(layers)
         ]
-    return _step_of(torch.nn.Sequential(*blocks), torch.ones(1, 2, 8, device=device))
+    return torch.nn.Sequential(*blocks), torch.ones(1, rows, width, device=device)
 
 
 def _step_of(model: torch.nn.Module, batch: torch.Tensor) -> Callable[[], None]:
@@ -240,65 +249,90 @@ class MeasuredTimes:
             return 0.0
 
     def _least(self, run: Callable[[], Any], is_cuda: bool, repeats: int = 0) -> float:
-        # One thread's own time where there is one: other programs do not count. Small operators run ten times at once.
+        # Small operators run ten times at once.
+        self._timed(run, is_cuda, 1)
+        count = 10 if self._timed(run, is_cuda, 1) < 5e-2 else 1
+        return min(self._timed(run, is_cuda, count) for _ in range(repeats or self.repeats))
+
+    def _timed(self, run: Callable[[], Any], is_cuda: bool, count: int) -> float:
+        # One thread's own time where there is one: other programs do not count.
         clock = time.perf_counter if is_cuda or torch.get_num_threads() > 1 else time.thread_time
-
-        def timed(count: int) -> float:
-            if is_cuda:
-                torch.cuda.synchronize()
-            start = clock()
-            for _ in range(count):
-                run()
-            if is_cuda:
-                torch.cuda.synchronize()
-            return (clock() - start) / count
-
-        timed(1)
-        count = 10 if timed(1) < 5e-5 else 1
-        return 1000 * min(timed(count) for _ in range(repeats or self.repeats))
+        if is_cuda:
+            torch.cuda.synchronize()
+        start = clock()
+        for _ in range(count):
+            run()
+        if is_cuda:
+            torch.cuda.synchronize()
+        return 1000 * (clock() - start) / count
 
     def checkpoint_costs(self, device: torch.device) -> Costs:
-        """What checkpoint costs for a call, a saved tensor, and an operator under a policy.
+        """What checkpoint costs for a call, a saved tensor, a call under a policy, and an operator under one.
 
-        A chain of n sines saves n tensors. Its time with checkpoint, less that without, is a line in n: the intercept
-        is a call's, the slope that of a sine and of a saved tensor; what a policy adds is a second line.
+        A unit of n transformer layers saves tensors and runs operators in proportion to n. Of layers with next to no
+        arithmetic, the time with checkpoint, less that without and that of the operators that run again, is a line in
+        the saved tensors: the intercept is a call's, the slope a tensor's. What a policy adds is a line in the
+        operators that it is asked about, whose intercept is a call's. An operator's share is that of wide layers: there
+        it takes two to four times as long, since the arithmetic between has the processor's caches.
         """
-        x = torch.zeros(8, device=device, requires_grad=True)
-
-        def chain(count: int) -> Callable[[torch.Tensor], torch.Tensor]:
-            def run(y: torch.Tensor) -> torch.Tensor:
-                for _ in range(count):
-                    y = y.sin()
-                return y
-
-            return run
 
         def contexts() -> Any:
             return create_selective_checkpoint_contexts(lambda *_, **__: CheckpointPolicy.PREFER_RECOMPUTE)
 
-        def step(function: Callable[[torch.Tensor], torch.Tensor], **options: Any) -> float:
-            def run() -> None:
-                y = checkpoint(function, x, use_reentrant=False, **options) if options else function(x)
-                torch.autograd.grad(y.sum(), x)
-
-            return self._least(run, device.type == "cuda")
-
-        few, many = 8, 40
-        plain, with_policy = [], []
+        checkpointed: dict[str, Any] = {"preserve_rng_state": True}
+        selective: dict[str, Any] = {"context_fn": contexts}
+        plain, with_policy = [], []  # (saved tensors, ms), (operators in both runs, ms)
         with _disable_current_modes(), torch.enable_grad():
-            sine = self._least(x.detach().sin, device.type == "cuda")
-            for count in (few, many):
-                alone = step(chain(count))
-                plain.append(step(chain(count), preserve_rng_state=True) - alone)
-                with_policy.append(step(chain(count), context_fn=contexts) - alone - plain[-1])
-        slope = (plain[1] - plain[0]) / (many - few)
-        policy_slope = (with_policy[1] - with_policy[0]) / (many - few)
-        return Costs(
-            unit=max(0.0, plain[0] - few * slope),
-            save=max(0.0, slope - sine),
-            selective=max(0.0, with_policy[0] - few * policy_slope),
-            operator=max(0.0, policy_slope / 2),
-        )
+            for layers in (1, 6):
+                unit = _Unit(layers, 8, 2, device)
+                ms = self._steps_ms(unit, {}, checkpointed, selective)
+                with torch.no_grad():
+                    again = sum(self(*call) for call in unit.operators)
+                plain.append((unit.saved, ms[1] - ms[0] - again))
+                with_policy.append((2 * len(unit.operators), ms[2] - ms[1]))
+            wide = _Unit(2, 384, 384, device)
+            ms = self._steps_ms(wide, checkpointed, selective)
+        unit_ms, save_ms = _line(plain)
+        selective_ms, operator_ms = _line(with_policy)
+        operator_ms = max(operator_ms, (ms[1] - ms[0] - selective_ms) / (2 * len(wide.operators)))
+        return Costs(unit_ms, save_ms, selective_ms, operator_ms)
+
+    def _steps_ms(self, unit: _Unit, *options: dict[str, Any]) -> list[float]:
+        """Of steps with these options of checkpoint: the second least of turns, so that all meet the same machine."""
+
+        def step(given: dict[str, Any]) -> Callable[[], None]:
+            def run() -> None:
+                unit.module.zero_grad(set_to_none=True)
+                y = checkpoint(unit.module, unit.x, use_reentrant=False, **given) if given else unit.module(unit.x)
+                y.sum().backward()
+
+            return run
+
+        steps = [step(given) for given in options]
+        turns = [[self._timed(run, unit.x.is_cuda, 1) for run in steps] for _ in range(2 * self.repeats)]
+        return [sorted(times)[1] for times in zip(*turns)]
+
+
+class _Unit:
+    """Transformer layers, what they take, the operators that a policy sees, and how many tensors are saved."""
+
+    def __init__(self, layers: int, width: int, rows: int, device: torch.device) -> None:
+        self.module, self.x = transformer_layers(layers, width, rows, device)
+        self.x.requires_grad_(True)
+        self.saved = 0
+        with Operators() as seen, torch.autograd.graph.saved_tensors_hooks(self._count, lambda _: torch.empty(0)):
+            self.module(self.x)
+        self.operators = [call for call in seen.calls if call[0] not in SAC_IGNORED_OPS]
+
+    def _count(self, _: torch.Tensor) -> None:
+        self.saved += 1
+
+
+def _line(points: list[tuple[int, float]]) -> tuple[float, float]:
+    """Intercept and slope of the line through two points, neither below zero."""
+    (few, less), (many, more) = points
+    slope = max(0.0, (more - less) / (many - few))
+    return max(0.0, less - few * slope), slope
 
 
 def _signature(leaf: Any) -> Any:
