@@ -46,6 +46,19 @@ def _place(nodes: Sequence[Node], constants: set[Node], stage_of: dict[str, int]
     return stage
 
 
+def _travel_order(node: Node) -> list[int] | None:
+    """The dimensions of a value as they lie in memory, in which order it is sent from stage to stage.
+
+    None if that is their own order. Empty if values share memory or leave gaps: then it is copied, and arrives in
+    another layout.
+    """
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.is_contiguous():
+        return None
+    order = sorted(range(value.dim()), key=lambda dim: (-value.stride(dim), value.shape[dim] == 1, dim))
+    return order if value.permute(order).is_contiguous() else []
+
+
 def _device_of(tensors: Sequence[torch.Tensor]) -> torch.device | None:
     return next((tensor.device for tensor in tensors), None)
 
@@ -175,6 +188,7 @@ class _Builder:
         self._device = None if device is None else torch.device(device)
         self._graph = torch.fx.Graph()
         self._of: dict[Node, Node] = {}
+        self._sent: dict[Node, Node] = {}  # as they travel, of values that arrived
         self._owned: dict[str, Any] = {}
 
     def build(self, nodes: Sequence[Node], arrives: Sequence[Node], leaves: Sequence[Node]) -> torch.fx.GraphModule:
@@ -184,7 +198,12 @@ class _Builder:
             output = next(node for node in self._program.graph.nodes if node.op == "output")
             outputs = [leaf for leaf in pytree.tree_leaves(output.args) if isinstance(leaf, Node)]
         for node in arrives:
-            self._of[node] = self._graph.placeholder(node.name)
+            self._of[node] = self._sent[node] = self._graph.placeholder(node.name)
+        for node in arrives if self._stage > 0 else ():
+            order = _travel_order(node)
+            if order:
+                back = [order.index(dim) for dim in range(len(order))]
+                self._of[node] = self._graph.call_function(torch.ops.aten.permute.default, (self._of[node], back))
         for node in [*nodes, *outputs]:
             for source in [*node.all_input_nodes, node]:
                 self._fetch(source)
@@ -193,7 +212,8 @@ class _Builder:
             self._device = _device_of(tensors)
         for node in [*nodes, *outputs]:
             self._run(node)
-        returned = tuple(self._of[node] for node in outputs)
+        is_last = self._stage == self._plan.num_stages - 1
+        returned = tuple(self._of[node] if is_last else self._send(node) for node in outputs)
         self._graph.output(returned[0] if len(returned) == 1 else returned)
         self._graph.lint()
         for name, value in self._owned.items():
@@ -209,6 +229,17 @@ class _Builder:
                 module.get_submodule(parent)._non_persistent_buffers_set.add(leaf)
         module.meta["stage_index"] = self._stage  # copies keep it
         return module
+
+    def _send(self, node: Node) -> Node:
+        """A value as the next stage takes it: processes send only what is contiguous."""
+        if self._stage > 0 and node in self._sent:
+            return self._sent[node]
+        value, order = self._of[node], _travel_order(node)
+        if order is None:
+            return value
+        if order:
+            value = self._graph.call_function(torch.ops.aten.permute.default, (value, order))
+        return self._graph.call_function(torch.ops.aten.contiguous.default, (value,))
 
     def _fetch(self, node: Node) -> None:
         """Owns what the operator reads of the model."""

@@ -136,6 +136,43 @@ def test_stages_say_what_they_take_and_return():
     assert stages[3].meta["output_args"][0].shape == given[0].shape
 
 
+def test_what_travels_is_contiguous_and_arrives_as_it_was():
+    """Processes send only contiguous tensors; the layout that operators see stays, unless values share memory."""
+
+    class Turns(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second, self.third = nn.Conv1d(4, 6, 3), nn.Linear(6, 6), nn.Linear(6, 6)
+
+        def forward(self, x):
+            y = self.first(x).transpose(1, 2)  # as Whisper's encoder does
+            wide = y.sum(1, keepdim=True).expand(-1, 10, -1)
+            return self.third(self.second(y) + wide) + y
+
+    model, x = Turns(), torch.randn(2, 4, 12)
+    graph = graphs.capture(model, (x,), training=True)
+    plan = graphs.partition(graph, 3, align=None, times="roofline")
+    whole, parts = copy.deepcopy(model), copy.deepcopy(model)
+    stages = plan.split(parts)
+    layouts = []
+    given = (x,)
+    for stage in stages:
+        given = stage(*given)
+        given = given if isinstance(given, tuple) else (given,)
+        if stage is not stages[-1]:
+            assert all(one.is_contiguous() for one in given)
+        for like in stage.meta["output_args"][: len(given)]:
+            assert stage is stages[-1] or like.is_contiguous()
+        layouts.append([tuple(one.shape) for one in given])
+    assert (2, 6, 10) in [shape for shapes in layouts[:-1] for shape in shapes]  # as it lies in memory
+    expected = whole(x)
+    assert torch.equal(given[0], expected)
+    small_models.loss_of(expected).backward()
+    small_models.loss_of(given[0]).backward()
+    for name, parameter in whole.named_parameters():
+        assert torch.allclose(parts.get_parameter(name).grad, parameter.grad, rtol=0, atol=1e-7), name
+
+
 def test_several_outputs_come_as_a_tuple_and_constants_are_kept():
     class Several(nn.Module):
         def __init__(self):

@@ -4,7 +4,10 @@ import copy
 import warnings
 
 import pytest
+import ranks
 import torch
+import torch.nn.functional as F
+from torch.distributed.pipelining import Schedule1F1B, ScheduleGPipe
 from torch.utils import _pytree as pytree
 
 from plimsoll import graphs
@@ -52,15 +55,16 @@ FAMILIES = {
 }
 
 
-def make(family):
+def make(family, batch=2):
+    """A model, and the arguments and keywords of a call."""
     torch.manual_seed(0)
     model, config, keys = FAMILIES[family]
     model = getattr(transformers, model)(getattr(transformers, config)(**keys))
-    ids = torch.randint(3, 100, (2, 16))
+    ids = torch.randint(3, 100, (batch, 16))
     if family == "whisper":
-        return model, (), {"input_features": torch.randn(2, 16, 64), "decoder_input_ids": ids}
+        return model, (), {"input_features": torch.randn(batch, 16, 64), "decoder_input_ids": ids}
     if family in ("vit", "resnet"):
-        return model, (torch.randn(2, 3, 64, 64) if family == "resnet" else torch.randn(2, 3, 32, 32),), {}
+        return model, (torch.randn(batch, 3, 64, 64) if family == "resnet" else torch.randn(batch, 3, 32, 32),), {}
     return model, (ids,), {}
 
 
@@ -107,6 +111,79 @@ def test_every_form_at_two_and_four_stages(family):
                     if parameter.grad is not None:
                         own = parts.get_parameter(name).grad
                         assert torch.allclose(own, parameter.grad, rtol=0, atol=1e-7), name
+
+
+MICROBATCHES = 4
+SCHEDULES = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B}
+
+
+def tensors_of(output):
+    return [value for value in pytree.tree_leaves(output) if isinstance(value, torch.Tensor)]
+
+
+def loss_of(output, target):
+    """Of the logits, which come first: of the model's output, and of the flat one of the last stage."""
+    logits = tensors_of(output)[0]
+    return F.cross_entropy(logits.flatten(0, -2), target.flatten())
+
+
+def train(rank, stages, plan, args, target):
+    """For both schedules: the outputs of the last rank, and gradients."""
+    answers = {}
+    for name, kind in SCHEDULES.items():
+        stages[rank].zero_grad()
+        schedule = kind(plan.pipeline_stage(stages[rank]), MICROBATCHES, loss_fn=loss_of)
+        output = schedule.step(*(args if rank == 0 else ()), **({"target": target} if rank == len(stages) - 1 else {}))
+        plan.sync_tied(stages[rank])
+        # A parameter that the loss does not depend on has none.
+        gradients = {k: v.grad.numpy() for k, v in stages[rank].named_parameters() if v.grad is not None}
+        answers[name] = ([value.detach().numpy() for value in tensors_of(output)], gradients)
+    return answers
+
+
+@pytest.mark.parametrize("stages", [2, 4])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_gpipe_and_1f1b_on_processes(family, stages):
+    """Outputs equal to the bit, gradients within 1e-7, tied ones included; in double, as sums have another order."""
+    model, args, kwargs = make(family, batch=2 * MICROBATCHES)
+    model.double().train()
+    model.config.use_cache = False
+    args = tuple(t.double() if t.is_floating_point() else t for t in pytree.tree_leaves((args, kwargs)))
+    names = [None] * len(args) if not kwargs else list(kwargs)
+
+    def of(rows):
+        """Arguments and keywords of a microbatch."""
+        parts = [t[rows] for t in args]
+        return ((), dict(zip(names, parts))) if kwargs else (tuple(parts), {})
+
+    first = of(slice(0, 2))
+    with torch.no_grad():
+        logits = tensors_of(copy.deepcopy(model)(*first[0], **first[1]))[0]
+    target = torch.randint(0, logits.shape[-1], (2 * MICROBATCHES, *logits.shape[1:-1]))
+    graph = graphs.capture(model, *first, loss=loss_of, target=target[:2])
+    plan = graphs.partition(graph, stages, objective="pipeline", microbatches=MICROBATCHES)
+    parts = plan.split(copy.deepcopy(model))
+    answers = ranks.run(stages, train, parts, plan, args, target)
+    outputs = []
+    for i in range(0, 2 * MICROBATCHES, 2):
+        given = of(slice(i, i + 2))
+        output = model(*given[0], **given[1])
+        outputs.append(tensors_of(output))
+        (loss_of(output, target[i : i + 2]) / MICROBATCHES).backward()
+    expected = dict(model.named_parameters(remove_duplicate=False))
+    for name in SCHEDULES:
+        for whole, found in zip(zip(*outputs), answers[-1][name][0]):
+            assert torch.equal(torch.from_numpy(found), torch.cat(whole)), name
+        assert len(answers[-1][name][0]) == len(outputs[0])
+        seen = set()
+        for answer in answers:
+            for key, gradient in answer[name][1].items():
+                seen.add(id(expected[key]))
+                difference = (torch.from_numpy(gradient) - expected[key].grad).abs().max().item()
+                assert difference <= 1e-7, (name, key, difference)
+        assert seen == {id(parameter) for parameter in model.parameters() if parameter.grad is not None}
+    # Whisper's tied weights are those of its decoder, which is a stage of two.
+    assert bool(plan.tied) == (family in ("gpt2", "bert") or (family == "whisper" and stages == 4))
 
 
 def test_large_models_are_captured_without_weights():
