@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -29,6 +30,7 @@ ATTENTION = {
 }
 
 
+@cache
 def operator_name(func: Any) -> str:
     """The name by which plans know an operator."""
     name = str(func)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
-from torch.utils.checkpoint import SAC_IGNORED_OPS, CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+from torch.utils.checkpoint import SAC_IGNORED_OPS, checkpoint
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from plimsoll._operator_times import Machine, OperatorTimes
@@ -275,12 +275,10 @@ class MeasuredTimes:
         operators that it is asked about, whose intercept is a call's. An operator's share is that of wide layers: there
         it takes two to four times as long, since the arithmetic between has the processor's caches.
         """
-
-        def contexts() -> Any:
-            return create_selective_checkpoint_contexts(lambda *_, **__: CheckpointPolicy.PREFER_RECOMPUTE)
+        from plimsoll.checkpointing._apply import recompute_all
 
         checkpointed: dict[str, Any] = {"preserve_rng_state": True}
-        selective: dict[str, Any] = {"context_fn": contexts}
+        selective: dict[str, Any] = {"context_fn": recompute_all}
         plain, with_policy = [], []  # (saved tensors, ms), (operators in both runs, ms)
         with _disable_current_modes(), torch.enable_grad():
             for layers in (1, 6):
@@ -290,7 +288,7 @@ class MeasuredTimes:
                     again = sum(self(*call) for call in unit.operators)
                 plain.append((unit.saved, ms[1] - ms[0] - again))
                 with_policy.append((2 * len(unit.operators), ms[2] - ms[1]))
-            wide = _Unit(2, 384, 384, device)
+            wide = _Unit(2, 512, 256, device)
             ms = self._steps_ms(wide, checkpointed, selective)
         unit_ms, save_ms = _line(plain)
         selective_ms, operator_ms = _line(with_policy)

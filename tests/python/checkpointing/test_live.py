@@ -25,6 +25,7 @@ from plimsoll import Error  # noqa: E402
 from plimsoll import checkpointing as ck  # noqa: E402
 from plimsoll.checkpointing._least import least_peak  # noqa: E402
 from plimsoll.checkpointing._memory import LiveBytes  # noqa: E402
+from plimsoll.checkpointing._times import Operators  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -523,6 +524,28 @@ def test_another_sequence_of_operators_warns_once_and_trains_right():
     ours = [str(w.message) for w in caught if "was profiled" in str(w.message)]
     assert ours and len(ours) == len(set(ours)) <= len(plan.units)
     assert all(torch.equal(a.grad, b.grad) for a, b in zip(model.parameters(), twin.parameters()))
+
+
+def test_attention_is_one_operator_on_every_device():
+    """A plan of a model on the meta device keeps attention on the CPU; on CUDA it has one of the other names."""
+    from plimsoll.checkpointing._recorder import operator_name
+
+    names = ("flash_attention", "flash_attention_for_cpu", "efficient_attention", "cudnn_attention")
+    operators = [getattr(torch.ops.aten, f"_scaled_dot_product_{name}").default for name in names]
+    assert {operator_name(operator) for operator in operators} == {"aten.scaled_dot_product_attention"}
+    model, batch, _ = make("gpt", layers=2, dropout=0.0)
+    stats = ck.profile(copy.deepcopy(model).to("meta"), batch.to("meta"))
+    assert stats.tables == ck.profile(model, batch).tables
+    name = "blocks.0.attention"
+    table = stats.tables[stats.table_of[name]]
+    plan = ck.plan(stats, "80%")
+    plan.units = [ck.Unit(name, table, [table.index("aten.scaled_dot_product_attention")])]
+    ck.apply(model, plan)
+    with warnings.catch_warnings(), Operators() as seen:
+        warnings.simplefilter("error")
+        model(batch).backward()
+    called = [operator_name(func) for func, *_ in seen.calls]
+    assert called.count("aten.scaled_dot_product_attention") == 2  # of two blocks, none again
 
 
 def test_evaluation_and_retained_graphs_work():

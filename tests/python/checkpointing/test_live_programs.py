@@ -63,6 +63,8 @@ def test_stages_of_a_pipeline_keep_a_budget(steps, tmp_path):
         predicted, plain, measured, kept = map(int, re.findall(r"(\d+) B", line))
         assert predicted < 0.75 * plain
         assert measured <= predicted + kept + 0.05 * predicted, line
+        told, taken = map(float, re.search(r"takes (\S+) ms predicted, (\S+) measured", line).groups())
+        assert 0.3 * taken < told < 2 * taken, line
 
 
 def test_loops_keep_a_budget(tmp_path):
