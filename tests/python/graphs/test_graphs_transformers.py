@@ -168,15 +168,19 @@ def test_accelerate_and_torchs_pipeline_take_the_forms(family, stages, tmp_path)
 
     def piped(spec):
         pipe = pipeline(copy.deepcopy(model), args, kwargs or None, split_spec=spec)
-        return pipe.num_stages, tensors_of(pipe(*args, **kwargs))
+        owned = [{n for n, _ in pipe.get_stage_module(i).named_parameters()} for i in range(pipe.num_stages)]
+        return owned, tensors_of(pipe(*args, **kwargs))
 
     if family == "llama":
         for spec in (plan.split_spec(), {"model.layers.1": SplitPoint.BEGINNING}):
             with pytest.raises(RuntimeError, match="Expected positional argument"):
                 piped(spec)
         return
-    count, found = piped(plan.split_spec())
-    assert count == stages
+    owned, found = piped(plan.split_spec())
+    tied = {name for weight in plan.tied for name in weight.names.values()}
+    assert [names - tied for names in owned] == [
+        {n for n, _ in stage.named_parameters()} - tied for stage in plan.split(model)
+    ]
     assert len(found) == len(expected) and all(torch.equal(a, b) for a, b in zip(found, expected))
 
 
