@@ -50,7 +50,7 @@ def fit(
     Args:
         budget: As of `plan`: "6GiB", "70%", 0.7, or bytes.
         compile: The backend of `torch.compile` that the model will be compiled with afterwards, such as "inductor".
-            Compiled steps are run and measured, and planned anew with less until they are within the budget, too;
+            Compiled steps are run and measured, and planned for less until they are within the budget, too;
             the plan's `compiled_bytes` is what the last one took. All else is as of `profile`.
 
     Raises:
