@@ -55,7 +55,8 @@ def _travel_order(node: Node) -> list[int] | None:
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.is_contiguous():
         return None
-    order = sorted(range(value.dim()), key=lambda dim: (-value.stride(dim), value.shape[dim] == 1, dim))
+    strides = value.stride()
+    order = sorted(range(value.dim()), key=lambda dim: (-strides[dim], value.shape[dim] == 1, dim))
     return order if value.permute(order).is_contiguous() else []
 
 
