@@ -57,7 +57,7 @@ struct BarrierModel {
 };
 
 // Of more barriers or classes nothing is tried: contents are then too many.
-inline constexpr int kMaxBarriersOfBoxes = 3;
+inline constexpr int kMaxBarriersOfBoxes = 5;
 inline constexpr int kMaxClassesOfBoxes = 64;
 
 // Without the choices that name a cause of `forbidden` (a bit each). Nothing where contents do not

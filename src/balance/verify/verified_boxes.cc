@@ -45,6 +45,7 @@ class MostSearch {
 
  private:
   static constexpr int kCells = 1500;
+  static constexpr std::int64_t kMaxNodes = 100000;  // beyond them what is left counts as its bound
 
   static std::int64_t most_of(const Content& content, const std::vector<double>& room) {
     double most = static_cast<double>(content.copies);
@@ -99,9 +100,38 @@ class MostSearch {
         attempt({share, 1 - share});
       }
     } else {
-      attempt(std::vector<double>(room_.size(), 1));
+      attempt_by_overload(attempt);
     }
     sort_by(best_weight, price_);
+    weight_ = std::move(best_weight);
+  }
+
+  // Of more barriers: one that the fractional filling exceeds weighs more in the next round.
+  template <class Attempt>
+  void attempt_by_overload(const Attempt& attempt) {
+    constexpr int kRounds = 20;
+    std::vector<double> weight(room_.size(), 1);
+    double step = 1;
+    for (int round = 0; round < kRounds; ++round, step *= .8) {
+      attempt(weight);
+      std::vector<double> used(room_.size(), 0);
+      double left = 1;  // of all weights together
+      const double all = std::accumulate(weight.begin(), weight.end(), 0.0);
+      for (const Content& content : contents_) {
+        double share = 0;
+        for (std::size_t b = 0; b < room_.size(); ++b) {
+          if (room_[b] > 0) share += weight[b] * content.load[b] / room_[b] / all;
+        }
+        const auto most = static_cast<double>(most_of(content, room_));
+        const double part = share * most > left ? left / share : most;
+        left -= part * share;
+        for (std::size_t b = 0; b < room_.size(); ++b) used[b] += part * content.load[b];
+        if (part < most) break;
+      }
+      for (std::size_t b = 0; b < room_.size(); ++b) {
+        if (room_[b] > 0) weight[b] *= std::max(1 + step * (used[b] / room_[b] - 1), .05);
+      }
+    }
   }
 
   void make_tables() {
@@ -148,7 +178,26 @@ class MostSearch {
     return tables;
   }
 
+  // The lesser of two bounds: a fraction of the first content that does not fit the weighted limit,
+  // and the table.
   double bound(std::size_t at, const std::vector<double>& left) const {
+    return std::min(by_fraction(at, left), by_table(at, left));
+  }
+
+  double by_fraction(std::size_t at, const std::vector<double>& left) const {
+    double room = times(weight_, left) * (1 + kRoomSlack);
+    double sum = 0;
+    for (std::size_t i = at; i < contents_.size(); ++i) {
+      const double load = times(weight_, contents_[i].load);
+      const auto most = static_cast<double>(most_of(contents_[i], left));
+      if (load * most > room) return sum + std::max(room, 0.0) * contents_[i].value / load;
+      room -= load * most;
+      sum += most * contents_[i].value;
+    }
+    return sum;
+  }
+
+  double by_table(std::size_t at, const std::vector<double>& left) const {
     if (tables_.empty()) return kInfinity;
     const double share = left[cells_of_] / room_[cells_of_] * (1 + kRoomSlack);
     const int cells = std::clamp(static_cast<int>(share * kCells), 0, kCells);
@@ -172,7 +221,7 @@ class MostSearch {
     if (at == contents_.size()) return;
     const double most = value + bound(at, left);
     if (most <= best_ * (1 + 1e-12)) return;
-    if (++num_steps_ > max_steps_) {
+    if (++num_nodes_ > kMaxNodes || ++num_steps_ > max_steps_) {
       unsearched_ = std::max(unsearched_, most);
       return;
     }
@@ -190,11 +239,12 @@ class MostSearch {
 
   std::vector<Content> contents_;
   std::vector<double> room_;
-  std::vector<double> price_;  // of what is left of each, but for the barrier of the tables
+  std::vector<double> weight_;  // of the barriers, as one limit
+  std::vector<double> price_;   // of what is left of each; 0 at the barrier of the tables
   std::size_t cells_of_ = 0;
   std::vector<std::vector<double>> tables_;
   std::vector<std::int64_t> taken_;
-  std::int64_t max_steps_;
+  std::int64_t max_steps_, num_nodes_ = 0;
   std::int64_t& num_steps_;
   double best_ = 0, unsearched_ = 0;
 };

@@ -649,7 +649,17 @@ class OptionSearch {
       result_.bound = std::move(bound_);
       return {};
     }
-    const balance::BoundVerdict verdict = balance::verify_bound(bridge_.problem, bound_);
+    balance::BoundVerdict verdict = balance::verify_bound(bridge_.problem, bound_);
+    if (!verdict.holds) {
+      // The checker's search of contents may end before ours: then what needs none may prove more.
+      balance::PlacementBound plain =
+          balance::bound_placement(bridge_.problem, balance::cheap_bounds(), RunContext{});
+      balance::BoundVerdict of_plain = balance::verify_bound(bridge_.problem, plain);
+      if (of_plain.value > verdict.value) {
+        bound_ = std::move(plain);
+        verdict = std::move(of_plain);
+      }
+    }
     const bool is_searched = outcome.certificate.proof.kind == ProofKind::kSearchToTheEnd;
     const bool is_free =  // of times that nothing weighs
         has_plan() && value_of(times_of(*outcome.plan), settings_.objective) == 0;
