@@ -281,13 +281,15 @@ class Balancer {
       options.tolerance = tolerance_;
       options.max_effort = effort / kSharesOfParts;
       Start best{{}, kInfinity};
-      search_boxes(problem_, options, clock_, [&](const UnitPlacements& found) {
+      search_boxes(problem_, options, clock_, [&](const UnitPlacements& found, double& below) {
         Start polished = polish(part, found, effort / kPolishes);
+        const bool is_allowed = polished.objective < kInfinity;
         if (polished.objective < best.objective) {
           offer(polished);
           best = std::move(polished);
         }
-        return best_.objective;
+        below = std::min(below, best_.objective);
+        return is_allowed;
       });
       if (best.objective < kInfinity) part.starts.insert(part.starts.begin(), std::move(best));
     }
@@ -302,7 +304,7 @@ class Balancer {
     if (value.is_allowed()) offer(start);
     const bool is_good = value.objective < kGood * best_.objective &&
                          (value.is_allowed() || overdraws_times_alone(value));
-    if (!is_good) return {{}, kInfinity};
+    if (!is_good) return value.is_allowed() ? start : Start{{}, kInfinity};
     AnnealingOptions options = annealing_options(part, moves);
     options.moves_a_round = moves / 4;
     if (!value.is_allowed()) options.ceiling = kGood * best_.objective;

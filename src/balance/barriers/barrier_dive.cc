@@ -16,10 +16,11 @@ constexpr int kMaxPrograms = 60;
 class Dive {
  public:
   Dive(const BarrierModel& model, int num_units, const std::vector<double>& room,
-       const BarrierAnswer& answer, bool has_blocks, EffortClock& clock)
+       const BarrierAnswer& answer, bool has_blocks, double share, EffortClock& clock)
       : model_(&model),
         clock_(&clock),
         room_(room),
+        share_(share),
         load_(static_cast<std::size_t>(model.num_ranks), std::vector<double>(room.size(), 0)),
         bytes_(static_cast<std::size_t>(model.num_ranks)),
         left_(model.classes.size()) {
@@ -94,7 +95,7 @@ class Dive {
     }
     for (const int row : model_->rows) {
       const Bytes left = model_->cap[row] - bytes_[rank][row] - uniform_bytes_[row];
-      room.push_back(static_cast<double>(std::max<Bytes>(left, 0)));
+      room.push_back(share_ * static_cast<double>(std::max<Bytes>(left, 0)));
     }
     return room;
   }
@@ -250,6 +251,7 @@ class Dive {
   const BarrierModel* model_;
   EffortClock* clock_;
   std::vector<double> room_;
+  double share_;
   std::vector<std::vector<double>> load_;  // [ranks][barriers] of pieces and blocks
   std::vector<Amounts> bytes_;             // [ranks] of them
   Amounts uniform_bytes_{};                // of a rank, as the program expects them
@@ -264,8 +266,8 @@ class Dive {
 std::optional<UnitPlacements> dive_by_barriers(const BarrierModel& model, int num_units,
                                                const std::vector<double>& room,
                                                const BarrierAnswer& answer, bool has_blocks,
-                                               EffortClock& clock) {
-  return Dive(model, num_units, room, answer, has_blocks, clock).run();
+                                               double share, EffortClock& clock) {
+  return Dive(model, num_units, room, answer, has_blocks, share, clock).run();
 }
 
 }  // namespace plimsoll::balance

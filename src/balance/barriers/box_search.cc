@@ -10,13 +10,14 @@
 namespace plimsoll::balance {
 namespace {
 
+constexpr double kShareOfTimes = .98;
 constexpr double kWorthADive = 1.01;  // what a program promises, beside the best objective
 constexpr double kUnplaced = 1e-6;    // units
 
 }  // namespace
 
 void search_boxes(const PlacementProblem& problem, const BoxSearchOptions& options,
-                  EffortClock& clock, const std::function<double(const UnitPlacements&)>& offer) {
+                  EffortClock& clock, const BoxOffer& offer) {
   const auto model = make_barrier_model(problem, options.forbidden);
   if (!model) return;
   const bool has_blocks = std::any_of(model->items.begin(), model->items.end(),
@@ -33,9 +34,12 @@ void search_boxes(const PlacementProblem& problem, const BoxSearchOptions& optio
     const double promised =
         std::accumulate(room.begin(), room.end(), options.constant + answer.value);
     if (answer.missed > kUnplaced || promised >= kWorthADive * best) return goal();
-    const auto found =
-        dive_by_barriers(*model, problem.num_units(), room, answer, has_blocks, clock);
-    if (found) best = std::min(best, offer(*found));
+    for (const double share : {1.0, kShareOfTimes}) {
+      if (share < 1 && times.empty()) break;
+      const auto found =
+          dive_by_barriers(*model, problem.num_units(), room, answer, has_blocks, share, clock);
+      if (found && offer(*found, best)) break;
+    }
     return goal();
   };
   windows.goal = goal();

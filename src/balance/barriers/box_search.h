@@ -1,9 +1,10 @@
 // Placements for several barriers by contents of ranks: dives from boxes of windows.
 //
 // Method. search_barrier_windows toward the best objective known; where a box's linear program says
-// that a better placement may be there, a dive rounds it (barrier_dive.h). Where a cap on times
-// decides, contents that keep it on every rank are searched, too.
-// Source: docs/mathematics/balanced-sharding.md#contents-at-several-barriers.
+// that a better placement may be there, a dive rounds it (barrier_dive.h); where that is not
+// allowed, another one leaves a little of the caps on times. Where such a cap decides, contents
+// that keep it on every rank are searched, too. Source:
+// docs/mathematics/balanced-sharding.md#contents-at-several-barriers.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +23,10 @@ struct BoxSearchOptions {
   std::int64_t max_effort = 200000;
 };
 
-// `offer` takes each placement that a dive finds, and returns the objective that others must be
-// below.
+// Takes a placement that a dive found, and lowers what others must be below; was it allowed?
+using BoxOffer = std::function<bool(const UnitPlacements& found, double& best)>;
+
 void search_boxes(const PlacementProblem& problem, const BoxSearchOptions& options,
-                  EffortClock& clock, const std::function<double(const UnitPlacements&)>& offer);
+                  EffortClock& clock, const BoxOffer& offer);
 
 }  // namespace plimsoll::balance

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -162,11 +163,12 @@ TEST(BoxSearch, FindsWhatWholePiecesAllow) {
   BoxSearchOptions options;
   options.incumbent = 40;
   EffortClock clock{RunContext{}};
-  search_boxes(problem, options, clock, [&](const UnitPlacements& found) {
+  search_boxes(problem, options, clock, [&](const UnitPlacements& found, double& below) {
     const PlacementValue value = evaluate(problem, found);
     EXPECT_TRUE(value.is_allowed());
-    if (value.objective < best) best = value.objective;
-    return best;
+    best = std::min(best, value.objective);
+    below = std::min(below, best);
+    return true;
   });
   EXPECT_NEAR(best, 6 * .25 + 6 * 5 + 3, 1e-9);
 }
@@ -187,14 +189,14 @@ TEST(BoxSearch, OffersPlacementsOfTheProblem) {
     double best = kInfinity;
     for (std::vector<double>& of : objectives) {
       EffortClock clock{RunContext{}};
-      search_boxes(problem, options, clock, [&](const UnitPlacements& found) {
+      search_boxes(problem, options, clock, [&](const UnitPlacements& found, double&) {
         const PlacementValue value = evaluate(problem, found);
         of.push_back(value.objective);
         if (value.is_allowed()) {
           EXPECT_GE(value.objective, optimum * (1 - 1e-9));
           best = std::min(best, value.objective);
         }
-        return options.incumbent;
+        return value.is_allowed();
       });
     }
     EXPECT_EQ(objectives[0], objectives[1]);
