@@ -212,7 +212,7 @@ class VectorSearch {
     }
     const std::size_t i = order_[at];
     const VectorItem& item = items_[i];
-    std::array<double, kMaxLimits> left;
+    std::array<double, kMaxLimits> left{};
     std::copy(left_.begin(), left_.end(), left.begin());
     for (std::int64_t n = is_of_use(at) ? most_copies(i) : 0; n >= 0; --n) {
       count_[i] = n;

@@ -82,7 +82,8 @@ class BoxSearch {
 
   std::vector<BinKind> bins_of(const std::vector<double>& room) const {
     const int width = has_blocks_ ? model_.width : 1;
-    BinKind bin{static_cast<double>(model_.num_ranks / width), width, room};
+    const int num_bins = model_.num_ranks / width;
+    BinKind bin{static_cast<double>(num_bins), width, room};
     for (const int resource : options_.limits) {
       bin.room.push_back(static_cast<double>(model_.cap[resource] - uniform_[resource]));
     }
