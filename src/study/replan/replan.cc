@@ -155,20 +155,35 @@ class Replanner {
       const balance::PlacementValue value = evaluate(bridge_.problem, home);
       if (value.is_allowed()) replan_.before_ms = value.objective;
     }
+    search_moves(options);
+    return {};
+  }
+
+  // With other seeds, as long as the best is far from a fresh plan: what moves reach depends on the
+  // first ones.
+  void search_moves(balance::RelocationOptions options) {
+    constexpr int kMaxSeeds = 3;
+    constexpr double kNear = 1.01;  // beside a fresh plan
     EffortClock clock(context_);
-    const auto found = balance::relocate(bridge_.problem, costs_, options, clock);
-    if (found) {
+    SearchOptions search = search_;
+    std::optional<balance::Relocation> best;
+    for (int i = 0; i < kMaxSeeds && !clock.is_stopped(); ++i, ++options.seed, ++search.seed) {
+      if (best && best->start.objective <= kNear * replan_.fresh_ms.value_or(kInfinity)) break;
+      const auto found = balance::relocate(bridge_.problem, costs_, options, clock);
+      if (!found) continue;
       // With a price alone, about as many bytes are placed again as are worth moving.
       const Bytes limit = replan_.max_moved.value_or(std::max(
           found->moved, saturated_cast(kDefaultShare * static_cast<double>(replan_.total_bytes))));
-      const balance::Relocation best =
-          balance::reopen(bridge_.problem, costs_, *found, limit, price(), search_, clock);
-      best_ = best.start.placements;
-      replan_.moved_bytes = best.moved;
+      balance::Relocation one =
+          balance::reopen(bridge_.problem, costs_, *found, limit, price(), search, clock);
+      if (!best || is_better(one, *best, price())) best = std::move(one);
+    }
+    if (best) {
+      best_ = std::move(best->start.placements);
+      replan_.moved_bytes = best->moved;
       run_.balanced.effort += clock.effort();
     }
     if (clock.is_stopped()) replan_.stop = clock.reason();
-    return {};
   }
 
   // The bound of all plans holds; one with prices of moved bytes may be above it.
