@@ -1,7 +1,6 @@
 #include "balance/barriers/barrier_dive.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <numeric>
 #include <utility>
@@ -16,22 +15,20 @@ constexpr int kMaxPrograms = 60;
 class Dive {
  public:
   Dive(const BarrierModel& model, int num_units, const std::vector<double>& room,
-       const BarrierAnswer& answer, bool has_blocks, double share, EffortClock& clock)
+       const BarrierAnswer& answer, double share, EffortClock& clock)
       : model_(&model),
         clock_(&clock),
         room_(room),
         share_(share),
         load_(static_cast<std::size_t>(model.num_ranks), std::vector<double>(room.size(), 0)),
         bytes_(static_cast<std::size_t>(model.num_ranks)),
+        uniform_bytes_(uniform_bytes(model, answer)),
         left_(model.classes.size()) {
     placements_.units.resize(static_cast<std::size_t>(num_units));
     for (std::size_t c = 0; c < model.classes.size(); ++c) {
       left_[c] = model.classes[c].units;
     }
-    for (std::size_t s = 0; s < model.steps.size(); ++s) {
-      uniform_bytes_.add(model.steps[s].bytes, std::llround(answer.num_uniform[s]));
-    }
-    if (has_blocks) put_blocks(answer);
+    if (model.has_blocks) put_blocks(answer);
   }
 
   std::optional<UnitPlacements> run() {
@@ -232,8 +229,8 @@ class Dive {
         best_item = &item;
       }
     }
-    if (best_item == nullptr && best_step == nullptr) return false;
     if (best_item == nullptr) {
+      if (best_step == nullptr) return false;
       const int unit = take_unit(class_index);
       placements_.units[unit] = {best_step->choice,
                                  std::vector<int>(static_cast<std::size_t>(best_step->blocks), 0)};
@@ -254,7 +251,7 @@ class Dive {
   double share_;
   std::vector<std::vector<double>> load_;  // [ranks][barriers] of pieces and blocks
   std::vector<Amounts> bytes_;             // [ranks] of them
-  Amounts uniform_bytes_{};                // of a rank, as the program expects them
+  Amounts uniform_bytes_;                  // of a rank, as the program expects them
   Amounts uniform_taken_{};                // of a rank, by units that were left
   std::vector<std::vector<int>> left_;     // [classes] units
   std::vector<int> empty_;                 // ranks without pieces
@@ -265,9 +262,9 @@ class Dive {
 
 std::optional<UnitPlacements> dive_by_barriers(const BarrierModel& model, int num_units,
                                                const std::vector<double>& room,
-                                               const BarrierAnswer& answer, bool has_blocks,
-                                               double share, EffortClock& clock) {
-  return Dive(model, num_units, room, answer, has_blocks, share, clock).run();
+                                               const BarrierAnswer& answer, double share,
+                                               EffortClock& clock) {
+  return Dive(model, num_units, room, answer, share, clock).run();
 }
 
 }  // namespace plimsoll::balance

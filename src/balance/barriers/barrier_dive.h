@@ -16,12 +16,12 @@
 
 namespace plimsoll::balance {
 
-// `room`: [barriers] of every rank; `answer`: of the program for it, with hosts as bins where
-// `has_blocks`. The program for ranks uses a `share` of the rows' resources, in (0, 1]: what is
+// `room`: [barriers] of every rank; `answer`: of the program for it, with hosts as bins where the
+// model has blocks. The program for ranks uses a `share` of the rows' resources, in (0, 1]: what is
 // left in the end needs some. Nothing where units are left that fit nowhere, or the clock stops.
 std::optional<UnitPlacements> dive_by_barriers(const BarrierModel& model, int num_units,
                                                const std::vector<double>& room,
-                                               const BarrierAnswer& answer, bool has_blocks,
-                                               double share, EffortClock& clock);
+                                               const BarrierAnswer& answer, double share,
+                                               EffortClock& clock);
 
 }  // namespace plimsoll::balance

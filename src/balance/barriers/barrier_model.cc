@@ -35,6 +35,8 @@ class ModelMaker {
         add(static_cast<int>(c), static_cast<int>(choice), unit.choices[choice]);
       }
     }
+    model_.has_blocks = std::any_of(model_.items.begin(), model_.items.end(),
+                                    [](const BarrierItem& item) { return item.is_block; });
     find_rows();
     return std::move(model_);
   }
@@ -141,6 +143,7 @@ class ModelMaker {
       }
       if (model_.cap[r] > 0 && most > static_cast<double>(model_.cap[r]) * problem_.num_ranks) {
         model_.rows.push_back(r);
+        if (problem_.resources[r].is_time) model_.times.push_back(r);
       }
     }
   }

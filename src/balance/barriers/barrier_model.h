@@ -51,8 +51,10 @@ struct BarrierModel {
   std::vector<BarrierClass> classes;
   std::vector<BarrierItem> items;
   std::vector<BarrierStep> steps;
-  std::vector<int> rows;  // resources whose caps some placement may exceed
-  Amounts cap{};          // of every rank
+  std::vector<int> rows;   // resources whose caps some placement may exceed
+  std::vector<int> times;  // those of them that are times
+  bool has_blocks = false;
+  Amounts cap{};  // of every rank
   int num_hosts() const { return num_ranks / width; }
 };
 

@@ -1,6 +1,7 @@
 #include "balance/barriers/barrier_program.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "math/vector_knapsack.h"
@@ -90,6 +91,14 @@ BestContent price_bin(const BarrierModel& model, const BinKind& bin, const Barri
   best.bound = filling.bound * bin.width;
   best.num_nodes = filling.num_nodes;
   return best;
+}
+
+Amounts uniform_bytes(const BarrierModel& model, const BarrierAnswer& answer) {
+  Amounts bytes{};
+  for (std::size_t s = 0; s < model.steps.size(); ++s) {
+    bytes.add(model.steps[s].bytes, std::llround(answer.num_uniform[s]));
+  }
+  return bytes;
 }
 
 double cheapest_unit(const BarrierModel& model, int class_index, const BarrierPrices& prices) {

@@ -92,6 +92,9 @@ struct BestContent {
 BestContent price_bin(const BarrierModel& model, const BinKind& bin, const BarrierPrices& prices,
                       const BarrierProgramOptions& options);
 
+// What the uniform choices of an answer take of a rank, in whole units.
+Amounts uniform_bytes(const BarrierModel& model, const BarrierAnswer& answer);
+
 // What uniform units of a class cost at least: the least of pi and its cheapest step.
 double cheapest_unit(const BarrierModel& model, int class_index, const BarrierPrices& prices);
 

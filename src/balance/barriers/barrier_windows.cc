@@ -1,7 +1,6 @@
 #include "balance/barriers/barrier_windows.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <queue>
 #include <utility>
@@ -29,8 +28,6 @@ class BoxSearch {
         options_(options),
         clock_(clock),
         goal_(options.goal),
-        has_blocks_(std::any_of(model.items.begin(), model.items.end(),
-                                [](const BarrierItem& item) { return item.is_block; })),
         program_(model, counts_of(model), program_options()) {
     result_.witness.top = options.goal;
     result_.witness.limits = options.limits;
@@ -75,13 +72,13 @@ class BoxSearch {
     BarrierProgramOptions options;
     options.penalty = 20 * goal_;
     options.tolerance = options_.tolerance / 4 * goal_;
-    options.has_blocks = has_blocks_;
+    options.has_blocks = model_.has_blocks;
     options.limits = options_.limits;
     return options;
   }
 
   std::vector<BinKind> bins_of(const std::vector<double>& room) const {
-    const int width = has_blocks_ ? model_.width : 1;
+    const int width = model_.has_blocks ? model_.width : 1;
     const int num_bins = model_.num_ranks / width;
     BinKind bin{static_cast<double>(num_bins), width, room};
     for (const int resource : options_.limits) {
@@ -119,10 +116,7 @@ class BoxSearch {
   }
 
   void expect(const BarrierAnswer& answer) {
-    uniform_ = {};
-    for (std::size_t s = 0; s < model_.steps.size(); ++s) {
-      uniform_.add(model_.steps[s].bytes, std::llround(answer.num_uniform[s]));
-    }
+    uniform_ = uniform_bytes(model_, answer);
     for (const int resource : options_.limits) {
       uniform_[resource] = std::min(uniform_[resource], model_.cap[resource]);
     }
@@ -161,7 +155,6 @@ class BoxSearch {
   const BarrierWindowOptions& options_;
   EffortClock& clock_;
   double goal_;
-  bool has_blocks_;
   Amounts uniform_{};  // of the limits, expected
   BarrierProgram program_;
   std::priority_queue<Box, std::vector<Box>, IsWorse> heap_;

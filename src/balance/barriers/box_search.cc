@@ -1,6 +1,5 @@
 #include "balance/barriers/box_search.h"
 
-#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -20,33 +19,26 @@ void search_boxes(const PlacementProblem& problem, const BoxSearchOptions& optio
                   EffortClock& clock, const BoxOffer& offer) {
   const auto model = make_barrier_model(problem, options.forbidden);
   if (!model) return;
-  const bool has_blocks = std::any_of(model->items.begin(), model->items.end(),
-                                      [](const BarrierItem& item) { return item.is_block; });
-  std::vector<int> times;  // caps that are
-  for (const int row : model->rows) {
-    if (problem.resources[row].is_time) times.push_back(row);
-  }
   double best = options.incumbent;
   const auto goal = [&] { return best / (1 + options.tolerance) - options.constant; };
   BarrierWindowOptions windows;
-  windows.max_effort = options.max_effort / (times.empty() ? 1 : 2);
+  windows.max_effort = options.max_effort / (model->times.empty() ? 1 : 2);
   windows.visit = [&](const std::vector<double>& room, const BarrierAnswer& answer) {
     const double promised =
         std::accumulate(room.begin(), room.end(), options.constant + answer.value);
     if (answer.missed > kUnplaced || promised >= kWorthADive * best) return goal();
     for (const double share : {1.0, kShareOfTimes}) {
-      if (share < 1 && times.empty()) break;
-      const auto found =
-          dive_by_barriers(*model, problem.num_units(), room, answer, has_blocks, share, clock);
+      if (share < 1 && model->times.empty()) break;
+      const auto found = dive_by_barriers(*model, problem.num_units(), room, answer, share, clock);
       if (found && offer(*found, best)) break;
     }
     return goal();
   };
   windows.goal = goal();
   search_barrier_windows(*model, problem.num_units(), windows, clock);
-  if (times.empty() || clock.is_stopped() || !(goal() > 0)) return;
+  if (model->times.empty() || clock.is_stopped() || !(goal() > 0)) return;
   windows.goal = goal();
-  windows.limits = times;
+  windows.limits = model->times;
   windows.expects_uniform = true;
   search_barrier_windows(*model, problem.num_units(), windows, clock);
 }

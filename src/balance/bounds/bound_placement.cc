@@ -298,9 +298,7 @@ class Bounder {
     options.max_effort = options_.max_box_effort;
     take_boxes(*model, options, c);
     // A cap on times may decide on each rank by itself.
-    for (const int row : model->rows) {
-      if (problem_.resources[row].is_time) options.limits.push_back(row);
-    }
+    options.limits = model->times;
     if (!options.limits.empty() && c.value < goal()) take_boxes(*model, options, c);
   }
 

@@ -13,6 +13,7 @@
 
 #include "balance/barriers/box_search.h"
 #include "balance/bounds/bound_placement.h"
+#include "balance/expected_bound.h"
 #include "balance/problem/placement_judge.h"
 #include "balance/random_placements.h"
 #include "balance/verify/verify_bound.h"
@@ -21,6 +22,7 @@ namespace plimsoll::balance {
 namespace {
 
 using testing::Enumerator;
+using testing::expect_bound;
 using testing::InstanceKind;
 using testing::kind_of_seed;
 using testing::random_problem;
@@ -82,12 +84,8 @@ TEST(BarrierWindows, ProveNoMoreThanTheOptimum) {
     options.use_boxes = false;
     const double without = bound_placement(problem, options, {}).value;
     options.use_boxes = true;
-    PlacementBound bound = bound_placement(problem, options, {});
-    EXPECT_GE(bound.value, without * (1 - 1e-9));
-    EXPECT_LE(bound.value, optimum * (1 + 1e-9));
-    const BoundVerdict verdict = verify_bound(problem, bound);
-    EXPECT_TRUE(verdict.holds) << verdict.fault;
-    EXPECT_LE(verdict.value, optimum * (1 + 1e-9));
+    const PlacementBound bound = bound_placement(problem, options, {});
+    expect_bound(problem, bound, without, optimum);
     num_higher += bound.method == BoundMethod::kBoxes && bound.value > without * 1.01;
   }
   EXPECT_GT(num_models, 250);

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "balance/bounds/bound_placement.h"
+#include "balance/expected_bound.h"
 #include "balance/problem/one_load.h"
 #include "balance/random_placements.h"
 #include "balance/verify/verify_bound.h"
@@ -12,6 +13,7 @@ namespace plimsoll::balance {
 namespace {
 
 using testing::Enumerator;
+using testing::expect_bound;
 using testing::InstanceKind;
 using testing::kind_of_seed;
 using testing::random_problem;
@@ -195,11 +197,7 @@ TEST(PlacementBounds, AddWhatEveryBarrierTakes) {
     const double together = bound_placement(problem, options, {}).value;
     options.use_barriers = true;
     PlacementBound bound = bound_placement(problem, options, {});
-    EXPECT_GE(bound.value, together * (1 - 1e-9));
-    EXPECT_LE(bound.value, optimum * (1 + 1e-9));
-    const BoundVerdict verdict = verify_bound(problem, bound);
-    EXPECT_TRUE(verdict.holds) << verdict.fault;
-    EXPECT_LE(verdict.value, optimum * (1 + 1e-9));
+    expect_bound(problem, bound, together, optimum);
     if (bound.method != BoundMethod::kBarriers) continue;
     num_added += bound.value > together * 1.01;
     for (BoundCase& c : bound.cases) {
