@@ -53,10 +53,28 @@ class FillProgram {
       }
       fill.choices.push_back(best);
     }
+    if (is_solved) fill.excess = excess(program);
     return fill;
   }
 
  private:
+  std::vector<double> excess(const math::LinearProgram& program) const {
+    std::vector<double> excess(items_.choices.size());
+    for (int unit = 0; unit < items_.num_units; ++unit) {
+      const int first = items_.first_choice[unit], end = items_.first_choice[unit + 1];
+      double least = kInfinity;
+      for (int c = first; c < end; ++c) {
+        for (std::size_t d = 0; d < scale_.size(); ++d) {
+          const double price = std::max(-program.price(row_of_all_[d]), 0.0);
+          excess[c] += price * mean(items_.choices[c], d);
+        }
+        if (program_.columns[column(c)].upper > 0) least = std::min(least, excess[c]);
+      }
+      for (int c = first; c < end; ++c) excess[c] = std::max(excess[c] - least, 0.0);
+    }
+    return excess;
+  }
+
   void add_cap(double mean, double largest) {
     scale_.push_back(1 / std::max(mean, 1e-9));
     most_.push_back(largest * scale_.back());
@@ -120,6 +138,7 @@ class FillProgram {
       if (choice.spread != Spread::kUniform) continue;
       if (const double used = peak(choice, d); used > 0) uniform.push_back({column(c), -used});
     }
+    row_of_all_.push_back(static_cast<int>(program_.rows.size()));
     program_.add_row(-kInfinity, std::move(all), 0);
     program_.add_row(0, std::move(uniform), kInfinity);
     for (int unit = 0; unit < items_.num_units; ++unit) add_largest(unit, d);
@@ -144,6 +163,7 @@ class FillProgram {
   math::MilpProblem program_;
   int fill_ = 0, first_column_ = 0;
   std::vector<int> everywhere_;  // [resources]
+  std::vector<int> row_of_all_;  // [resources]
 };
 
 }  // namespace

@@ -22,6 +22,9 @@ namespace plimsoll::balance {
 struct Fill {
   double share = 0;          // mu
   std::vector<int> choices;  // [units], into PlacementItems::choices
+  // [choices] >= 0: by how much a choice raises mu, priced by the rows of all ranks together, above
+  // the choice of its unit that raises it least. Empty where the program was not solved.
+  std::vector<double> excess;
   std::int64_t num_pivots = 0;
 };
 

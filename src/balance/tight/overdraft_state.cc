@@ -1,6 +1,8 @@
 #include "balance/tight/overdraft_state.h"
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "plimsoll/core/numbers.h"
 
@@ -8,34 +10,44 @@ namespace plimsoll::balance {
 
 using Choice = PlacementItems::Choice;
 
+namespace {
+
+// Two resources at once: compilers make no vectors of a sum with a maximum in it by themselves.
+using Pair = double __attribute__((vector_size(2 * sizeof(double))));
+
+Pair pair_at(const double* values) {
+  Pair pair;
+  std::memcpy(&pair, values, sizeof pair);
+  return pair;
+}
+
+}  // namespace
+
 OverdraftState::OverdraftState(const PlacementItems& items)
     : items_(&items),
-      width_(1 + static_cast<int>(items.resources.size())),
+      width_(1 + items.resources.size()),
+      stride_((width_ + kLanes - 1) / kLanes * kLanes),
       num_ranks_(static_cast<std::size_t>(items.num_ranks)) {
-  const auto width = static_cast<std::size_t>(width_);
-  need_.resize(items.bytes.size() * width);
+  need_.assign(items.bytes.size() * stride_, 0);
   for (std::size_t r = 0; r < items.bytes.size(); ++r) {
-    need_[r * width] = items.load[r * static_cast<std::size_t>(items.stride)];
+    need_[r * stride_] = items.load[r * static_cast<std::size_t>(items.stride)];
     for (std::size_t t = 0; t < items.resources.size(); ++t) {
-      need_[r * width + 1 + t] = static_cast<double>(items.bytes[r][items.resources[t]]);
+      need_[r * stride_ + 1 + t] = static_cast<double>(items.bytes[r][items.resources[t]]);
     }
   }
-  cap_.assign(width * num_ranks_, 1);
-  for (int d = 1; d < width_; ++d) {
-    for (int rank = 0; rank < items.num_ranks; ++rank) {
-      const auto resource =
-          static_cast<std::size_t>(items.resources[static_cast<std::size_t>(d) - 1]);
-      cap_[at(d, rank)] = static_cast<double>(items.problem->caps[rank][resource]);
+  cap_.assign(num_ranks_ * stride_, 1);
+  inverse_.assign(num_ranks_ * stride_, 0);
+  largest_.assign(width_, 1);
+  for (int rank = 0; rank < items.num_ranks; ++rank) {
+    inverse_[at(rank)] = 1;
+    for (std::size_t d = 1; d < width_; ++d) {
+      const auto cap = static_cast<double>(items.problem->caps[rank][items.resources[d - 1]]);
+      cap_[at(rank) + d] = cap;
+      inverse_[at(rank) + d] = 1 / std::max(cap, 1.0);
+      largest_[d] = std::max(largest_[d], cap);
     }
   }
-  for (int d = 0; d < width_; ++d) {
-    double largest = 1;
-    for (int rank = 0; rank < items.num_ranks; ++rank) {
-      largest = std::max(largest, cap_[at(d, rank)]);
-    }
-    largest_.push_back(largest);
-  }
-  for (const double cap : cap_) inverse_.push_back(1 / std::max(cap, 1.0));
+  change_.resize(stride_);
   growth_.resize(num_ranks_);
   growth_of_host_.resize(static_cast<std::size_t>(items.num_hosts));
   clear();
@@ -65,26 +77,32 @@ void OverdraftState::assign(const Standing& standing) {
 
 void OverdraftState::aim(double target) {
   largest_[0] = target;
-  for (std::size_t rank = 0; rank < num_ranks_; ++rank) {
-    cap_[rank] = target;
-    inverse_[rank] = 1 / target;
+  for (int rank = 0; rank < items_->num_ranks; ++rank) {
+    cap_[at(rank)] = target;
+    inverse_[at(rank)] = 1 / target;
   }
+  refresh();
+}
+
+void OverdraftState::set_costs(std::vector<double> costs) {
+  costs_ = std::move(costs);
   refresh();
 }
 
 void OverdraftState::refresh() {
   over_.resize(cap_.size());
   for (std::size_t i = 0; i < cap_.size(); ++i) over_[i] = -cap_[i];
+  overdraft_ = cost_ = 0;
   for (int unit = 0; unit < items_->num_units; ++unit) {
     const int c = choice_[unit];
     if (c < 0) continue;
+    cost_ += cost(c);
     const Choice& choice = items_->choices[c];
     if (choice.spread == Spread::kUniform) add(c, 0, {0, items_->num_ranks}, 1);
     for (int i = 0; i < choice.num_pieces; ++i) {
       add(c, i, ranks_of(c, place_[items_->first_slot[unit] + i]), 1);
     }
   }
-  energy_ = 0;
   num_over_ = num_over_bytes_ = 0;
   term_.assign(num_ranks_, 0);
   is_over_.assign(num_ranks_, 0);
@@ -108,9 +126,8 @@ const double* OverdraftState::need_of(int slot) const {
 
 void OverdraftState::add(int choice, int piece, Ranks ranks, double sign) {
   const double* needed = need(choice, piece);
-  for (int d = 0; d < width_; ++d) {
-    const double more = sign * needed[d];
-    for (int rank = ranks.first; rank < ranks.end; ++rank) over_[at(d, rank)] += more;
+  for (int rank = ranks.first; rank < ranks.end; ++rank) {
+    for (std::size_t d = 0; d < width_; ++d) over_[at(rank) + d] += sign * needed[d];
   }
 }
 
@@ -118,17 +135,17 @@ void OverdraftState::update(Ranks ranks) {
   for (int rank = ranks.first; rank < ranks.end; ++rank) {
     double term = 0;
     bool is_over_bytes = false;
-    for (int d = 0; d < width_; ++d) {
-      const double over = over_[at(d, rank)];
+    for (std::size_t d = 0; d < width_; ++d) {
+      const double over = over_[at(rank) + d];
       if (over <= 0) continue;
-      term += square_of(over * inverse_[at(d, rank)]);
+      term += square_of(over * inverse_[at(rank) + d]);
       is_over_bytes |= d > 0;
     }
     num_over_ += (term > 0 ? 1 : 0) - is_over_[rank];
     num_over_bytes_ += (is_over_bytes ? 1 : 0) - is_over_bytes_[rank];
     is_over_[rank] = term > 0 ? 1 : 0;
     is_over_bytes_[rank] = is_over_bytes ? 1 : 0;
-    energy_ += term - term_[rank];
+    overdraft_ += term - term_[rank];
     term_[rank] = term;
   }
   num_looks_ += ranks.end - ranks.first;
@@ -136,6 +153,7 @@ void OverdraftState::update(Ranks ranks) {
 
 void OverdraftState::take(int unit, int choice) {
   choice_[unit] = choice;
+  cost_ += cost(choice);
   if (items_->choices[choice].spread != Spread::kUniform) return;
   add(choice, 0, {0, items_->num_ranks}, 1);
   update({0, items_->num_ranks});
@@ -163,6 +181,7 @@ void OverdraftState::remove(int unit) {
     unlink(slot);
   }
   choice_[unit] = -1;
+  cost_ -= cost(c);
 }
 
 void OverdraftState::swap(int slot_a, int slot_b) {
@@ -183,23 +202,27 @@ void OverdraftState::swap(int slot_a, int slot_b) {
   link(slot_b, a);
 }
 
+void OverdraftState::exchange(int slot_a, int choice_a, int slot_b, int choice_b) {
+  const int unit_a = items_->unit_of_slot[slot_a], unit_b = items_->unit_of_slot[slot_b];
+  const int a = place_[slot_a], b = place_[slot_b];
+  remove(unit_a);
+  remove(unit_b);
+  take(unit_a, choice_a);
+  take(unit_b, choice_b);
+  put(unit_a, 0, b);
+  put(unit_b, 0, a);
+}
+
 double OverdraftState::slowest() const {
   double slowest = -kInfinity;
-  for (std::size_t rank = 0; rank < num_ranks_; ++rank) slowest = std::max(slowest, over_[rank]);
+  for (int rank = 0; rank < items_->num_ranks; ++rank) slowest = std::max(slowest, over_[at(rank)]);
   return slowest + cap_[0];
 }
 
 const std::vector<double>& OverdraftState::growth(int choice, int piece) {
   const double* needed = need(choice, piece);
-  for (int d = 0; d < width_; ++d) {
-    const double* over = over_.data() + at(d, 0);
-    const double* inverse = inverse_.data() + at(d, 0);
-    const double* so_far = d == 0 ? term_.data() : growth_.data();
-    const double sign = d == 0 ? -1 : 1;
-    for (std::size_t rank = 0; rank < num_ranks_; ++rank) {
-      const double beyond = std::max((over[rank] + needed[d]) * inverse[rank], 0.0);
-      growth_[rank] = sign * so_far[rank] + beyond * (1 + kSteepness * beyond);
-    }
+  for (int rank = 0; rank < items_->num_ranks; ++rank) {
+    growth_[rank] = term_with(rank, needed) - term_[rank];
   }
   num_looks_ += items_->num_ranks;
   if (items_->choices[choice].spread != Spread::kHost) return growth_;
@@ -214,25 +237,32 @@ const std::vector<double>& OverdraftState::growth(int choice, int piece) {
 double OverdraftState::growth_everywhere(int choice) {
   const double* needed = need(choice, 0);
   double sum = 0;
-  for (int d = 0; d < width_; ++d) {
-    const double* over = over_.data() + at(d, 0);
-    const double* inverse = inverse_.data() + at(d, 0);
-    for (std::size_t rank = 0; rank < num_ranks_; ++rank) {
-      const double beyond = std::max((over[rank] + needed[d]) * inverse[rank], 0.0);
-      sum += beyond * (1 + kSteepness * beyond);
-    }
-  }
+  for (int rank = 0; rank < items_->num_ranks; ++rank) sum += term_with(rank, needed);
   num_looks_ += items_->num_ranks;
-  return sum - energy_;
+  return sum - overdraft_;
+}
+
+double OverdraftState::term_with(int rank, const double* more) const {
+  const double* over = over_.data() + at(rank);
+  const double* inverse = inverse_.data() + at(rank);
+  Pair sum{};
+  for (std::size_t d = 0; d < stride_; d += kLanes) {
+    const Pair share = (pair_at(over + d) + pair_at(more + d)) * pair_at(inverse + d);
+    sum += square_of(share > 0 ? share : Pair{});
+  }
+  return sum[0] + sum[1];
 }
 
 double OverdraftState::term_with(int rank, const double* more, const double* less) const {
-  double term = 0;
-  for (int d = 0; d < width_; ++d) {
-    const double over = over_[at(d, rank)] + more[d] - less[d];
-    if (over > 0) term += square_of(over * inverse_[at(d, rank)]);
+  const double* over = over_.data() + at(rank);
+  const double* inverse = inverse_.data() + at(rank);
+  Pair sum{};
+  for (std::size_t d = 0; d < stride_; d += kLanes) {
+    const Pair change = pair_at(more + d) - pair_at(less + d);
+    const Pair share = (pair_at(over + d) + change) * pair_at(inverse + d);
+    sum += square_of(share > 0 ? share : Pair{});
   }
-  return term;
+  return sum[0] + sum[1];
 }
 
 double OverdraftState::growth_of_swap(int slot_a, int slot_b) {
@@ -249,11 +279,42 @@ double OverdraftState::growth_of_swap(int slot_a, int slot_b) {
   return growth;
 }
 
+double OverdraftState::growth_of_exchange(int slot_a, int choice_a, int slot_b, int choice_b,
+                                          double most) {
+  const double* need_a = need_of(slot_a);
+  const double* need_b = need_of(slot_b);
+  const double* then_a = need(choice_a, 0);
+  const double* then_b = need(choice_b, 0);
+  const bool is_host = is_block(slot_a);
+  const int width = is_host ? items_->width : 1;
+  double growth = 0;
+  if (place_[slot_a] == place_[slot_b]) {
+    for (std::size_t d = 0; d < stride_; ++d) {
+      change_[d] = then_a[d] - need_a[d] + (then_b[d] - need_b[d]);
+    }
+    for (int i = 0; i < width; ++i) {
+      const int rank = place_[slot_a] * width + i;
+      growth += term_with(rank, change_.data()) - term_[rank];
+    }
+    num_looks_ += width;
+    return growth;
+  }
+  for (int i = 0; i < width; ++i) {
+    const int a = place_[slot_a] * width + i;
+    const int b = place_[slot_b] * width + i;
+    growth += term_with(a, then_b, need_a) - term_[a] - term_[b];
+    if (!is_host && growth >= most) break;
+    growth += term_with(b, then_a, need_b);
+  }
+  num_looks_ += width;
+  return growth;
+}
+
 double OverdraftState::fullest(int choice, int piece, int rank) const {
   const double* needed = need(choice, piece);
   double most = -kInfinity;
-  for (int d = 0; d < width_; ++d) {
-    most = std::max(most, (over_[at(d, rank)] + needed[d]) * inverse_[at(d, rank)]);
+  for (std::size_t d = 0; d < width_; ++d) {
+    most = std::max(most, (over_[at(rank) + d] + needed[d]) * inverse_[at(rank) + d]);
   }
   return most;
 }
@@ -261,7 +322,7 @@ double OverdraftState::fullest(int choice, int piece, int rank) const {
 double OverdraftState::size(int choice, int piece) const {
   const double* needed = need(choice, piece);
   double most = 0;
-  for (int d = 0; d < width_; ++d) most = std::max(most, needed[d] / largest_[d]);
+  for (std::size_t d = 0; d < width_; ++d) most = std::max(most, needed[d] / largest_[d]);
   return most;
 }
 

@@ -1,11 +1,10 @@
-// A placement that may overdraw every cap, by resource and then by rank, so that what a piece would
-// overdraw is known of all ranks at once: what the walks of tabu_walk.h change.
+// A placement that may overdraw every cap, rank by rank: what the walks of tabu_walk.h change.
 //
 // A rank uses its load and the bytes of every resource in use (resources, the load first); of the
 // load the target is the cap. With o = max(0, use / cap - 1) a rank's term is the sum of o + 10 o^2
-// over the resources, and the energy is the sum of all terms. Bytes are whole numbers below 2^53,
-// so that sums of doubles tell exactly whether a cap is kept; sums of loads drift by 1e-16 a
-// change, and `refresh` forms them afresh.
+// over the resources, and the energy is the sum of all terms and of what the choices taken cost
+// (set_costs). Bytes are whole numbers below 2^53, so that sums of doubles tell exactly whether a
+// cap is kept; sums of loads drift by 1e-16 a change, and `refresh` forms them afresh.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +26,8 @@ class OverdraftState {
   };
 
   void aim(double target);  // ms > 0; what is placed stays
+  // [choices] >= 0, from now on: what a unit adds to the energy that takes a choice. None at first.
+  void set_costs(std::vector<double> costs);
   void refresh();
   void clear();
   void assign(const Standing& standing);
@@ -42,17 +43,25 @@ class OverdraftState {
   void remove(int unit);
   void swap(int slot_a, int slot_b);  // two pieces, or two blocks
 
-  double energy() const { return energy_; }
+  double energy() const { return overdraft_ + cost_; }
+  double overdraft() const { return overdraft_; }  // the sum of all terms
   double term(int rank) const { return term_[rank]; }
   bool is_reached() const { return num_over_ == 0; }            // within all caps and the target
   bool is_within_caps() const { return num_over_bytes_ == 0; }  // of all resources
   double slowest() const;
 
-  // By how much the energy would grow: of a piece at each of the ranks, or a block at each of the
+  double cost(int choice) const { return costs_.empty() ? 0 : costs_[choice]; }
+
+  // By how much all terms would grow: of a piece at each of the ranks, or a block at each of the
   // hosts, valid until the next call; of a uniform choice; of two that change places.
   const std::vector<double>& growth(int choice, int piece);
   double growth_everywhere(int choice);
   double growth_of_swap(int slot_a, int slot_b);
+  // Of two units of one piece each, or one block, that take other choices of the same kind and
+  // change places, or stay where both stand on one rank. From `most` on it may be too small, but is
+  // at least `most`.
+  double growth_of_exchange(int slot_a, int choice_a, int slot_b, int choice_b, double most);
+  void exchange(int slot_a, int choice_a, int slot_b, int choice_b);
   // The largest share of a cap that is used with the piece, 0 being all of it.
   double fullest(int choice, int piece, int rank) const;
   // Share of the largest cap of any rank, the largest of all resources.
@@ -66,15 +75,17 @@ class OverdraftState {
   struct Ranks {
     int first = 0, end = 0;
   };
-  static double square_of(double over) { return over * (1 + kSteepness * over); }
-  static constexpr double kSteepness = 10;
-
-  std::size_t at(int resource, int rank) const {
-    return static_cast<std::size_t>(resource) * num_ranks_ + static_cast<std::size_t>(rank);
+  template <class Shares>
+  static Shares square_of(Shares over) {
+    return over * (1 + kSteepness * over);
   }
+  static constexpr double kSteepness = 10;
+  static constexpr std::size_t kLanes = 2;  // resources that are added at once
+
+  // Of a rank or a record: its resources, and zeros up to a whole number of kLanes.
+  std::size_t at(int index) const { return static_cast<std::size_t>(index) * stride_; }
   const double* need(int choice, int piece) const {
-    const int record = PlacementItems::record_of(items_->choices[choice], piece);
-    return need_.data() + static_cast<std::size_t>(record) * static_cast<std::size_t>(width_);
+    return need_.data() + at(PlacementItems::record_of(items_->choices[choice], piece));
   }
   const double* need_of(int slot) const;
   bool is_block(int slot) const;
@@ -82,24 +93,27 @@ class OverdraftState {
   void add(int choice, int piece, Ranks ranks, double sign);
   void update(Ranks ranks);
   double term_with(int rank, const double* more, const double* less) const;
+  double term_with(int rank, const double* more) const;
   void link(int slot, int place);
   void unlink(int slot);
 
   const PlacementItems* items_;
-  int width_;  // resources
+  std::size_t width_;   // resources
+  std::size_t stride_;  // a multiple of kLanes
   std::size_t num_ranks_;
-  std::vector<double> need_;     // [records * resources]
-  std::vector<double> inverse_;  // [resources * ranks] of caps
-  std::vector<double> cap_;      // [resources * ranks]
+  std::vector<double> need_;     // [records * stride]
+  std::vector<double> inverse_;  // [ranks * stride] of caps
+  std::vector<double> cap_;      // [ranks * stride]
   std::vector<double> largest_;  // [resources] cap of any rank
-  std::vector<double> over_;     // [resources * ranks] use - cap
+  std::vector<double> over_;     // [ranks * stride] use - cap
   std::vector<double> term_;     // [ranks]
   std::vector<char> is_over_, is_over_bytes_;
   int num_over_ = 0, num_over_bytes_ = 0;
-  double energy_ = 0;
+  double overdraft_ = 0, cost_ = 0;
+  std::vector<double> costs_;
   std::vector<int> choice_, place_, position_;
   std::vector<std::vector<int>> on_rank_, on_host_;
-  std::vector<double> growth_, growth_of_host_;
+  std::vector<double> growth_, growth_of_host_, change_;
   std::int64_t num_looks_ = 0;
 };
 

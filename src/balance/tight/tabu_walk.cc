@@ -17,6 +17,7 @@ using Choice = PlacementItems::Choice;
 TabuWalk::TabuWalk(OverdraftState& state, SplitMix64& random)
     : items_(state.items()), state_(state), random_(random) {
   open_.resize(static_cast<std::size_t>(items_.num_units));
+  of_one_rank_ = of_one_host_ = open_;
   rests_until_.assign(open_.size(), 0);
 }
 
@@ -35,6 +36,13 @@ void TabuWalk::begin(double target) {
       has_uniform |= choice.spread == Spread::kUniform;
     }
     if (open_[unit].empty()) open_[unit].push_back(items_.first_choice[unit]);
+    of_one_rank_[unit].clear();
+    of_one_host_[unit].clear();
+    for (const int c : open_[unit]) {
+      const Choice& choice = items_.choices[c];
+      if (choice.num_pieces != 1 || choice.spread == Spread::kUniform) continue;
+      (choice.spread == Spread::kHost ? of_one_host_ : of_one_rank_)[unit].push_back(c);
+    }
     if (has_uniform && open_[unit].size() > 1) uniform_.push_back(unit);
   }
   std::fill(rests_until_.begin(), rests_until_.end(), num_steps_);
@@ -57,11 +65,12 @@ void TabuWalk::place(const std::vector<int>& choices) {
 
 void TabuWalk::step() {
   ++num_steps_;
-  best_ = {kInfinity, -1, -1, -1, -1};
+  best_ = {kInfinity, -1, -1, -1, -1, -1};
   const int rank = draw_rank();
   find_units(rank);
   for (const int unit : units_) try_choices(unit);
   try_swaps(rank);
+  try_exchanges(rank);
   if (best_.energy < kInfinity) make(best_);
   least_ = std::min(least_, state_.energy());
 }
@@ -77,7 +86,7 @@ void TabuWalk::kick(int num_units) {
 }
 
 int TabuWalk::draw_rank() {
-  double left = random_.unit() * state_.energy();
+  double left = random_.unit() * state_.overdraft();
   int drawn = 0;
   for (int rank = 0; rank < items_.num_ranks; ++rank) {
     if (!(state_.term(rank) > 0)) continue;
@@ -121,7 +130,7 @@ void TabuWalk::try_choices(int unit) {
   for (const int c : open_[unit]) {
     if (c == before && items_.choices[c].spread == Spread::kUniform) continue;
     const double energy = energy_with(unit, c, c == before ? places_ : std::vector<int>());
-    if (energy < rest) offer({energy, unit, c, -1, -1});
+    if (energy < rest) offer({energy, unit, c, -1, -1, -1});
   }
   restore(unit, before, places_);
 }
@@ -129,7 +138,8 @@ void TabuWalk::try_choices(int unit) {
 // Of a unit that is not placed. `before`: places where it stood with the choice, not taken again.
 double TabuWalk::energy_with(int unit, int c, const std::vector<int>& before) {
   const Choice& choice = items_.choices[c];
-  if (choice.spread == Spread::kUniform) return state_.energy() + state_.growth_everywhere(c);
+  const double with_cost = state_.energy() + state_.cost(c);
+  if (choice.spread == Spread::kUniform) return with_cost + state_.growth_everywhere(c);
   if (choice.num_pieces == 1) {
     const std::vector<double>& growth = state_.growth(c, 0);
     const int end = choice.spread == Spread::kHost ? items_.num_hosts : items_.num_ranks;
@@ -137,7 +147,7 @@ double TabuWalk::energy_with(int unit, int c, const std::vector<int>& before) {
     for (int place = 0; place < end; ++place) {
       if (growth[place] < least && (before.empty() || place != before[0])) least = growth[place];
     }
-    return state_.energy() + least;
+    return with_cost + least;
   }
   insert(unit, c, -1);
   const double energy = state_.energy();
@@ -213,7 +223,52 @@ void TabuWalk::try_swaps(const std::vector<int>& here, const std::vector<int>& t
     for (const int b : there) {
       const int unit = items_.unit_of_slot[b];
       if (is_resting(unit) || unit == items_.unit_of_slot[a]) continue;
-      offer({state_.energy() + state_.growth_of_swap(a, b), -1, -1, a, b});
+      offer({state_.energy() + state_.growth_of_swap(a, b), -1, -1, a, b, -1});
+    }
+  }
+}
+
+void TabuWalk::try_exchanges(int rank) {
+  constexpr int kMostRanks = 8;  // drawn beyond, and hosts
+  const auto try_places = [&](int place, int num_places, const auto& slots_at) {
+    try_exchanges(slots_at(place), slots_at(place), true);
+    for (int i = 0; i < std::min(num_places, kMostRanks); ++i) {
+      const int other = num_places <= kMostRanks ? i : random_.below(num_places);
+      if (other != place) try_exchanges(slots_at(place), slots_at(other), false);
+    }
+  };
+  try_places(rank, items_.num_ranks,
+             [&](int r) -> const std::vector<int>& { return state_.slots_on_rank(r); });
+  const int host = rank / items_.width;
+  if (host >= items_.num_hosts) return;
+  try_places(host, items_.num_hosts,
+             [&](int h) -> const std::vector<int>& { return state_.slots_on_host(h); });
+}
+
+// Two units that take other choices, on one rank or host, or changing places.
+void TabuWalk::try_exchanges(const std::vector<int>& here, const std::vector<int>& there,
+                             bool are_one) {
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    const int a = here[i], unit_a = items_.unit_of_slot[a], before_a = state_.choice(unit_a);
+    if (items_.choices[before_a].num_pieces != 1 || is_resting(unit_a)) continue;
+    const bool is_host = items_.choices[before_a].spread == Spread::kHost;
+    const auto& open = is_host ? of_one_host_ : of_one_rank_;
+    for (std::size_t k = are_one ? i + 1 : 0; k < there.size(); ++k) {
+      const int b = there[k], unit_b = items_.unit_of_slot[b], before_b = state_.choice(unit_b);
+      if (items_.choices[before_b].num_pieces != 1 || is_resting(unit_b) || unit_b == unit_a) {
+        continue;
+      }
+      for (const int ca : open[unit_a]) {
+        if (are_one && ca == before_a) continue;
+        for (const int cb : open[unit_b]) {
+          if (cb == before_b && (are_one || ca == before_a)) continue;
+          const double cost =
+              state_.cost(ca) - state_.cost(before_a) + (state_.cost(cb) - state_.cost(before_b));
+          const double energy = state_.energy() + cost;
+          const double growth = state_.growth_of_exchange(a, ca, b, cb, best_.energy - energy);
+          offer({energy + growth, unit_a, ca, a, b, cb});
+        }
+      }
     }
   }
 }
@@ -223,6 +278,12 @@ void TabuWalk::rest(int unit) {
 }
 
 void TabuWalk::make(const Change& change) {
+  if (change.choice_b >= 0) {
+    state_.exchange(change.slot_a, change.choice, change.slot_b, change.choice_b);
+    rest(change.unit);
+    rest(items_.unit_of_slot[change.slot_b]);
+    return;
+  }
   if (change.slot_a >= 0) {
     state_.swap(change.slot_a, change.slot_b);
     rest(items_.unit_of_slot[change.slot_a]);

@@ -3,9 +3,11 @@
 //
 // A step draws a rank in proportion to its term (overdraft_state.h). Of every unit that has a piece
 // there, and of some uniform ones, all open choices are tried, each piece where the energy grows
-// least; of the rank's pieces and its host's blocks, swaps with those of other ranks and hosts.
-// The change of least energy is made. Units that were changed rest for a few steps, unless that
-// leads to less energy than ever before [1]: so the walk leaves where it stands.
+// least; of the rank's pieces and its host's blocks, swaps with those of other ranks and hosts; of
+// two units on the rank, or one there and one on a few other ranks, all their choices, so that
+// memory of one resource is traded for that of another. The change of least energy is made. Units
+// that were changed rest for a few steps, unless that leads to less energy than ever before [1]: so
+// the walk leaves where it stands.
 // Cost. About (units of the rank) x (choices) x (ranks) looks at a rank a step.
 // Promises. A function of the state, its target, the options and the generator.
 // [1] F. Glover, "Tabu search, part I", ORSA Journal on Computing 1(3), 1989,
@@ -42,6 +44,7 @@ class TabuWalk {
     double energy = 0;  // after it
     int unit = -1, choice = -1;
     int slot_a = -1, slot_b = -1;  // a swap where slot_a >= 0
+    int choice_b = -1;             // an exchange where >= 0; `choice` is that of slot_a
   };
 
   int draw_rank();
@@ -49,6 +52,8 @@ class TabuWalk {
   void try_choices(int unit);
   void try_swaps(int rank);
   void try_swaps(const std::vector<int>& here, const std::vector<int>& there);
+  void try_exchanges(int rank);
+  void try_exchanges(const std::vector<int>& here, const std::vector<int>& there, bool are_one);
   void offer(const Change& change);
   double energy_with(int unit, int choice, const std::vector<int>& before);
   void lift(int unit, std::vector<int>& places);
@@ -62,8 +67,9 @@ class TabuWalk {
   const PlacementItems& items_;
   OverdraftState& state_;
   SplitMix64& random_;
-  std::vector<std::vector<int>> open_;  // [units] choices
-  std::vector<int> uniform_;            // units with a uniform choice and another
+  std::vector<std::vector<int>> open_;                       // [units] choices
+  std::vector<std::vector<int>> of_one_rank_, of_one_host_;  // [units] those of one piece or block
+  std::vector<int> uniform_;  // units with a uniform choice and another
   std::vector<std::int64_t> rests_until_;
   std::int64_t num_steps_ = 0;
   int shortest_rest_ = 3;

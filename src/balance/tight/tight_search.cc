@@ -1,6 +1,7 @@
 #include "balance/tight/tight_search.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "balance/tight/fill_program.h"
@@ -45,6 +46,7 @@ class TightSearch {
  private:
   static constexpr double kFirstStep = .3, kLargestStep = .5, kSmallestStep = .01;
   static constexpr double kRise = 1.5, kFall = .8;
+  static constexpr double kCostOfExcess = .3;                     // a rank; by experiment
   static constexpr std::int64_t kShortWalk = 50, kLongWalk = 25;  // one in so many of the effort
 
   void take(const UnitPlacements& start) {
@@ -90,6 +92,9 @@ class TightSearch {
     const Fill fill =
         find_fill(items_, target, std::max<std::int64_t>(max_visits / num_choices, 1));
     if (spend(kLeastOfProgram + fill.num_pivots * num_choices / kVisitsAMove)) return false;
+    std::vector<double> costs = fill.excess;
+    for (double& cost : costs) cost *= kCostOfExcess * items_.num_ranks;
+    if (!costs.empty()) state_.set_costs(std::move(costs));
     state_.clear();
     walk_.begin(target);
     walk_.place(fill.choices);
@@ -137,7 +142,7 @@ class TightSearch {
 
   // Its effort.
   std::int64_t step() {
-    constexpr std::int64_t kLooksAMove = 64;
+    constexpr std::int64_t kLooksAMove = 128;
     const std::int64_t before = state_.num_looks();
     walk_.step();
     return 1 + (state_.num_looks() - before) / kLooksAMove;

@@ -38,9 +38,51 @@ TightOptions short_search(std::uint64_t seed = 0) {
   return options;
 }
 
+// Two units that take other choices of one piece or block: the growth is what the energy grows by,
+// and where it is too large to be looked at in full, it is at least what was asked.
+int try_exchanges(OverdraftState& state, testing::Random& random) {
+  const PlacementItems& items = state.items();
+  int num_exchanges = 0;
+  for (int a = 0; a < items.num_units; ++a) {
+    for (int b = 0; b < a; ++b) {
+      const Spread spread = items.choices[state.choice(a)].spread;
+      const auto is_one = [&](int choice) {
+        return items.choices[choice].spread == spread && items.choices[choice].num_pieces == 1;
+      };
+      if (spread == Spread::kUniform || !is_one(state.choice(a)) || !is_one(state.choice(b))) {
+        continue;
+      }
+      const auto draw = [&](int unit) {
+        std::vector<int> open;
+        for (int k = items.first_choice[unit]; k < items.first_choice[unit + 1]; ++k) {
+          if (is_one(k)) open.push_back(k);
+        }
+        return open[random.below(static_cast<int>(open.size()))];
+      };
+      const int c = draw(a), d = draw(b);
+      const int here = items.first_slot[a], there = items.first_slot[b];
+      const int place_a = state.place(here), place_b = state.place(there);
+      const double before = state.energy();
+      const double cost =
+          state.cost(c) + state.cost(d) - state.cost(state.choice(a)) - state.cost(state.choice(b));
+      const double growth = state.growth_of_exchange(here, c, there, d, kInfinity);
+      const double most = growth - .1 - .01 * random.below(100);
+      EXPECT_GE(state.growth_of_exchange(here, c, there, d, most), most);
+      state.exchange(here, c, there, d);
+      EXPECT_NEAR(state.energy() - before, growth + cost, 1e-9 * (1 + before));
+      EXPECT_EQ(state.place(here), place_b);
+      EXPECT_EQ(state.place(there), place_a);
+      EXPECT_EQ(state.choice(a), c);
+      EXPECT_EQ(state.choice(b), d);
+      ++num_exchanges;
+    }
+  }
+  return num_exchanges;
+}
+
 // The state's figures are the judge's, after any changes, and growths are what energies grow by.
 TEST(OverdraftState, KeepsFiguresOfTheJudge) {
-  int num_overdrawn = 0, num_within = 0, num_swaps = 0;
+  int num_overdrawn = 0, num_within = 0, num_swaps = 0, num_exchanges = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);
     InstanceKind kind = tight_kind(seed);
@@ -51,6 +93,12 @@ TEST(OverdraftState, KeepsFiguresOfTheJudge) {
     OverdraftState state(items);
     state.aim(3);
     testing::Random random(seed);
+    if (seed % 2 == 0) {
+      std::vector<double> costs;
+      for (std::size_t c = 0; c < items.choices.size(); ++c)
+        costs.push_back(.01 * random.below(100));
+      state.set_costs(costs);
+    }
     for (int step = 0; step < 20; ++step) {
       for (int unit = 0; unit < items.num_units; ++unit) {
         if (step > 0 && !random.chance(40)) continue;
@@ -61,7 +109,7 @@ TEST(OverdraftState, KeepsFiguresOfTheJudge) {
         const double everywhere =
             choice.spread == Spread::kUniform ? state.growth_everywhere(c) : 0;
         state.take(unit, c);
-        EXPECT_NEAR(state.energy() - before, everywhere, 1e-9 * (1 + before));
+        EXPECT_NEAR(state.energy() - before, everywhere + state.cost(c), 1e-9 * (1 + before));
         const int end = choice.spread == Spread::kHost ? items.num_hosts : items.num_ranks;
         for (int i = 0; i < choice.num_pieces; ++i) {
           const int place = random.below(end);
@@ -84,6 +132,7 @@ TEST(OverdraftState, KeepsFiguresOfTheJudge) {
         ++num_swaps;
       }
     }
+    num_exchanges += try_exchanges(state, random);
     const PlacementValue value = evaluate(problem, state.placements());
     const double slowest = *std::max_element(value.load.begin(), value.load.end());
     EXPECT_EQ(state.is_within_caps(), value.is_allowed());
@@ -100,6 +149,7 @@ TEST(OverdraftState, KeepsFiguresOfTheJudge) {
   EXPECT_GT(num_overdrawn, 50);
   EXPECT_GT(num_within, 10);
   EXPECT_GT(num_swaps, 100);
+  EXPECT_GT(num_exchanges, 100);
 }
 
 // No placement of at most the target needs less of some resource than the program's share.
@@ -120,6 +170,37 @@ TEST(FillProgram, IsNoMoreThanAnyPlacementNeeds) {
     ++num_compared;
   }
   EXPECT_GT(num_compared, 40);
+}
+
+// Of small pieces only the rows of all ranks together bind, and what the program takes costs
+// nothing beyond the best, by its own prices.
+TEST(FillProgram, PricesWhatOtherChoicesUseBeyondTheBest) {
+  testing::Random random(5);
+  PlacementProblem problem;
+  problem.num_ranks = 4;
+  problem.ranks_per_host = 4;
+  problem.resources = testing::three_memories();
+  problem.caps.assign(4, {1000, 1000, 0});
+  for (int i = 0; i < 60; ++i) {
+    const Bytes bytes = 40 + random.below(120);
+    const double slow = 1 + random.below(9);
+    Unit unit;
+    unit.choices.push_back({Spread::kDevice, {{1, {.1 * slow}, {bytes, 0, 0}}}, 1, {}});
+    unit.choices.push_back({Spread::kDevice, {{1, {slow}, {0, bytes, 0}}}, 1, {}});
+    problem.units.push_back(unit);
+  }
+  const PlacementItems items = make_placement_items(problem);
+  const Fill fill = find_fill(items, 12, 1000);
+  ASSERT_EQ(fill.excess.size(), items.choices.size());
+  int num_dearer = 0;
+  for (int unit = 0; unit < items.num_units; ++unit) {
+    EXPECT_NEAR(fill.excess[fill.choices[unit]], 0, 1e-9);
+    for (int c = items.first_choice[unit]; c < items.first_choice[unit + 1]; ++c) {
+      EXPECT_GE(fill.excess[c], 0);
+      num_dearer += fill.excess[c] > 1e-6;
+    }
+  }
+  EXPECT_GE(num_dearer, 50);  // all but the few units of which the program mixes both choices
 }
 
 TEST(TightSearch, FindsTheBestOfTinyProblems) {
