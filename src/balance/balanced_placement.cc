@@ -266,10 +266,7 @@ class Balancer {
 
   // Of all parts, for most are soon closed.
   void search_boxes_of_parts(std::int64_t effort) {
-    if (!options_.uses_contents || effort_ < kEffortOfWindows || problem_.num_barriers == 1 ||
-        problem_.num_barriers > kMaxBarriersOfBoxes || !has_plan()) {
-      return;
-    }
+    if (!options_.uses_contents || !has_plan() || !are_boxes_of_use()) return;
     constexpr std::int64_t kSharesOfParts = 4, kPolishes = 50;
     const std::int64_t end = clock_.effort() + effort;
     for (Part& part : parts_) {
@@ -425,6 +422,15 @@ class Balancer {
            std::any_of(price.begin(), price.end(), [](double one) { return one > 0; });
   }
 
+  // In boxes memory is only priced: where it decides, and there is but one barrier, other bounds
+  // say as much for less effort.
+  bool are_boxes_of_use() const {
+    return effort_ >= kEffortOfWindows && problem_.num_barriers <= kMaxBarriersOfBoxes &&
+           (problem_.num_barriers > 1 ||
+            std::none_of(parts_.begin(), parts_.end(),
+                         [this](const Part& part) { return is_tight(part); }));
+  }
+
   // Do the incumbent's bytes fill most of some memory?
   bool is_nearly_full(const Part& part) const {
     constexpr double kMost = .7;
@@ -552,7 +558,7 @@ class Balancer {
     }
     options.max_priced = kPricedAMove * effort_;
     options.use_choices = sharpness != Sharpness::kCoarse;
-    options.use_boxes = effort_ >= kEffortOfWindows;
+    options.use_boxes = are_boxes_of_use();
     options.max_box_effort = std::max<std::int64_t>(effort_ / 50, 1);
     options.load_resource = find_time_resource(problem_);
     options.max_choice_nodes = max_choice_nodes();

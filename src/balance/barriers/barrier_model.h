@@ -1,5 +1,5 @@
-// A placement problem of several barriers as contents of ranks see it: pieces and blocks of classes
-// of units, with a load at every barrier.
+// A placement problem of one or more barriers as contents of ranks see it: pieces and blocks of
+// classes of units, with a load at every barrier.
 //
 // Units with equal choices are a class, and may change places. Only of problems with equal ranks
 // and whole hosts, nothing to be kept apart and units that may stand on all ranks. A run of unequal

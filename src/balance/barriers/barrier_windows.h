@@ -1,4 +1,4 @@
-// A lower bound of several barriers at once: best first over windows of the slowest load at each.
+// A lower bound of all barriers at once: best first over windows of the slowest load at each.
 //
 // Problem. Let c_g be the largest load of pieces and blocks that a rank carries at barrier g, and A
 // the loads of uniform choices, added up over the barriers. The objective is at least

@@ -1,4 +1,4 @@
-// Placements for several barriers by contents of ranks: dives from boxes of windows.
+// Placements by contents of ranks that keep a room at every barrier: dives from boxes of windows.
 //
 // Method. search_barrier_windows toward the best objective known; where a box's linear program says
 // that a better placement may be there, a dive rounds it (barrier_dive.h); where that is not

@@ -240,7 +240,7 @@ class Bounder {
     options.load_resource = -1;
     options.incumbent = target;
     options.max_cases = 1;
-    options.use_choices = false;
+    options.use_choices = options.use_boxes = false;  // a BarrierProof has neither
     options.use_fine = use_fine;
     const PlacementGroups groups = without_causes(load.groups, forbidden);
     PlacementBound bound = Bounder(load.problem, groups, options, context_).run();
@@ -287,7 +287,7 @@ class Bounder {
   void add_boxes(int number) {
     BoundCase& c = result_.cases[number];
     if (!options_.use_boxes || !options_.use_fine || !options_.incumbent || is_stopped() ||
-        problem_.num_barriers == 1 || problem_.num_barriers > kMaxBarriersOfBoxes ||
+        problem_.num_barriers > kMaxBarriersOfBoxes ||
         c.value >= goal() || goal() == kInfinity) {
       return;
     }

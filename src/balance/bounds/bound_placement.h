@@ -42,7 +42,7 @@ struct BoundOptions {
   bool use_fine = true;  // patterns at `cells` after those at `coarse_cells`
   bool use_branching = true;
   bool use_barriers = true;  // with an incumbent and use_fine, of two or three barriers
-  bool use_boxes = true;     // with an incumbent and use_fine, of several barriers and alike ranks
+  bool use_boxes = true;     // with an incumbent and use_fine, of alike ranks and few classes
   std::int64_t max_box_effort = 200000;  // >= 1, of each case
   int coarse_cells = 2000;               // >= 1
   int cells = 16000;                     // >= 1

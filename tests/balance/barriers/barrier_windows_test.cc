@@ -28,9 +28,9 @@ using testing::kind_of_seed;
 using testing::random_problem;
 
 // Of equal ranks, with units that may change places, and loads that differ between barriers.
-PlacementProblem barrier_problem(std::uint64_t seed) {
+PlacementProblem barrier_problem(std::uint64_t seed, bool has_several = true) {
   InstanceKind kind = kind_of_seed(seed);
-  kind.barriers = true;
+  kind.barriers = has_several;
   kind.repeated = true;
   kind.unequal_caps = kind.classes = kind.allowed = kind.apart = kind.uneven_hosts = false;
   PlacementProblem problem = random_problem(seed, kind);
@@ -90,6 +90,27 @@ TEST(BarrierWindows, ProveNoMoreThanTheOptimum) {
   }
   EXPECT_GT(num_models, 250);
   EXPECT_GT(num_higher, 20);
+}
+
+// Of one barrier, where contents keep exact loads instead of cells.
+TEST(BarrierWindows, ProveNoMoreThanTheOptimumOfOneBarrier) {
+  int num_boxes = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    const PlacementProblem problem = barrier_problem(seed, false);
+    ASSERT_EQ(problem.num_barriers, 1);
+    const double optimum = Enumerator(problem).find();
+    if (optimum == kInfinity || !make_barrier_model(problem, 0)) continue;
+    BoundOptions options = bound_options(1.1 * optimum);
+    options.use_boxes = false;
+    options.use_patterns = options.use_choices = false;
+    const double without = bound_placement(problem, options, {}).value;
+    options.use_boxes = true;
+    const PlacementBound bound = bound_placement(problem, options, {});
+    expect_bound(problem, bound, without, optimum);
+    num_boxes += bound.method == BoundMethod::kBoxes && bound.value > without * 1.01;
+  }
+  EXPECT_GT(num_boxes, 20);
 }
 
 // Whichever case it is of, a box that is proved by less is found.
