@@ -287,8 +287,7 @@ class Bounder {
   void add_boxes(int number) {
     BoundCase& c = result_.cases[number];
     if (!options_.use_boxes || !options_.use_fine || !options_.incumbent || is_stopped() ||
-        problem_.num_barriers > kMaxBarriersOfBoxes ||
-        c.value >= goal() || goal() == kInfinity) {
+        problem_.num_barriers > kMaxBarriersOfBoxes || c.value >= goal() || goal() == kInfinity) {
       return;
     }
     const auto model = make_barrier_model(problem_, c.forbidden);
