@@ -154,16 +154,14 @@ class _Policy:
         )
 
 
-def recompute_all() -> tuple[Any, Any]:
-    """The contexts of a policy that is asked about every operator and keeps none, to measure what asking costs."""
-    unit = Unit("", [], [])
-    policy = _Policy(unit, {"all"})  # warns of nothing
+def keeping(operators: list[str], keep: list[int]) -> Any:
+    """A function that makes the contexts of a unit of these operators that keeps some, to measure what that costs."""
+    unit = Unit("", operators, keep)
 
-    def ask(context: Any, func: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
-        unit.operators.append(operator_name(func))
-        return policy(context, func, *args, **kwargs)
+    def contexts() -> tuple[Any, Any]:
+        return create_selective_checkpoint_contexts(_Policy(unit, {"all"}), allow_cache_entry_mutation=True)
 
-    return create_selective_checkpoint_contexts(ask)
+    return contexts
 
 
 class _BuffersRestored(contextlib.AbstractContextManager[Any]):

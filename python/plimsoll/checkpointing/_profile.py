@@ -158,7 +158,8 @@ def profile_call(
         step = _Step(model, batch, call, optimizer, autocast, accumulate, time, in_flight, gradients)
         stats = step.record()
     if isinstance(time, MeasuredTimes):  # outside fake tensors, which slow hooks down
-        stats.trace.costs = time.checkpoint_costs(first.device if first.device.type != "meta" else torch.device("cpu"))
+        device = first.device if first.device.type != "meta" else torch.device("cpu")
+        stats.trace.costs = time.checkpoint_costs(device, stats.trace.mean_bytes())
     return stats
 
 

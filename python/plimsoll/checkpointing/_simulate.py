@@ -183,5 +183,5 @@ class Replay:
         if segment.cached:
             first, last = call.operators
             again = sum(self.trace.operators[i] < segment.stop for i in range(first, last))
-            ms += costs.selective + (last - first + again) * costs.operator
+            ms += costs.selective + (last - first + again) * costs.operator + len(segment.cached) * costs.kept
         return ms

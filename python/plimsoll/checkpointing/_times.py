@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sd
 
 from plimsoll._operator_times import Machine, OperatorTimes
 from plimsoll.checkpointing._memory import storages_of, tensors_of
+from plimsoll.checkpointing._recorder import operator_name
 from plimsoll.checkpointing._trace import Costs
 
 aten = torch.ops.aten
@@ -266,64 +268,95 @@ class MeasuredTimes:
             torch.cuda.synchronize()
         return 1000 * (clock() - start) / count
 
-    def checkpoint_costs(self, device: torch.device) -> Costs:
-        """What checkpoint costs for a call, a saved tensor, a call under a policy, and an operator under one.
+    def checkpoint_costs(self, device: torch.device, made: int) -> Costs:
+        """What checkpoint costs for a call, a saved tensor, a call under a policy, an operator under one, a kept one.
 
         A unit of n transformer layers saves tensors and runs operators in proportion to n. Of layers with next to no
-        arithmetic, the time with checkpoint, less that without and that of the operators that run again, is a line in
-        the saved tensors: the intercept is a call's, the slope a tensor's. What a policy adds is a line in the
-        operators that it is asked about, whose intercept is a call's. An operator's share is that of wide layers: there
-        it takes two to four times as long, since the arithmetic between has the processor's caches.
-        """
-        from plimsoll.checkpointing._apply import recompute_all
+        arithmetic, the time with checkpoint, less that without and that of a second forward, is a line in the saved
+        tensors: the intercept is a call's, the slope a tensor's. What a policy adds is a line in the operators that it
+        is asked about, whose intercept is a call's.
 
-        checkpointed: dict[str, Any] = {"preserve_rng_state": True}
-        selective: dict[str, Any] = {"context_fn": recompute_all}
-        plain, with_policy = [], []  # (saved tensors, ms), (operators in both runs, ms)
+        All of this is Python code, which takes two to four times as long where the operators between have the
+        processor's caches. So both lines are scaled to meet what units take whose operators make as much memory as
+        those of the model, `made` bytes in the mean. A kept operator costs what keeping products adds to the forward
+        of small layers, a product, and is scaled as the policy.
+        """
+        calls, policies = [], []  # (saved tensors, ms), (operators in both runs, ms)
         with _disable_current_modes(), torch.enable_grad():
             for layers in (1, 6):
-                unit = _Unit(layers, 8, 2, device)
-                ms = self._steps_ms(unit, {}, checkpointed, selective)
-                with torch.no_grad():
-                    again = sum(self(*call) for call in unit.operators)
-                plain.append((unit.saved, ms[1] - ms[0] - again))
-                with_policy.append((2 * len(unit.operators), ms[2] - ms[1]))
-            wide = _Unit(2, 512, 256, device)
-            ms = self._steps_ms(wide, checkpointed, selective)
-        unit_ms, save_ms = _line(plain)
-        selective_ms, operator_ms = _line(with_policy)
-        operator_ms = max(operator_ms, (ms[1] - ms[0] - selective_ms) / (2 * len(wide.operators)))
-        return Costs(unit_ms, save_ms, selective_ms, operator_ms)
+                units = _Units(1, layers, 8, (1, 2), device)
+                call, policy, kept = self._added(units)
+                calls.append((units.saved, call))
+                policies.append((2 * len(units.operators), policy))
+            # A layer makes 14 times its output in 42 operators. Wider than 384, it leaves as little in the caches.
+            width = 64 * max(1, min(6, round(made / (512 * 64 * 4 * 14 / 42))))
+            units = _Units(2, 1, width, (1, 512), device)
+            call, policy, _ = self._added(units)
+        unit, save = _line(calls)
+        selective, operator = _line(policies)
+        for_checkpoint = _scale(call, unit + units.saved * save)
+        for_policy = _scale(policy, selective + 2 * len(units.operators) * operator)
+        return Costs(
+            unit * for_checkpoint,
+            save * for_checkpoint,
+            selective * for_policy,
+            operator * for_policy,
+            max(0.0, kept) * for_policy,
+        )
 
-    def _steps_ms(self, unit: _Unit, *options: dict[str, Any]) -> list[float]:
-        """Of steps with these options of checkpoint: the second least of turns, so that all meet the same machine."""
-
-        def step(given: dict[str, Any]) -> Callable[[], None]:
-            def run() -> None:
-                unit.module.zero_grad(set_to_none=True)
-                y = checkpoint(unit.module, unit.x, use_reentrant=False, **given) if given else unit.module(unit.x)
-                y.sum().backward()
-
-            return run
-
-        steps = [step(given) for given in options]
-        turns = [[self._timed(run, unit.x.is_cuda, 1) for run in steps] for _ in range(2 * self.repeats)]
-        return [sorted(times)[1] for times in zip(*turns)]
+    def _added(self, units: _Units) -> tuple[float, float, float]:
+        """ms that a unit adds with checkpoint beside a second forward, with a policy beside checkpoint, and that a
+        kept operator adds to the forward: medians over turns, in which all meet the same machine."""
+        options: list[dict[str, Any] | None] = [None, {}, units.policy([]), units.policy(units.products)]
+        turns = [[units.step(given, self._timed) for given in options] for _ in range(2 * self.repeats + 1)][1:]
+        count = len(units.modules)
+        return (
+            statistics.median(sum(call) - sum(plain) - plain[0] for plain, call, _, _ in turns) / count,
+            statistics.median(sum(asked) - sum(call) for _, call, asked, _ in turns) / count,
+            statistics.median(kept[0] - asked[0] for _, _, asked, kept in turns) / count / len(units.products),
+        )
 
 
-class _Unit:
-    """Transformer layers, what they take, the operators that a policy sees, and how many tensors are saved."""
+class _Units:
+    """Units of transformer layers in a row, the operators that a policy sees in one, how many tensors it saves."""
 
-    def __init__(self, layers: int, width: int, rows: int, device: torch.device) -> None:
-        self.module, self.x = transformer_layers(layers, width, rows, device)
-        self.x.requires_grad_(True)
+    def __init__(self, count: int, layers: int, width: int, rows: tuple[int, int], device: torch.device) -> None:
+        self.modules = [transformer_layers(layers, width, 1, device)[0] for _ in range(count)]
+        self.x = torch.ones(*rows, width, device=device, requires_grad=True)
         self.saved = 0
         with Operators() as seen, torch.autograd.graph.saved_tensors_hooks(self._count, lambda _: torch.empty(0)):
-            self.module(self.x)
-        self.operators = [call for call in seen.calls if call[0] not in SAC_IGNORED_OPS]
+            self.modules[0](self.x)
+        self.operators = [operator_name(call[0]) for call in seen.calls if call[0] not in SAC_IGNORED_OPS]
+        self.products = [i for i, name in enumerate(self.operators) if name == "aten.addmm.default"]
 
     def _count(self, _: torch.Tensor) -> None:
         self.saved += 1
+
+    def policy(self, keep: list[int]) -> dict[str, Any]:
+        """The options of checkpoint under which a unit keeps these operators."""
+        from plimsoll.checkpointing._apply import keeping
+
+        return {"context_fn": keeping(self.operators, keep)}
+
+    def step(self, options: dict[str, Any] | None, timed: Callable[..., float]) -> tuple[float, float]:
+        """ms of forward and backward, under checkpoint with these options; None is without."""
+        ends: list[torch.Tensor] = []
+
+        def forward() -> None:
+            y = self.x
+            for module in self.modules:
+                y = module(y) if options is None else checkpoint(module, y, use_reentrant=False, **options)
+            ends.append(y.sum())
+
+        for module in self.modules:
+            module.zero_grad(set_to_none=True)
+        ms = timed(forward, self.x.is_cuda, 1)
+        return ms, timed(lambda: ends.pop().backward(), self.x.is_cuda, 1)
+
+
+def _scale(ms: float, of_small: float) -> float:
+    """How many times as long something takes as in small layers, at least once."""
+    return max(1.0, ms / of_small) if of_small > 0 else 1.0
 
 
 def _line(points: list[tuple[int, float]]) -> tuple[float, float]:

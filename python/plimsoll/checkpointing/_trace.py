@@ -32,7 +32,8 @@ class Costs:
     unit: float = 0.0  # a call of a unit,
     save: float = 0.0  # a tensor that autograd saves in it,
     selective: float = 0.0  # a call of a unit that keeps something,
-    operator: float = 0.0  # and an operator in such a call, in the forward and again
+    operator: float = 0.0  # an operator in such a call, in the forward and again,
+    kept: float = 0.0  # and, in the forward, an operator whose output it keeps
 
 
 @dataclass
@@ -60,6 +61,11 @@ class Trace:
     def to_document(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
+
+    def mean_bytes(self) -> int:
+        """What an operator of the forward makes in the mean, views included."""
+        made = sum(size for size, birth, _, _ in self.storages if birth < self.num_forward)
+        return made // max(1, len(self.operators))
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Trace:

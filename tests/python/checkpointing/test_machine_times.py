@@ -1,5 +1,6 @@
 """Times of operators by a machine document, and what measured times add to operators alone."""
 
+import itertools
 import json
 import pathlib
 
@@ -9,7 +10,8 @@ from torch import nn
 
 import plimsoll
 from plimsoll import checkpointing as ck
-from plimsoll.checkpointing._times import MeasuredTimes, Operators, _Unit, fresh_bytes
+from plimsoll.checkpointing._times import MeasuredTimes, Operators, _Units, fresh_bytes
+from plimsoll.checkpointing._trace import Trace
 
 LAUNCH_US = 7.0
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -114,33 +116,70 @@ def test_measured_operators_get_their_share_of_a_step(monkeypatch):
     assert times(torch.ops.aten.view.default, (x, [10, 100]), {}, x.view(10, 100)) == pytest.approx(3, rel=0.01)
 
 
-def test_what_checkpointing_costs_by_itself_is_told_from_operators(monkeypatch):
-    """On a machine where an operator takes 1 ms, a call of a unit 20, a saved tensor 3, a call under a policy 7, and an
-    operator under one 0.5 in small layers and 2 in wide ones."""
+def test_what_checkpointing_costs_by_itself_is_told_from_second_forwards(monkeypatch):
+    """On a machine where a call of a unit takes 20 ms, a saved tensor 3, a call under a policy 7, an operator under one
+    0.5 in each run and a kept operator 1, all of it twice as long between large operators, or as long as there."""
     seen = []
 
-    def steps_ms(self, unit, *options):
-        seen.append((unit.saved, len(unit.operators)))
-        told = []
-        for given in options:
-            ms = 100.0
-            if given:
-                ms += 20 + 3 * unit.saved + len(unit.operators)
-            if "context_fn" in given:
-                ms += 7 + (2.0 if unit.x.shape[-1] > 8 else 0.5) * 2 * len(unit.operators)
-            told.append(ms)
-        return told
+    def step(self, options, timed):
+        seen.append((len(self.modules), self.saved, len(self.operators), tuple(self.x.shape)))
+        slow = self.x.shape[-1] // 64 or 1  # the larger, the slower
+        forward, backward = 100.0, 200.0
+        if options is not None:
+            forward += slow * 3 * self.saved * len(self.modules)
+            backward += 100 * 1 + slow * 20 * len(self.modules)
+        if options:
+            kept = options["context_fn"].__closure__[0].cell_contents.keep
+            each = slow * 0.5 * len(self.operators) * len(self.modules)
+            forward += each + slow * 1.0 * len(kept) * len(self.modules)
+            backward += each + slow * 7 * len(self.modules)
+        return forward, backward
 
     times = MeasuredTimes(repeats=1)
-    monkeypatch.setattr(MeasuredTimes, "_steps_ms", steps_ms)
-    monkeypatch.setattr(MeasuredTimes, "__call__", lambda *_: 1.0)
-    costs = times.checkpoint_costs(torch.device("cpu"))
-    assert (costs.unit, costs.save, costs.selective, costs.operator) == pytest.approx((20, 3, 7, 2), rel=1e-9)
-    assert seen[1][0] == 6 * seen[0][0] > 0 and seen[1][1] == 6 * seen[0][1] > 0
+    monkeypatch.setattr(_Units, "step", step)
+    for made, width in ((0, 64), (2 * 43691, 128), (10**9, 384)):
+        seen.clear()
+        costs = times.checkpoint_costs(torch.device("cpu"), made)
+        small, large, sized = sorted(set(seen), key=seen.index)
+        assert large[:3] == (1, 6 * small[1], 6 * small[2]) and small[1] > 0
+        assert sized[0] == 2 and sized[3] == (1, 512, width)
+        expected = [width / 64 * ms for ms in (20, 3, 7, 0.5, 1)]
+        found = [costs.unit, costs.save, costs.selective, costs.operator, costs.kept]
+        assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_one_slow_turn_changes_no_cost(monkeypatch):
+    """Costs are medians of differences within a turn."""
+    counts = itertools.count()
+
+    def step(self, options, timed):
+        slow = 100.0 if next(counts) == 5 else 0.0  # with checkpoint, in the first turn that counts
+        return 10.0 + slow, 20.0 + (15.0 if options is not None else 0.0) + (2.0 if options else 0.0)
+
+    times = MeasuredTimes(repeats=2)
+    monkeypatch.setattr(_Units, "step", step)
+    call, policy, kept = times._added(_Units(1, 1, 8, (1, 2), torch.device("cpu")))
+    assert (call, policy, kept) == pytest.approx((5.0, 2.0, 0.0))
 
 
 def test_steps_with_checkpoint_are_measured():
     times = MeasuredTimes(repeats=3)
-    unit = _Unit(1, 8, 2, torch.device("cpu"))
-    without, checkpointed = times._steps_ms(unit, {}, {"preserve_rng_state": True})
-    assert 0 < without < checkpointed
+    units = _Units(2, 1, 8, (1, 2), torch.device("cpu"))
+    assert units.products and units.saved and all(module.training for module in units.modules)
+    call, policy, _ = times._added(units)
+    assert call > 0 and policy > 0
+    ran = []
+    asked = {"context_fn": lambda: ran.append(1) or units.policy(units.products)["context_fn"]()}
+    forward, backward = units.step(asked, times._timed)
+    assert forward > 0 and backward > 0 and len(ran) == 2  # units
+    for keep, runs in (([], 2), (units.products, 1)):  # what is kept does not run again
+        with Operators() as seen:
+            units.step(units.policy(keep), times._timed)
+        products = [call for call in seen.calls if call[0] is torch.ops.aten.addmm.default]
+        assert len(products) == runs * 2 * len(units.products)
+
+
+def test_the_mean_operator_of_a_forward_is_told():
+    trace = Trace(num_forward=3, storages=[(600, 0, -1, -1), (300, 2, -1, -1), (5000, 3, -1, -1)], operators=[0, 1, 2])
+    assert trace.mean_bytes() == 300
+    assert Trace().mean_bytes() == 0
