@@ -4,11 +4,13 @@ Usage: PYTHONPATH=build/python build/python-env/bin/python bench/checkpoint/extr
 
 transformers' models from configurations, two sizes each, plans for 90, 70 and 50 % of the peak. In each of three rounds
 operators are measured anew, and then steps without and with every plan run by turns, three each, of which the first
-does not count. Printed are, in processor milliseconds: the median of steps without a plan; what a plan adds, by the
-difference to the steps of the same turn, the mean of the middle half of all turns; what is predicted that it adds, the
-median of rounds; the ratio; and the ratios of rounds. The allocator (glibc) returns no memory to the system, so that no
-step waits for fresh pages: plans differ in that by as much as they add. With --quick the small GPT-2, one round of two
-turns. Needs transformers.
+does not count. What a plan adds is measured in its parts, because steps vary by more than a plan for 90 % adds: the
+time of the units' forwards, less that of the same modules in steps of the same turn without the plan, and the time in
+which the backward asks checkpoint for saved tensors, running units again included. The difference of whole steps is
+printed beside it. All are processor time, and medians: of steps without a plan, of what a plan adds, by its parts and
+by steps, over all turns; of what is predicted, over rounds; then the ratio of predicted to parts, and its range over
+rounds. The allocator (glibc) returns no memory to the system, so that no step waits for fresh pages. With --quick the
+small GPT-2, one round of two turns. Needs transformers.
 """
 
 from __future__ import annotations
@@ -22,11 +24,12 @@ import time
 import warnings
 
 import torch
+import torch.utils.checkpoint
 import transformers
 
 from plimsoll import checkpointing as ck
 
-TURNS, ROUNDS = (2, 1) if "--quick" in sys.argv else (6, 3)
+TURNS, ROUNDS = (2, 1) if "--quick" in sys.argv else (4, 3)
 
 
 def gpt2(layers, width, heads, length):
@@ -54,11 +57,57 @@ MODELS = {
 }
 
 
-def processor_ms(model, batch):
+class Spent:
+    """Processor ms of some modules' forwards, and of what checkpoint does in the backward."""
+
+    ms = 0.0
+
+    @classmethod
+    def within(cls, function):
+        """The function, whose time counts."""
+
+        def timed(*args, **kwargs):
+            begin = time.thread_time()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                cls.ms += 1000 * (time.thread_time() - begin)
+
+        return timed
+
+
+class TimedHook(torch.utils.checkpoint._checkpoint_hook):
+    """In the place of torch's: unpacking counts."""
+
+    def __init__(self, frame):
+        super().__init__(frame)
+        self.unpack_hook = Spent.within(self.unpack_hook)
+
+
+@contextlib.contextmanager
+def parts_timed(model, fqns):
+    """While it holds, the forwards of these modules count; checkpoint runs what is inside them again uncounted."""
+    modules = [model.get_submodule(fqn) for fqn in fqns]
+    before = [vars(module).get("forward") for module in modules]
+    for module in modules:
+        module.forward = Spent.within(module.forward)
+    try:
+        yield
+    finally:
+        for module, forward in zip(modules, before):
+            del module.forward
+            if forward is not None:
+                module.forward = forward
+
+
+def processor_ms(model, batch, fqns):
+    """Of a step, and of the parts of it that a plan for these modules changes."""
     model.zero_grad(set_to_none=True)
-    begin = time.thread_time()
-    model(**batch).loss.backward()
-    return 1000 * (time.thread_time() - begin)
+    Spent.ms = 0.0
+    with parts_timed(model, fqns):
+        begin = time.thread_time()
+        model(**batch).loss.backward()
+        return 1000 * (time.thread_time() - begin), Spent.ms
 
 
 def keep_memory():
@@ -70,36 +119,37 @@ def keep_memory():
 
 
 def run_round(model, batch, plans):
-    """(ms of steps without a plan, what each plan adds in each turn, what is predicted); makes `plans` if empty."""
+    """(ms of steps without a plan, what each plan adds by steps and by parts, and is predicted to add); makes `plans`
+    if there are none."""
     stats = ck.profile(model, batch, times="measured")
     if not plans:
         for share in (0.9, 0.7, 0.5):
             with contextlib.suppress(ck.InfeasibleBudget):
                 plans[share] = ck.plan(stats, share)
-    spent = {share: [] for share in (None, *plans)}
+    plain, added = [], {share: [] for share in plans}
     gc.disable()
     for _ in range(TURNS):
-        for share, times in spent.items():
-            if share is not None:
-                ck.apply(model, plans[share])
-            processor_ms(model, batch)  # the step before left other memory to the allocator
-            times.append(statistics.mean(processor_ms(model, batch) for _ in range(2)))
+        for share, plan in plans.items():
+            fqns = [unit.fqn for unit in plan.units]
+            without = two_steps(model, batch, fqns)
+            ck.apply(model, plan)
+            added[share].append([ms - less for ms, less in zip(two_steps(model, batch, fqns), without)])
             ck.remove(model)
             model.config.use_cache = False
+            plain.append(without[0])
         gc.collect()
     gc.enable()
     told = [
         stats.replay.step({unit.fqn: frozenset(unit.keep) for unit in plan.units}).recompute_ms
         for plan in plans.values()
     ]
-    return spent[None], [[ms - least for ms, least in zip(spent[share], spent[None])] for share in plans], told
+    return plain, list(added.values()), told
 
 
-def middle(values):
-    """The mean of the middle half."""
-    values = sorted(values)
-    cut = len(values) // 4
-    return statistics.mean(values[cut : len(values) - cut])
+def two_steps(model, batch, fqns):
+    """Means of two steps, after one, since the step before left other memory to the allocator."""
+    steps = [processor_ms(model, batch, fqns) for _ in range(3)][1:]
+    return [statistics.mean(column) for column in zip(*steps)]
 
 
 def main():
@@ -107,8 +157,9 @@ def main():
     torch.set_num_threads(1)
     torch.manual_seed(0)
     keep_memory()
-    print("| model | step ms | plan for | adds ms | predicted ms | ratio | of rounds |")
-    print("|---|---|---|---|---|---|---|")
+    torch.utils.checkpoint._checkpoint_hook = TimedHook
+    print("| model | step ms | plan for | adds ms | by steps | predicted ms | ratio | of rounds |")
+    print("|---|---|---|---|---|---|---|---|")
     for name, make in list(MODELS.items())[: 1 if "--quick" in sys.argv else None]:
         model, batch = make()
         model.train()
@@ -117,11 +168,12 @@ def main():
         rounds = [run_round(model, batch, plans) for _ in range(ROUNDS)]
         step_ms = statistics.median(ms for steps, _, _ in rounds for ms in steps)
         for i, share in enumerate(plans):
-            extra = middle([ms for row in rounds for ms in row[1][i]])
+            turns = [turn for _, added, _ in rounds for turn in added[i]]
+            by_steps, extra = (statistics.median(column) for column in zip(*turns))
             told = statistics.median(row[2][i] for row in rounds)
-            ratios = sorted(row[2][i] / middle(row[1][i]) for row in rounds)
+            ratios = sorted(row[2][i] / statistics.median(turn[1] for turn in row[1][i]) for row in rounds)
             print(
-                f"| {name} | {step_ms:.1f} | {share:.0%} | {extra:.2f} | {told:.2f} "
+                f"| {name} | {step_ms:.1f} | {share:.0%} | {extra:.2f} | {by_steps:.2f} | {told:.2f} "
                 f"| {told / extra:.2f} | {ratios[0]:.2f} to {ratios[-1]:.2f} |",
                 flush=True,
             )

@@ -184,4 +184,6 @@ class Replay:
             first, last = call.operators
             again = sum(self.trace.operators[i] < segment.stop for i in range(first, last))
             ms += costs.selective + (last - first + again) * costs.operator + len(segment.cached) * costs.kept
+            steps = [self.trace.operators[first + i] for i in segment.cached]
+            ms += float(self.bytes[np.isin(self.births, steps)].sum()) * costs.kept_byte
         return ms

@@ -279,7 +279,9 @@ class MeasuredTimes:
         All of this is Python code, which takes two to four times as long where the operators between have the
         processor's caches. So both lines are scaled to meet what units take whose operators make as much memory as
         those of the model, `made` bytes in the mean. A kept operator costs what keeping products adds to the forward
-        of small layers, a product, and is scaled as the policy.
+        of small layers, a product, and is scaled as the policy. On a CPU each byte of its output costs what a fresh
+        byte does, twice: in the forward later operators get other memory, which they would have got from it, and in
+        the backward it is read from memory, where an operator that runs again leaves it in the caches.
         """
         calls, policies = [], []  # (saved tensors, ms), (operators in both runs, ms)
         with _disable_current_modes(), torch.enable_grad():
@@ -302,6 +304,7 @@ class MeasuredTimes:
             selective * for_policy,
             operator * for_policy,
             max(0.0, kept) * for_policy,
+            2 * self._byte_ms if device.type == "cpu" else 0.0,
         )
 
     def _added(self, units: _Units) -> tuple[float, float, float]:

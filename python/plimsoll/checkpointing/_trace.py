@@ -33,7 +33,8 @@ class Costs:
     save: float = 0.0  # a tensor that autograd saves in it,
     selective: float = 0.0  # a call of a unit that keeps something,
     operator: float = 0.0  # an operator in such a call, in the forward and again,
-    kept: float = 0.0  # and, in the forward, an operator whose output it keeps
+    kept: float = 0.0  # in the forward, an operator whose output it keeps,
+    kept_byte: float = 0.0  # and a byte of that output: fresh memory in the forward, cold when it is read again
 
 
 @dataclass

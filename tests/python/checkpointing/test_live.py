@@ -662,15 +662,18 @@ def test_what_checkpointing_costs_by_itself_is_added():
     call = next(call for call in stats.trace.calls if call.fqn == "blocks.0.mlp")
     count, saves = call.operators[1] - call.operators[0], call.saves[1] - call.saves[0]
     product = stats.tables[stats.table_of["blocks.0.mlp"]].index("aten.addmm.default")
+    born = stats.trace.operators[call.operators[0] + product]
+    made = sum(size for size, birth, _, _ in stats.trace.storages if birth == born)
+    assert made > 0
     plain, selective = {"blocks.0.mlp": frozenset()}, {"blocks.0.mlp": frozenset({product})}
     before = [stats.replay.step(units).recompute_ms for units in (plain, selective)]
     assert 0 < before[1] < before[0] <= sum(stats.trace.milliseconds[slice(*call.operators)])
-    stats.trace.costs = Costs(unit=100.0, save=10.0, selective=1000.0, operator=1.0, kept=0.25)
+    stats.trace.costs = Costs(unit=100.0, save=10.0, selective=1000.0, operator=1.0, kept=0.25, kept_byte=1e-3)
     after = [stats.replay.step(units).recompute_ms for units in (plain, selective)]
     stop = stats.trace.saves[call.saves[1] - 1][1]
     again = sum(step < stop for step in stats.trace.operators[slice(*call.operators)])
     assert after[0] - before[0] == pytest.approx(100 + 10 * saves)
-    assert after[1] - before[1] == pytest.approx(100 + 10 * saves + 1000 + count + again + 0.25)
+    assert after[1] - before[1] == pytest.approx(100 + 10 * saves + 1000 + count + again + 0.25 + 1e-3 * made)
     # A policy that costs more than recomputation is dropped.
     assert all(not unit.keep for unit in ck.plan(stats, "95%").units)
 

@@ -146,6 +146,7 @@ def test_what_checkpointing_costs_by_itself_is_told_from_second_forwards(monkeyp
         expected = [width / 64 * ms for ms in (20, 3, 7, 0.5, 1)]
         found = [costs.unit, costs.save, costs.selective, costs.operator, costs.kept]
         assert found == pytest.approx(expected, rel=1e-9)
+        assert costs.kept_byte == 2 * times._byte_ms
 
 
 def test_one_slow_turn_changes_no_cost(monkeypatch):
