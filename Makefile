@@ -117,6 +117,7 @@ bench-python: build python  ## the Python planner beside TorchRec's own, steps o
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/checkpoint/step_times.py $(if $(QUICK),--quick)
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/checkpoint/profile_time.py $(if $(QUICK),--quick)
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/checkpoint/compiled_peaks.py $(if $(QUICK),--quick)
+	PYTHONPATH=build/python $(PYTHON) -W ignore bench/checkpoint/knapsack_peaks.py $(if $(QUICK),--quick)
 	PYTHONPATH=build/python $(PYTHON) -W ignore bench/checkpoint/extra_times.py $(if $(QUICK),--quick)
 
 compare-builds: install-deps  ## do GCC and Clang, debug and release make the same plans?
