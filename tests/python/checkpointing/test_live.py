@@ -563,6 +563,17 @@ def test_evaluation_and_retained_graphs_work():
         assert torch.equal(model.eval()(batch), want)
 
 
+def test_torch_refuses_a_second_backward_of_units_that_keep_operators():
+    model, batch, _ = make("gpt", dropout=0.0)
+    plan = ck.plan(ck.profile(model, batch), "60%")
+    assert any(unit.keep for unit in plan.units)
+    ck.apply(model, plan)
+    loss = model(batch)
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="backward an extra time"):
+        loss.backward()
+
+
 def test_a_forward_of_the_instance_is_kept_and_comes_back():
     model, batch, _ = make("gpt", dropout=0.0)
     block = model.blocks[0]
