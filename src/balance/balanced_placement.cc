@@ -95,6 +95,7 @@ class Balancer {
     search_boxes_of_parts(effort_ / 8);
     if (options_.uses_dives) refute(effort_ / 100);
     overdraw_parts();
+    if (!has_plan()) overdraw_again();
     if (!has_plan()) find_by_backtracking();
     exchange_in_parts(effort_ / 8);
     if (options_.uses_patterns) sharpen(Sharpness::kCoarse);
@@ -334,9 +335,9 @@ class Balancer {
         const std::int64_t replicas =
             share * kRanksOfReplicas / std::max(problem_.num_ranks, kFewRanks);
         exchange_replicas_of_part(part, replicas);
-        search_tight_part(part, share - replicas);
+        search_tight_part(part, share - replicas, search_.seed);
       } else if (gap_of(part) >= kFullGap && is_nearly_full(part)) {
-        search_tight_part(part, share / kShareOfFull);
+        search_tight_part(part, share / kShareOfFull, search_.seed);
       }
     });
     effort_ = std::max(effort_ - (clock_.effort() - before), effort_ / 5);
@@ -364,7 +365,17 @@ class Balancer {
     }
   }
 
-  void search_tight_part(Part& part, std::int64_t effort) {
+  // Where nothing fits yet, walks that begin otherwise.
+  void overdraw_again() {
+    constexpr std::uint64_t kOtherSeed = 0x9e3779b97f4a7c15;
+    if (!options_.uses_replicas) return;
+    for (Part& part : parts_) {
+      if (has_plan() || !is_searchable(part) || !is_overdrawable(part.items)) continue;
+      search_tight_part(part, all_effort_ / 2 / std::ssize(parts_), search_.seed ^ kOtherSeed);
+    }
+  }
+
+  void search_tight_part(Part& part, std::int64_t effort, std::uint64_t seed) {
     if (!is_searchable(part)) return;
     TightOptions options;
     options.lower_bound = std::max(part.lower_bound - part.constant, 1e-9);
@@ -372,7 +383,7 @@ class Balancer {
     if (has_plan() && part.contains(best_.placements)) options.start = &best_.placements;
     options.max_effort = effort;
     options.tolerance = tolerance_;
-    options.seed = search_.seed;
+    options.seed = seed;
     if (const auto found = search_tight(part.items, options, clock_)) {
       offer(*found);
       keep_start(part);

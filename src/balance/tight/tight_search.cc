@@ -47,7 +47,7 @@ class TightSearch {
   static constexpr double kFirstStep = .3, kLargestStep = .5, kSmallestStep = .01;
   static constexpr double kRise = 1.5, kFall = .8;
   static constexpr double kCostOfExcess = .3;                     // a rank; by experiment
-  static constexpr std::int64_t kShortWalk = 50, kLongWalk = 25;  // one in so many of the effort
+  static constexpr std::int64_t kShortWalk = 16, kLongWalk = 25;  // one in so many of the effort
 
   void take(const UnitPlacements& start) {
     best_standing_.place.assign(items_.unit_of_slot.size(), -1);
@@ -62,7 +62,7 @@ class TightSearch {
 
   // Some placement.
   void rise() {
-    constexpr double kFirst = 1.1, kGrowth = 1.3;
+    constexpr double kFirst = 1.1, kGrowth = 2;
     double target = kFirst * options_.lower_bound;
     while (best_ == kInfinity && !is_done()) {
       if (!walk_from_program(target, budget_of(kShortWalk))) target *= kGrowth;
