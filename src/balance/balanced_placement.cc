@@ -92,7 +92,7 @@ class Balancer {
       start_parts();
       construct();
     }
-    search_boxes_of_parts(effort_ / 8);
+    search_boxes_of_parts(effort_ / (problem_.num_barriers == 1 ? 32 : 8));
     if (options_.uses_dives) refute(effort_ / 100);
     overdraw_parts();
     if (!has_plan()) overdraw_again();
@@ -289,7 +289,13 @@ class Balancer {
         below = std::min(below, best_.objective);
         return is_allowed;
       });
-      if (best.objective < kInfinity) part.starts.insert(part.starts.begin(), std::move(best));
+      // Of several barriers a dive's placement is the first start, though others may be better now.
+      auto place = part.starts.begin();
+      while (problem_.num_barriers == 1 && place != part.starts.end() &&
+             place->objective <= best.objective) {
+        ++place;
+      }
+      if (best.objective < kInfinity) part.starts.insert(place, std::move(best));
     }
   }
 
