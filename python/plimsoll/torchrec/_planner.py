@@ -275,7 +275,12 @@ class Planner(EmbeddingShardingPlanner):
             self._constraints,
             self._storage_reservation,
             self._batch_size,
-            {"strict_numerics": settings.strict_numerics, "objective": settings.objective, "time_limit": "10s"},
+            {
+                "strict_numerics": settings.strict_numerics,
+                "objective": settings.objective,
+                "effort": settings.effort,
+                "time_limit": "10s",
+            },
         )
 
     def _log(self) -> None:
