@@ -13,7 +13,8 @@
 //   (placement_dive.h), whose exhaustion is a proof; where bytes have a price and the best of them
 //   is far from the bound, with most of the effort, replicas (replica_exchange.h) and walks
 //   (tight_search.h) whose caps are all soft, or a few walks where the best fills most of a memory;
-//   where nothing fits yet (rules, tight caps), depth-first search for some placement
+//   where nothing fits yet (rules, tight caps), such walks from another seed, with half as much
+//   effort as the whole search again, and depth-first search for some placement
 //   (placement_backtracking.h); exact exchanges between ranks of the best of them; bounds by
 //   windows and by coarse contents of hosts and ranks (bound_placement); of up to kMaxDiveUnits
 //   units: such searches by bisection between bound and incumbent; dives by contents and into

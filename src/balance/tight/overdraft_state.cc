@@ -219,6 +219,26 @@ double OverdraftState::slowest() const {
   return slowest + cap_[0];
 }
 
+template <class ChangeAt>
+double OverdraftState::term_after(int rank, const ChangeAt& change_at) const {
+  const double* over = over_.data() + at(rank);
+  const double* inverse = inverse_.data() + at(rank);
+  Pair sum{};
+  for (std::size_t d = 0; d < stride_; d += kLanes) {
+    const Pair share = (pair_at(over + d) + change_at(d)) * pair_at(inverse + d);
+    sum += square_of(share > 0 ? share : Pair{});
+  }
+  return sum[0] + sum[1];
+}
+
+double OverdraftState::term_with(int rank, const double* more) const {
+  return term_after(rank, [&](std::size_t d) { return pair_at(more + d); });
+}
+
+double OverdraftState::term_with(int rank, const double* more, const double* less) const {
+  return term_after(rank, [&](std::size_t d) { return pair_at(more + d) - pair_at(less + d); });
+}
+
 const std::vector<double>& OverdraftState::growth(int choice, int piece) {
   const double* needed = need(choice, piece);
   for (int rank = 0; rank < items_->num_ranks; ++rank) {
@@ -240,29 +260,6 @@ double OverdraftState::growth_everywhere(int choice) {
   for (int rank = 0; rank < items_->num_ranks; ++rank) sum += term_with(rank, needed);
   num_looks_ += items_->num_ranks;
   return sum - overdraft_;
-}
-
-double OverdraftState::term_with(int rank, const double* more) const {
-  const double* over = over_.data() + at(rank);
-  const double* inverse = inverse_.data() + at(rank);
-  Pair sum{};
-  for (std::size_t d = 0; d < stride_; d += kLanes) {
-    const Pair share = (pair_at(over + d) + pair_at(more + d)) * pair_at(inverse + d);
-    sum += square_of(share > 0 ? share : Pair{});
-  }
-  return sum[0] + sum[1];
-}
-
-double OverdraftState::term_with(int rank, const double* more, const double* less) const {
-  const double* over = over_.data() + at(rank);
-  const double* inverse = inverse_.data() + at(rank);
-  Pair sum{};
-  for (std::size_t d = 0; d < stride_; d += kLanes) {
-    const Pair change = pair_at(more + d) - pair_at(less + d);
-    const Pair share = (pair_at(over + d) + change) * pair_at(inverse + d);
-    sum += square_of(share > 0 ? share : Pair{});
-  }
-  return sum[0] + sum[1];
 }
 
 double OverdraftState::growth_of_swap(int slot_a, int slot_b) {

@@ -92,6 +92,9 @@ class OverdraftState {
   Ranks ranks_of(int choice, int place) const;
   void add(int choice, int piece, Ranks ranks, double sign);
   void update(Ranks ranks);
+  // Of a rank whose use changes by what `change_at` says from each resource on.
+  template <class ChangeAt>
+  double term_after(int rank, const ChangeAt& change_at) const;
   double term_with(int rank, const double* more, const double* less) const;
   double term_with(int rank, const double* more) const;
   void link(int slot, int place);

@@ -38,6 +38,25 @@ TightOptions short_search(std::uint64_t seed = 0) {
   return options;
 }
 
+// Units on four ranks, each in one of two memories; in the second it is ten times as slow.
+PlacementProblem two_resources(std::uint64_t seed, int num_units, int least, int spread) {
+  testing::Random random(seed);
+  PlacementProblem problem;
+  problem.num_ranks = 4;
+  problem.ranks_per_host = 4;
+  problem.resources = testing::three_memories();
+  problem.caps.assign(4, {1000, 1000, 0});
+  for (int i = 0; i < num_units; ++i) {
+    const Bytes bytes = least + random.below(spread);
+    const double slow = 1 + random.below(9);
+    Unit unit;
+    unit.choices.push_back({Spread::kDevice, {{1, {.1 * slow}, {bytes, 0, 0}}}, 1, {}});
+    unit.choices.push_back({Spread::kDevice, {{1, {slow}, {0, bytes, 0}}}, 1, {}});
+    problem.units.push_back(unit);
+  }
+  return problem;
+}
+
 // Two units that take other choices of one piece or block: the growth is what the energy grows by,
 // and where it is too large to be looked at in full, it is at least what was asked.
 int try_exchanges(OverdraftState& state, testing::Random& random) {
@@ -175,20 +194,7 @@ TEST(FillProgram, IsNoMoreThanAnyPlacementNeeds) {
 // Of small pieces only the rows of all ranks together bind, and what the program takes costs
 // nothing beyond the best, by its own prices.
 TEST(FillProgram, PricesWhatOtherChoicesUseBeyondTheBest) {
-  testing::Random random(5);
-  PlacementProblem problem;
-  problem.num_ranks = 4;
-  problem.ranks_per_host = 4;
-  problem.resources = testing::three_memories();
-  problem.caps.assign(4, {1000, 1000, 0});
-  for (int i = 0; i < 60; ++i) {
-    const Bytes bytes = 40 + random.below(120);
-    const double slow = 1 + random.below(9);
-    Unit unit;
-    unit.choices.push_back({Spread::kDevice, {{1, {.1 * slow}, {bytes, 0, 0}}}, 1, {}});
-    unit.choices.push_back({Spread::kDevice, {{1, {slow}, {0, bytes, 0}}}, 1, {}});
-    problem.units.push_back(unit);
-  }
+  const PlacementProblem problem = two_resources(5, 60, 40, 120);
   const PlacementItems items = make_placement_items(problem);
   const Fill fill = find_fill(items, 12, 1000);
   ASSERT_EQ(fill.excess.size(), items.choices.size());
@@ -246,27 +252,9 @@ TEST(TightSearch, FindsTheBestOfTinyProblems) {
   EXPECT_GE(num_best, num_found - 4);
 }
 
-// Units of two resources on four ranks, which fill both of them but for a tenth.
-PlacementProblem hard_to_fill(std::uint64_t seed) {
-  testing::Random random(seed);
-  PlacementProblem problem;
-  problem.num_ranks = 4;
-  problem.ranks_per_host = 4;
-  problem.resources = testing::three_memories();
-  problem.caps.assign(4, {1000, 1000, 0});
-  for (int i = 0; i < 24; ++i) {
-    const Bytes bytes = 150 + random.below(310);
-    const double slow = 1 + random.below(9);
-    Unit unit;
-    unit.choices.push_back({Spread::kDevice, {{1, {.1 * slow}, {bytes, 0, 0}}}, 1, {}});
-    unit.choices.push_back({Spread::kDevice, {{1, {slow}, {0, bytes, 0}}}, 1, {}});
-    problem.units.push_back(unit);
-  }
-  return problem;
-}
-
 TEST(TightSearch, IsAFunctionOfItsArguments) {
-  const PlacementProblem problem = hard_to_fill(1);
+  // They fill both memories up to a tenth.
+  const PlacementProblem problem = two_resources(1, 24, 150, 310);
   const PlacementItems items = make_placement_items(problem);
   TightOptions options = short_search(3);
   options.lower_bound = 1;
