@@ -3,6 +3,7 @@
 import itertools
 import json
 import pathlib
+import sys
 
 import pytest
 import torch
@@ -163,12 +164,28 @@ def test_one_slow_turn_changes_no_cost(monkeypatch):
     assert (call, policy, kept) == pytest.approx((5.0, 2.0, 0.0))
 
 
-def test_steps_with_checkpoint_are_measured():
+def _python_calls(run, is_cuda, count):
+    """How many functions of Python run, in place of MeasuredTimes._timed."""
+    calls = []
+    sys.setprofile(lambda frame, event, arg: calls.append(event == "call"))
+    try:
+        for _ in range(count):
+            run()
+    finally:
+        sys.setprofile(None)
+    return sum(calls) / count
+
+
+def test_steps_with_checkpoint_are_measured(monkeypatch):
+    """Python's calls stand for time: checkpoint and its policies make some, and machines that are busy none."""
     times = MeasuredTimes(repeats=3)
     units = _Units(2, 1, 8, (1, 2), torch.device("cpu"))
     assert units.products and units.saved and all(module.training for module in units.modules)
-    call, policy, _ = times._added(units)
-    assert call > 0 and policy > 0
+    with monkeypatch.context() as patch:
+        patch.setattr(times, "_timed", _python_calls)
+        call, policy, kept = times._added(units)
+        assert call > 50 and policy > 50 and kept > 0
+        assert (call, policy, kept) == times._added(units)
     ran = []
     asked = {"context_fn": lambda: ran.append(1) or units.policy(units.products)["context_fn"]()}
     forward, backward = units.step(asked, times._timed)
