@@ -92,7 +92,7 @@ class Balancer {
       start_parts();
       construct();
     }
-    search_boxes_of_parts(effort_ / (problem_.num_barriers == 1 ? 32 : 8));
+    search_boxes_of_parts(effort_ / (problem_.num_barriers == 1 ? 32 : 4));
     if (options_.uses_dives) refute(effort_ / 100);
     overdraw_parts();
     if (!has_plan()) overdraw_again();
@@ -268,7 +268,7 @@ class Balancer {
   // Of all parts, for most are soon closed.
   void search_boxes_of_parts(std::int64_t effort) {
     if (!options_.uses_contents || !has_plan() || !are_boxes_of_use()) return;
-    constexpr std::int64_t kSharesOfParts = 4, kPolishes = 50;
+    constexpr std::int64_t kSharesOfParts = 4, kPolishes = 200;
     const std::int64_t end = clock_.effort() + effort;
     for (Part& part : parts_) {
       if (clock_.effort() >= end || !is_searchable(part)) continue;

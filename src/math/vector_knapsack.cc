@@ -15,6 +15,7 @@ namespace {
 constexpr double kSlack = 1e-9;  // relative: what rounding may take from rooms and values
 constexpr int kWeightRounds = 12;
 constexpr std::size_t kMaxLimits = 8;
+constexpr std::int64_t kShortSearch = 4000;  // nodes: to make tables takes about as long
 
 // The best values of the last items of an order under one limit, at prices of the others: what is
 // left to be gained is at most the price of what is left of the others, and that.
@@ -84,7 +85,7 @@ class VectorSearch {
     }
     count_.assign(items.size(), 0);
     choose_weights(room);
-    choose_table(room);
+    if (max_nodes > kShortSearch) choose_table(room);
     find_better();
   }
 

@@ -9,6 +9,7 @@ namespace plimsoll::balance {
 namespace {
 
 constexpr std::int64_t kMaxPricings = 60;  // of each program
+constexpr std::int64_t kMaxNodes = 2000;   // of each knapsack
 constexpr double kWhole = 1e-6;
 constexpr int kMaxPrograms = 60;
 
@@ -23,17 +24,19 @@ class Dive {
         load_(static_cast<std::size_t>(model.num_ranks), std::vector<double>(room.size(), 0)),
         bytes_(static_cast<std::size_t>(model.num_ranks)),
         uniform_bytes_(uniform_bytes(model, answer)),
+        program_(model, program_options()),
         left_(model.classes.size()) {
     placements_.units.resize(static_cast<std::size_t>(num_units));
     for (std::size_t c = 0; c < model.classes.size(); ++c) {
       left_[c] = model.classes[c].units;
     }
-    if (model.has_blocks) put_blocks(answer);
   }
 
   std::optional<UnitPlacements> run() {
-    for (int rank = 0; rank < model_->num_ranks; ++rank) empty_.push_back(rank);
-    for (int i = 0; i < kMaxPrograms && !empty_.empty() && has_units(); ++i) {
+    if (!model_->has_blocks) close_hosts(model_->num_hosts());
+    for (int i = 0;
+         i < kMaxPrograms && (num_closed_ < model_->num_hosts() || !empty_.empty()) && has_units();
+         ++i) {
       if (!fill_some() || clock_->is_stopped()) break;
     }
     if (clock_->is_stopped() || !(finish() < kInfinity)) return std::nullopt;
@@ -41,6 +44,21 @@ class Dive {
   }
 
  private:
+  // What a program says of all that is open.
+  struct Filling {
+    BarrierAnswer answer;
+    std::vector<std::vector<int>> ranks;  // [bins] empty ones; none of open hosts
+  };
+
+  BarrierProgramOptions program_options() const {
+    BarrierProgramOptions options;
+    options.penalty = 20 * (room_.front() + room_.back());
+    options.tolerance = 1e-4 * room_.front();
+    options.limits = model_->rows;
+    options.max_nodes = kMaxNodes;
+    return options;
+  }
+
   bool has_units() const {
     return std::any_of(left_.begin(), left_.end(),
                        [](const std::vector<int>& units) { return !units.empty(); });
@@ -63,25 +81,13 @@ class Dive {
     bytes_[rank].add(item.bytes, 1);
   }
 
-  // Hosts in order take the pattern that the amounts, laid end to end, show at their middles.
-  void put_blocks(const BarrierAnswer& answer) {
-    double end = 0;
-    std::size_t next = 0;
-    for (int host = 0; host < model_->num_hosts(); ++host) {
-      while (next < answer.patterns.size() && end + answer.amounts[next] < host + .5) {
-        end += answer.amounts[next++];
-      }
-      if (next == answer.patterns.size()) return;
-      const BarrierPattern& pattern = answer.patterns[next];
-      for (std::size_t i = 0; i < pattern.count.size(); ++i) {
-        const BarrierItem& item = model_->items[i];
-        if (!item.is_block || item.parts > 1) continue;
-        for (std::int64_t n = 0; n < pattern.count[i] && !left_[item.class_index].empty(); ++n) {
-          placements_.units[take_unit(item.class_index)] = {item.choice, {host}};
-          for (int r = 0; r < model_->width; ++r) load_rank(host * model_->width + r, item);
-        }
-      }
+  // No block comes to the next hosts any more; their ranks are to be filled.
+  void close_hosts(int count) {
+    const int end = std::min(num_closed_ + count, model_->num_hosts());
+    for (int rank = num_closed_ * model_->width; rank < end * model_->width; ++rank) {
+      empty_.push_back(rank);
     }
+    num_closed_ = end;
   }
 
   // What blocks and the expected uniform units leave of a rank, for the program.
@@ -97,51 +103,110 @@ class Dive {
     return room;
   }
 
-  bool fill_some() {
-    std::vector<BinKind> bins;
-    std::vector<std::vector<int>> ranks;  // [bins] empty ones
+  // `keeps_uniform`: uniform units take no more than is expected.
+  Filling find_filling(bool keeps_uniform) {
+    BarrierDemand demand;
+    Filling filling;
+    for (const std::vector<int>& units : left_) {
+      demand.count.push_back(static_cast<double>(units.size()));
+    }
+    if (const int num_open = model_->num_hosts() - num_closed_; num_open > 0) {
+      demand.bins.push_back(
+          {static_cast<double>(num_open), model_->width, room_of(num_closed_ * model_->width)});
+      filling.ranks.emplace_back();
+    }
+    const std::size_t first = demand.bins.size();
     for (const int rank : empty_) {
       std::vector<double> room = room_of(rank);
-      std::size_t b = 0;
-      while (b < bins.size() && bins[b].room != room) ++b;
-      if (b == bins.size()) {
-        bins.push_back({0, 1, std::move(room)});
-        ranks.emplace_back();
+      std::size_t b = first;
+      while (b < demand.bins.size() && demand.bins[b].room != room) ++b;
+      if (b == demand.bins.size()) {
+        demand.bins.push_back({0, 1, std::move(room), false});
+        filling.ranks.emplace_back();
       }
-      ++bins[b].count;
-      ranks[b].push_back(rank);
+      ++demand.bins[b].count;
+      filling.ranks[b].push_back(rank);
     }
-    BarrierProgramOptions options;
-    options.penalty = 20 * (room_.front() + room_.back());
-    options.tolerance = 1e-4 * room_.front();
-    options.has_blocks = false;
-    options.limits = model_->rows;
-    std::vector<double> count;
-    for (const std::vector<int>& units : left_) count.push_back(static_cast<double>(units.size()));
-    BarrierProgram program(*model_, std::move(count), options);
-    const BarrierAnswer answer = program.solve(bins, kInfinity, kMaxPricings, *clock_);
-    if (answer.patterns.empty()) return false;
+    for (const int row : model_->rows) {
+      demand.uniform_share.push_back(keeps_uniform ? static_cast<double>(uniform_bytes_[row]) /
+                                                         static_cast<double>(model_->cap[row])
+                                                   : 1);
+    }
+    filling.answer = program_.solve(demand, kInfinity, kMaxPricings, *clock_);
+    return filling;
+  }
+
+  // Where units find no place, more uniform ones are expected, as long as that helps.
+  Filling find_filling_beside_uniform() {
+    constexpr int kMaxRaises = 3;
+    Filling filling = find_filling(true);
+    for (int i = 0; i < kMaxRaises && filling.answer.missed > kWhole; ++i) {
+      const Amounts before = uniform_bytes_;
+      const Amounts bytes = uniform_bytes(*model_, find_filling(false).answer);
+      for (const int row : model_->rows) {
+        uniform_bytes_[row] = std::max(uniform_bytes_[row], bytes[row]);
+      }
+      if (uniform_bytes_ == before) break;
+      Filling other = find_filling(true);
+      if (other.answer.missed >= filling.answer.missed) {
+        uniform_bytes_ = before;
+        break;
+      }
+      filling = std::move(other);
+    }
+    return filling;
+  }
+
+  // Closes hosts, or, where none is open, fills ranks.
+  bool fill_some() {
+    const Filling filling = find_filling_beside_uniform();
+    const BarrierAnswer& answer = filling.answer;
+    const bool are_hosts = num_closed_ < model_->num_hosts();
+    int most = -1;
     bool has_whole = false;
-    for (std::size_t p = 0; p < answer.patterns.size(); ++p) {
+    for (int p = 0; p < std::ssize(answer.patterns); ++p) {
+      if (are_hosts && answer.patterns[p].bin != 0) continue;
       has_whole |= answer.amounts[p] >= 1 - kWhole;
+      if (most < 0 || answer.amounts[p] > answer.amounts[most]) most = p;
     }
-    const auto most = static_cast<std::size_t>(
-        std::max_element(answer.amounts.begin(), answer.amounts.end()) - answer.amounts.begin());
-    for (std::size_t p = 0; p < answer.patterns.size(); ++p) {
+    if (most < 0) {
+      close_hosts(model_->num_hosts());
+      return are_hosts;
+    }
+    std::vector<std::vector<int>> ranks = filling.ranks;
+    for (int p = 0; p < std::ssize(answer.patterns); ++p) {
+      const BarrierPattern& pattern = answer.patterns[p];
+      if (are_hosts && pattern.bin != 0) continue;
       auto times = static_cast<std::int64_t>(answer.amounts[p] + kWhole);
       if (!has_whole) times = p == most ? 1 : 0;
-      std::vector<int>& of_bin = ranks[answer.patterns[p].bin];
-      for (; times > 0 && !of_bin.empty(); --times) {
-        fill(of_bin.back(), answer.patterns[p]);
-        of_bin.pop_back();
+      for (; are_hosts && times > 0; --times) put_blocks(pattern);
+      for (; times > 0 && !ranks[pattern.bin].empty(); --times) {
+        fill(ranks[pattern.bin].back(), pattern);
+        ranks[pattern.bin].pop_back();
       }
     }
+    if (are_hosts) return true;
     empty_.clear();
     for (const std::vector<int>& of_bin : ranks) {
       empty_.insert(empty_.end(), of_bin.begin(), of_bin.end());
     }
     std::sort(empty_.begin(), empty_.end());
     return true;
+  }
+
+  // On the next host.
+  void put_blocks(const BarrierPattern& pattern) {
+    const int host = num_closed_;
+    if (host == model_->num_hosts()) return;
+    for (std::size_t i = 0; i < pattern.count.size(); ++i) {
+      const BarrierItem& item = model_->items[i];
+      if (!item.is_block || item.parts > 1) continue;
+      for (std::int64_t n = 0; n < pattern.count[i] && !left_[item.class_index].empty(); ++n) {
+        placements_.units[take_unit(item.class_index)] = {item.choice, {host}};
+        for (int r = 0; r < model_->width; ++r) load_rank(host * model_->width + r, item);
+      }
+    }
+    close_hosts(1);
   }
 
   void fill(int rank, const BarrierPattern& pattern) {
@@ -253,8 +318,10 @@ class Dive {
   std::vector<Amounts> bytes_;             // [ranks] of them
   Amounts uniform_bytes_;                  // of a rank, as the program expects them
   Amounts uniform_taken_{};                // of a rank, by units that were left
-  std::vector<std::vector<int>> left_;     // [classes] units
-  std::vector<int> empty_;                 // ranks without pieces
+  BarrierProgram program_;
+  std::vector<std::vector<int>> left_;  // [classes] units
+  int num_closed_ = 0;                  // hosts, from the first on, that take no more blocks
+  std::vector<int> empty_;              // their ranks without pieces
   UnitPlacements placements_;
 };
 

@@ -1,10 +1,12 @@
 // A placement from contents: rounding the linear program of a box (barrier_windows.h).
 //
-// Method. Every host takes the blocks of one of the program's patterns, as often as that is used.
-// With these in place the program is solved for ranks, whose resources are limits, too; patterns
-// are taken as often as they are used in full, where none is the one that is used most, and the
-// program is solved again for what is left. Units that are left in the end become uniform, or stand
-// where they make the slowest ranks least slow, whichever costs less.
+// Method. The program is solved for all hosts, and one takes the blocks of the pattern that is used
+// most, or several those of patterns that are used in full. It is solved again for the other hosts
+// and the ranks of these, until all hosts have their blocks; then ranks are filled likewise, with
+// resources as limits. No pattern holds more of a class than is left, so that the last ranks get
+// just that. Uniform units take no more of the limits than the box's program expects, unless units
+// find no place otherwise. Units that are left in the end become uniform, or stand where they make
+// the slowest ranks least slow, whichever costs less.
 // Only choices of one piece or block are used. Cost. 5 to 40 small programs. Promises. A function
 // of its arguments. Source: docs/mathematics/balanced-sharding.md#contents-at-several-barriers.
 #pragma once

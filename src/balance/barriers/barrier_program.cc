@@ -9,7 +9,7 @@
 namespace plimsoll::balance {
 namespace {
 
-constexpr std::size_t kMaxPool = 800;  // patterns kept from room to room
+constexpr std::size_t kMaxPool = 800;  // patterns kept from demand to demand
 constexpr double kSmoothing = .6;      // weight of the best prices so far
 constexpr double kSlack = 1e-9;        // relative, of rooms
 constexpr std::int64_t kNodesOfEffort = 32;
@@ -32,6 +32,12 @@ std::vector<double> sizes_of(const BarrierItem& item, const std::vector<int>& li
   std::vector<double> size = item.load;
   for (const int resource : limits) size.push_back(static_cast<double>(item.bytes[resource]));
   return size;
+}
+
+// Of an item: no more than there are units.
+std::int64_t copies_of(const BarrierDemand& demand, const BarrierItem& item) {
+  const double units = std::ceil(demand.count[item.class_index]);
+  return std::min(item.copies, static_cast<std::int64_t>(units) * item.parts);
 }
 
 // Items that are worth something at these prices.
@@ -66,17 +72,19 @@ void drop_beaten(const BarrierModel& model, Priced& priced) {
 
 // A block takes the same of every rank of its host. All ranks of a bin are best filled alike, so
 // that a block counts as a piece of each that is worth its share.
-BestContent price_bin(const BarrierModel& model, const BinKind& bin, const BarrierPrices& prices,
-                      const BarrierProgramOptions& options) {
+// No bin holds more of a class than there is.
+BestContent price_bin(const BarrierModel& model, const BarrierDemand& demand, const BinKind& bin,
+                      const BarrierPrices& prices, const BarrierProgramOptions& options) {
   Priced priced;
   for (std::size_t i = 0; i < model.items.size(); ++i) {
     const BarrierItem& item = model.items[i];
-    if (item.is_block && !options.has_blocks) continue;
-    const double value = (prices.pi[item.class_index] / static_cast<double>(item.parts) -
-                          bytes_cost(model, item.all_bytes, prices)) /
+    if (item.is_block && !bin.takes_blocks) continue;
+    const double paid =
+        demand.uniform_share.empty() ? bytes_cost(model, item.all_bytes, prices) : 0;
+    const double value = (prices.pi[item.class_index] / static_cast<double>(item.parts) - paid) /
                          (item.is_block ? bin.width : 1);
     if (value <= 0) continue;
-    priced.items.push_back({value, item.copies, sizes_of(item, options.limits)});
+    priced.items.push_back({value, copies_of(demand, item), sizes_of(item, options.limits)});
     priced.index.push_back(static_cast<int>(i));
   }
   drop_beaten(model, priced);
@@ -113,16 +121,25 @@ double cheapest_unit(const BarrierModel& model, int class_index, const BarrierPr
 // The linear program of one room, and the best bound so far.
 class BarrierProgram::Room {
  public:
-  Room(BarrierProgram& owner, const std::vector<BinKind>& bins, EffortClock& clock)
-      : owner_(owner), model_(owner.model_), bins_(bins), clock_(clock), master_(make_rows()) {
+  Room(BarrierProgram& owner, const BarrierDemand& demand, EffortClock& clock)
+      : owner_(owner),
+        model_(owner.model_),
+        demand_(demand),
+        bins_(demand.bins),
+        clock_(clock),
+        master_(make_rows()) {
     answer_.uniform_load = -kInfinity;
     for (const BarrierStep& step : model_.steps) {
       std::vector<math::SimplexEntry> entries = {{step.class_index, 1}};
       add_bytes(step.all_bytes, 1, entries);
       steps_.push_back(master_.add_column(step.cost, std::move(entries)));
     }
-    for (const BarrierPattern& pattern : owner.pool_) {
-      if (fits(pattern)) add(pattern);
+    for (const Kept& kept : owner.pool_) {
+      BarrierPattern pattern = kept.pattern;
+      for (std::size_t b = 0; b < bins_.size(); ++b) {
+        pattern.bin = static_cast<int>(b);
+        if (is_for(kept, bins_[b]) && fits(pattern)) add(pattern);
+      }
     }
   }
 
@@ -150,14 +167,10 @@ class BarrierProgram::Room {
       answer_.amounts.push_back(amount);
     }
     answer_.missed = master_.missed();
-    const std::size_t first = patterns_.size() > kMaxPool ? patterns_.size() - kMaxPool : 0;
-    std::vector<BarrierPattern> pool(patterns_.begin() + static_cast<std::ptrdiff_t>(first),
-                                     patterns_.end());
-    for (BarrierPattern& pattern : owner_.pool_) {
-      if (pool.size() >= kMaxPool) break;
-      if (!fits(pattern)) pool.push_back(std::move(pattern));
+    if (owner_.pool_.size() > kMaxPool) {
+      owner_.pool_.erase(owner_.pool_.begin(),
+                         owner_.pool_.end() - static_cast<std::ptrdiff_t>(kMaxPool));
     }
-    owner_.pool_ = std::move(pool);
   }
 
  private:
@@ -166,11 +179,16 @@ class BarrierProgram::Room {
     return num_classes() + static_cast<int>(bins_.size() + resource);
   }
 
+  // Of the caps of a row's resource.
+  double share_of(std::size_t row) const {
+    return demand_.uniform_share.empty() ? 1 : demand_.uniform_share[row];
+  }
+
   std::vector<math::SimplexRow> make_rows() const {
     std::vector<math::SimplexRow> rows;
-    for (const double count : owner_.count_) rows.push_back({count, true, owner_.options_.penalty});
+    for (const double count : demand_.count) rows.push_back({count, true, owner_.options_.penalty});
     for (const BinKind& bin : bins_) rows.push_back({bin.count, false, 0});
-    for (std::size_t i = 0; i < model_.rows.size(); ++i) rows.push_back({1, false, 0});
+    for (std::size_t i = 0; i < model_.rows.size(); ++i) rows.push_back({share_of(i), false, 0});
     return rows;
   }
 
@@ -182,12 +200,18 @@ class BarrierProgram::Room {
     }
   }
 
+  static bool is_for(const Kept& kept, const BinKind& bin) {
+    return kept.width == bin.width && (bin.takes_blocks || !kept.has_blocks);
+  }
+
   bool fits(const BarrierPattern& pattern) const {
     const BinKind& bin = bins_[pattern.bin];
     std::vector<double> sum(bin.room.size(), 0);
     for (std::size_t i = 0; i < pattern.count.size(); ++i) {
       if (pattern.count[i] == 0) continue;
-      const std::vector<double> size = sizes_of(model_.items[i], owner_.options_.limits);
+      const BarrierItem& item = model_.items[i];
+      if (pattern.count[i] > copies_of(demand_, item)) return false;
+      const std::vector<double> size = sizes_of(item, owner_.options_.limits);
       for (std::size_t d = 0; d < sum.size(); ++d) {
         sum[d] += static_cast<double>(pattern.count[i]) * size[d];
       }
@@ -207,6 +231,7 @@ class BarrierProgram::Room {
       const double times =
           static_cast<double>(pattern.count[i]) * (item.is_block ? 1 : bins_[pattern.bin].width);
       sums[item.class_index] += times / static_cast<double>(item.parts);
+      if (!demand_.uniform_share.empty()) continue;
       for (std::size_t r = 0; r < model_.rows.size(); ++r) {
         sums[row_of(r)] += times * static_cast<double>(item.all_bytes[model_.rows[r]]) /
                            cap_of_all(model_, static_cast<int>(r));
@@ -251,13 +276,13 @@ class BarrierProgram::Room {
     ++owner_.num_pricings_;
     double proved = 0;
     for (int c = 0; c < num_classes(); ++c) {
-      proved += owner_.count_[c] * cheapest_unit(model_, c, prices);
+      proved += demand_.count[c] * cheapest_unit(model_, c, prices);
     }
-    for (const double price : prices.price) proved -= price;
+    for (std::size_t r = 0; r < prices.price.size(); ++r) proved -= prices.price[r] * share_of(r);
     bool has_column = false;
     for (std::size_t b = 0; b < bins_.size(); ++b) {
       if (bins_[b].count <= 0) continue;
-      BestContent best = price_bin(model_, bins_[b], prices, owner_.options_);
+      BestContent best = price_bin(model_, demand_, bins_[b], prices, owner_.options_);
       clock_.spend(1 + best.num_nodes / kNodesOfEffort);
       proved -= bins_[b].count * best.bound;
       best.pattern.bin = static_cast<int>(b);
@@ -267,6 +292,7 @@ class BarrierProgram::Room {
       }
       if (worth <= owner_.options_.tolerance / (100 * bins_[b].count)) continue;
       add(best.pattern);
+      owner_.keep(best.pattern, bins_[b].width);
       has_column = true;
     }
     if (proved > answer_.uniform_load) {
@@ -278,6 +304,7 @@ class BarrierProgram::Room {
 
   BarrierProgram& owner_;
   const BarrierModel& model_;
+  const BarrierDemand& demand_;
   const std::vector<BinKind>& bins_;
   EffortClock& clock_;
   math::SmallSimplex master_;
@@ -287,13 +314,20 @@ class BarrierProgram::Room {
   BarrierAnswer answer_;
 };
 
-BarrierProgram::BarrierProgram(const BarrierModel& model, std::vector<double> count,
-                               const BarrierProgramOptions& options)
-    : model_(model), count_(std::move(count)), options_(options) {}
+BarrierProgram::BarrierProgram(const BarrierModel& model, const BarrierProgramOptions& options)
+    : model_(model), options_(options) {}
 
-BarrierAnswer BarrierProgram::solve(const std::vector<BinKind>& bins, double goal,
+void BarrierProgram::keep(const BarrierPattern& pattern, int width) {
+  bool has_blocks = false;
+  for (std::size_t i = 0; i < pattern.count.size(); ++i) {
+    has_blocks |= pattern.count[i] > 0 && model_.items[i].is_block;
+  }
+  pool_.push_back({pattern, width, has_blocks});
+}
+
+BarrierAnswer BarrierProgram::solve(const BarrierDemand& demand, double goal,
                                     std::int64_t max_pricings, EffortClock& clock) {
-  Room room(*this, bins, clock);
+  Room room(*this, demand, clock);
   const std::int64_t end = num_pricings_ + std::max<std::int64_t>(max_pricings, 1);
   while (true) {
     room.solve();

@@ -10,8 +10,8 @@
 //        - sum over bins of V(pi, q) - sum over resources of q x caps,
 // with V the worth of the best pattern that fits the room at every barrier: the exact filling of a
 // vector knapsack (math/vector_knapsack.h), or its bound. The best value so far is kept, so a stop
-// at any time leaves a valid bound. Cost. 5 to 30 pricings a room; patterns are kept from room to
-// room. Sources: docs/mathematics/balanced-sharding.md#contents-at-several-barriers,
+// at any time leaves a valid bound. Cost. 5 to 30 pricings a room; patterns are kept from demand
+// to demand. Sources: docs/mathematics/balanced-sharding.md#contents-at-several-barriers,
 // pattern_master.h.
 #pragma once
 
@@ -34,6 +34,16 @@ struct BinKind {
   double count = 0;          // >= 0
   int width = 1;             // ranks
   std::vector<double> room;  // of a rank: [barriers] ms, then [limits] of resources
+  bool takes_blocks = true;  // else items that are blocks are left out
+};
+
+// What is to be placed, and where.
+struct BarrierDemand {
+  std::vector<double> count;  // [classes] units
+  std::vector<BinKind> bins;
+  // [rows] where not empty: the share of all caps together that uniform units may take. Patterns
+  // then count for no row: their limits hold what uniform units leave.
+  std::vector<double> uniform_share;
 };
 
 struct BarrierPattern {
@@ -55,30 +65,34 @@ struct BarrierAnswer {
 struct BarrierProgramOptions {
   double penalty = 100;            // ms > 0, for a unit without a place
   double tolerance = 1e-6;         // ms >= 0, of A
-  bool has_blocks = true;          // else items that are blocks are left out
   std::vector<int> limits;         // resources that patterns keep the room of, too
   std::int64_t max_nodes = 20000;  // of each knapsack
 };
 
 class BarrierProgram {
  public:
-  // `count`: [classes] units that are to be placed.
-  BarrierProgram(const BarrierModel& model, std::vector<double> count,
-                 const BarrierProgramOptions& options);
+  // `model` outlives it.
+  BarrierProgram(const BarrierModel& model, const BarrierProgramOptions& options);
 
   // Until nothing better is left, A is above `goal`, `max_pricings` were made or the clock stops.
-  BarrierAnswer solve(const std::vector<BinKind>& bins, double goal, std::int64_t max_pricings,
+  BarrierAnswer solve(const BarrierDemand& demand, double goal, std::int64_t max_pricings,
                       EffortClock& clock);
 
   std::int64_t num_pricings() const { return num_pricings_; }
 
  private:
   class Room;
+  struct Kept {
+    BarrierPattern pattern;
+    int width = 1;  // of its bin
+    bool has_blocks = false;
+  };
+
+  void keep(const BarrierPattern& pattern, int width);
 
   const BarrierModel& model_;
-  std::vector<double> count_;
   BarrierProgramOptions options_;
-  std::vector<BarrierPattern> pool_;
+  std::vector<Kept> pool_;
   std::int64_t num_pricings_ = 0;
 };
 
@@ -89,8 +103,8 @@ struct BestContent {
   double bound = 0;
   std::int64_t num_nodes = 0;
 };
-BestContent price_bin(const BarrierModel& model, const BinKind& bin, const BarrierPrices& prices,
-                      const BarrierProgramOptions& options);
+BestContent price_bin(const BarrierModel& model, const BarrierDemand& demand, const BinKind& bin,
+                      const BarrierPrices& prices, const BarrierProgramOptions& options);
 
 // What the uniform choices of an answer take of a rank, in whole units.
 Amounts uniform_bytes(const BarrierModel& model, const BarrierAnswer& answer);

@@ -28,7 +28,7 @@ class BoxSearch {
         options_(options),
         clock_(clock),
         goal_(options.goal),
-        program_(model, counts_of(model), program_options()) {
+        program_(model, program_options()) {
     result_.witness.top = options.goal;
     result_.witness.limits = options.limits;
     result_.witness.class_of_unit.assign(static_cast<std::size_t>(num_units), 0);
@@ -62,29 +62,25 @@ class BoxSearch {
   }
 
  private:
-  static std::vector<double> counts_of(const BarrierModel& model) {
-    std::vector<double> counts;
-    for (const BarrierClass& c : model.classes) counts.push_back(c.count());
-    return counts;
-  }
-
   BarrierProgramOptions program_options() const {
     BarrierProgramOptions options;
     options.penalty = 20 * goal_;
     options.tolerance = options_.tolerance / 4 * goal_;
-    options.has_blocks = model_.has_blocks;
     options.limits = options_.limits;
     return options;
   }
 
-  std::vector<BinKind> bins_of(const std::vector<double>& room) const {
+  BarrierDemand demand_of(const std::vector<double>& room) const {
+    BarrierDemand demand;
+    for (const BarrierClass& c : model_.classes) demand.count.push_back(c.count());
     const int width = model_.has_blocks ? model_.width : 1;
     const int num_bins = model_.num_ranks / width;
     BinKind bin{static_cast<double>(num_bins), width, room};
     for (const int resource : options_.limits) {
       bin.room.push_back(static_cast<double>(model_.cap[resource] - uniform_[resource]));
     }
-    return {std::move(bin)};
+    demand.bins.push_back(std::move(bin));
+    return demand;
   }
 
   BoxProof proof_of(const std::vector<double>& room, const BarrierAnswer& answer) const {
@@ -103,7 +99,7 @@ class BoxSearch {
     ++result_.num_boxes;
     const double low = std::accumulate(box.low.begin(), box.low.end(), 0.0);
     const BarrierAnswer answer = program_.solve(
-        bins_of(box.high), goal_ - low, options_.max_pricings - program_.num_pricings(), clock_);
+        demand_of(box.high), goal_ - low, options_.max_pricings - program_.num_pricings(), clock_);
     if (options_.expects_uniform) expect(answer);
     if (low + answer.uniform_load > box.value) {
       box.value = low + answer.uniform_load;
