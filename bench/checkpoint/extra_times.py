@@ -4,13 +4,16 @@ Usage: PYTHONPATH=build/python build/python-env/bin/python bench/checkpoint/extr
 
 transformers' models from configurations, two sizes each, plans for 90, 70 and 50 % of the peak. In each of three rounds
 operators are measured anew, and then steps without and with every plan run by turns, three each, of which the first
-does not count. What a plan adds is measured in its parts, because steps vary by more than a plan for 90 % adds: the
-time of the units' forwards, less that of the same modules in steps of the same turn without the plan, and the time in
-which the backward asks checkpoint for saved tensors, running units again included. The difference of whole steps is
-printed beside it. All are processor time, and medians: of steps without a plan, of what a plan adds, by its parts and
-by steps, over all turns; of what is predicted, over rounds; then the ratio of predicted to parts, and its range over
-rounds. The allocator (glibc) returns no memory to the system, so that no step waits for fresh pages. With --quick the
-small GPT-2, one round of two turns. Needs transformers.
+does not count. Which of the two begins alternates from turn to turn. A plan runs in four turns of a round, and in more
+if it adds less than a sixth of a step: in twice as many for half of that. What a plan adds is measured in its parts:
+the time of the units' forwards, less that of the same modules in steps of the same turn without the plan, and the time
+in which the backward asks checkpoint for saved tensors, running units again included. The difference of whole steps is
+printed beside it: the mean of all turns without the highest and the lowest tenth, and its 90 % interval (percentiles of
+2,000 bootstrap samples of the turns). All are processor time. Medians are printed of steps without a plan, of what a
+plan adds in its parts, over all turns, and of what is predicted, over rounds; then the ratio of predicted to parts, its
+range over rounds, and the ratio of predicted to whole steps, at both ends of the interval, too. The allocator (glibc)
+returns no memory to the system, so that no step waits for fresh pages. With --quick the small GPT-2, one round of two
+turns or more. Needs transformers.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import random
 import statistics
 import sys
 import time
@@ -126,24 +130,28 @@ def run_round(model, batch, plans):
         for share in (0.9, 0.7, 0.5):
             with contextlib.suppress(ck.InfeasibleBudget):
                 plans[share] = ck.plan(stats, share)
-    plain, added = [], {share: [] for share in plans}
-    gc.disable()
-    for _ in range(TURNS):
-        for share, plan in plans.items():
-            fqns = [unit.fqn for unit in plan.units]
-            without = two_steps(model, batch, fqns)
-            ck.apply(model, plan)
-            added[share].append([ms - less for ms, less in zip(two_steps(model, batch, fqns), without)])
-            ck.remove(model)
-            model.config.use_cache = False
-            plain.append(without[0])
-        gc.collect()
-    gc.enable()
     told = [
         stats.replay.step({unit.fqn: frozenset(unit.keep) for unit in plan.units}).recompute_ms
         for plan in plans.values()
     ]
-    return plain, list(added.values()), told
+    turns = [round(TURNS * max(1.0, stats.step_ms / (6 * ms))) for ms in told]
+    plain, added = [], [[] for _ in plans]
+    gc.disable()
+    for turn in range(max(turns)):
+        for plan, count, rows in zip(plans.values(), turns, added):
+            if turn * count % max(turns) < count:  # spread over the round
+                fqns = [unit.fqn for unit in plan.units]
+                steps = {}
+                for is_planned in (False, True) if len(rows) % 2 == 0 else (True, False):
+                    if is_planned:
+                        ck.apply(model, plan)
+                    steps[is_planned] = two_steps(model, batch, fqns)
+                    ck.remove(model)
+                plain.append(steps[False][0])
+                rows.append([ms - less for ms, less in zip(steps[True], steps[False])])
+        gc.collect()
+    gc.enable()
+    return plain, added, told
 
 
 def two_steps(model, batch, fqns):
@@ -152,14 +160,29 @@ def two_steps(model, batch, fqns):
     return [statistics.mean(column) for column in zip(*steps)]
 
 
+def trimmed(values):
+    """The mean without the highest and the lowest tenth."""
+    cut = len(values) // 10
+    return statistics.mean(sorted(values)[cut : len(values) - cut])
+
+
+def interval(values):
+    """90 % of the trimmed means of bootstrap samples."""
+    rng = random.Random(0)
+    means = sorted(trimmed(rng.choices(values, k=len(values))) for _ in range(2000))
+    return means[99], means[1899]
+
+
 def main():
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     torch.manual_seed(0)
     keep_memory()
     torch.utils.checkpoint._checkpoint_hook = TimedHook
-    print("| model | step ms | plan for | adds ms | by steps | predicted ms | ratio | of rounds |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(
+        "| model | step ms | plan for | adds ms | predicted ms | ratio | of rounds | by steps, 90 % interval | ratio |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
     for name, make in list(MODELS.items())[: 1 if "--quick" in sys.argv else None]:
         model, batch = make()
         model.train()
@@ -169,12 +192,14 @@ def main():
         step_ms = statistics.median(ms for steps, _, _ in rounds for ms in steps)
         for i, share in enumerate(plans):
             turns = [turn for _, added, _ in rounds for turn in added[i]]
-            by_steps, extra = (statistics.median(column) for column in zip(*turns))
+            by_steps, extra = trimmed([turn[0] for turn in turns]), statistics.median(turn[1] for turn in turns)
+            low, high = interval([turn[0] for turn in turns])
             told = statistics.median(row[2][i] for row in rounds)
             ratios = sorted(row[2][i] / statistics.median(turn[1] for turn in row[1][i]) for row in rounds)
             print(
-                f"| {name} | {step_ms:.1f} | {share:.0%} | {extra:.2f} | {by_steps:.2f} | {told:.2f} "
-                f"| {told / extra:.2f} | {ratios[0]:.2f} to {ratios[-1]:.2f} |",
+                f"| {name} | {step_ms:.1f} | {share:.0%} | {extra:.2f} | {told:.2f} | {told / extra:.2f} "
+                f"| {ratios[0]:.2f} to {ratios[-1]:.2f} | {by_steps:.2f} ({low:.2f} to {high:.2f}), {len(turns)} turns "
+                f"| {told / by_steps:.2f} ({told / high:.2f} to {told / low:.2f}) |",
                 flush=True,
             )
 
