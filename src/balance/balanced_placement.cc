@@ -92,7 +92,7 @@ class Balancer {
       start_parts();
       construct();
     }
-    search_boxes_of_parts(effort_ / (problem_.num_barriers == 1 ? 32 : 8));
+    search_boxes_of_parts(effort_ / 8);
     if (options_.uses_dives) refute(effort_ / 100);
     overdraw_parts();
     if (!has_plan()) overdraw_again();

@@ -55,7 +55,7 @@ class Digests {
   // Was it new? What looks like an empty slot always is.
   bool insert(const Digest& digest) {
     if (digest == Digest{}) return true;
-    if (2 * (size_ + 1) > slots_.size()) grow();
+    if (3 * (size_ + 1) > 2 * slots_.size()) grow();
     Digest& slot = find(digest);
     if (slot == digest) return false;
     slot = digest;
