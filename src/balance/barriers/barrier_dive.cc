@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kMaxPricings = 60;  // of each program
 constexpr std::int64_t kMaxNodes = 2000;   // of each knapsack
 constexpr double kWhole = 1e-6;
-constexpr int kMaxPrograms = 60;
+constexpr int kMaxPrograms = 120;
 
 class Dive {
  public:
@@ -163,10 +163,8 @@ class Dive {
     const BarrierAnswer& answer = filling.answer;
     const bool are_hosts = num_closed_ < model_->num_hosts();
     int most = -1;
-    bool has_whole = false;
     for (int p = 0; p < std::ssize(answer.patterns); ++p) {
       if (are_hosts && answer.patterns[p].bin != 0) continue;
-      has_whole |= answer.amounts[p] >= 1 - kWhole;
       if (most < 0 || answer.amounts[p] > answer.amounts[most]) most = p;
     }
     if (most < 0) {
@@ -176,9 +174,9 @@ class Dive {
     std::vector<std::vector<int>> ranks = filling.ranks;
     for (int p = 0; p < std::ssize(answer.patterns); ++p) {
       const BarrierPattern& pattern = answer.patterns[p];
-      if (are_hosts && pattern.bin != 0) continue;
+      if (are_hosts ? pattern.bin != 0 : p != most) continue;
       auto times = static_cast<std::int64_t>(answer.amounts[p] + kWhole);
-      if (!has_whole) times = p == most ? 1 : 0;
+      if (p == most) times = std::max<std::int64_t>(times, 1);
       for (; are_hosts && times > 0; --times) put_blocks(pattern);
       for (; times > 0 && !ranks[pattern.bin].empty(); --times) {
         fill(ranks[pattern.bin].back(), pattern);

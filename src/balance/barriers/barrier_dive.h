@@ -2,7 +2,8 @@
 //
 // Method. The program is solved for all hosts, and one takes the blocks of the pattern that is used
 // most, or several those of patterns that are used in full. It is solved again for the other hosts
-// and the ranks of these, until all hosts have their blocks; then ranks are filled in the same way.
+// and the ranks of these, until all hosts have their blocks; then ranks take the pattern that is
+// used most, as often as it is used in full, and it is solved again for the others.
 // Resources are limits in all of these programs. No pattern holds more of a class than is left, so that the last ranks get
 // just that. Uniform units take no more of the limits than the box's program expects, unless units
 // find no place otherwise. Units that are left in the end become uniform, or stand where they make
