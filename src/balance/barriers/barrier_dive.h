@@ -4,12 +4,12 @@
 // most, or several those of patterns that are used in full. It is solved again for the other hosts
 // and the ranks of these, until all hosts have their blocks; then ranks take the pattern that is
 // used most, as often as it is used in full, and it is solved again for the others.
-// Resources are limits in all of these programs. No pattern holds more of a class than is left, so that the last ranks get
-// just that. Uniform units take no more of the limits than the box's program expects, unless units
-// find no place otherwise. Units that are left in the end become uniform, or stand where they make
-// the slowest ranks least slow, whichever costs less.
-// Only choices of one piece or block are used. Cost. 5 to 40 small programs. Promises. A function
-// of its arguments. Source: docs/mathematics/balanced-sharding.md#contents-at-several-barriers.
+// Resources are limits in all of these programs. No pattern holds more of a class than is left, so
+// that the last ranks get just that. Uniform units take no more of the limits than the box's
+// program expects, unless units find no place otherwise. Units that are left in the end become
+// uniform, or stand where they make the slowest ranks least slow, whichever costs less. Only
+// choices of one piece or block are used. Cost. 5 to 40 small programs. Promises. A function of its
+// arguments. Source: docs/mathematics/balanced-sharding.md#contents-at-several-barriers.
 #pragma once
 
 #include <optional>
