@@ -49,6 +49,23 @@ inline std::vector<Resource> three_memories() {
   return {{.name = "hbm"}, {.name = "ddr"}, {.name = "ssd"}};
 }
 
+// Ranks of one host with two memories of so many bytes each; no unit yet.
+inline PlacementProblem two_memories(int num_ranks, Bytes bytes) {
+  PlacementProblem problem;
+  problem.num_ranks = problem.ranks_per_host = num_ranks;
+  problem.resources = three_memories();
+  problem.caps.assign(static_cast<std::size_t>(num_ranks), {bytes, bytes, 0});
+  return problem;
+}
+
+// One piece, in either of two memories.
+inline Unit in_either_memory(double fast, double slow, Bytes bytes) {
+  Unit unit;
+  unit.choices.push_back({Spread::kDevice, {{1, {fast}, {bytes, 0, 0}}}, 1, {}});
+  unit.choices.push_back({Spread::kDevice, {{1, {slow}, {0, bytes, 0}}}, 1, {}});
+  return unit;
+}
+
 inline InstanceKind kind_of_seed(std::uint64_t seed) {
   Random random(seed + 7919);
   for (int i = 0; i < 4; ++i) random.next();

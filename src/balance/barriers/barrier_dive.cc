@@ -159,7 +159,7 @@ class Dive {
 
   // Closes hosts, or, where none is open, fills ranks.
   bool fill_some() {
-    const Filling filling = find_filling_beside_uniform();
+    Filling filling = find_filling_beside_uniform();
     const BarrierAnswer& answer = filling.answer;
     const bool are_hosts = num_closed_ < model_->num_hosts();
     int most = -1;
@@ -171,21 +171,21 @@ class Dive {
       close_hosts(model_->num_hosts());
       return are_hosts;
     }
-    std::vector<std::vector<int>> ranks = filling.ranks;
     for (int p = 0; p < std::ssize(answer.patterns); ++p) {
       const BarrierPattern& pattern = answer.patterns[p];
       if (are_hosts ? pattern.bin != 0 : p != most) continue;
       auto times = static_cast<std::int64_t>(answer.amounts[p] + kWhole);
       if (p == most) times = std::max<std::int64_t>(times, 1);
       for (; are_hosts && times > 0; --times) put_blocks(pattern);
-      for (; times > 0 && !ranks[pattern.bin].empty(); --times) {
-        fill(ranks[pattern.bin].back(), pattern);
-        ranks[pattern.bin].pop_back();
+      std::vector<int>& ranks = filling.ranks[pattern.bin];
+      for (; times > 0 && !ranks.empty(); --times) {
+        fill(ranks.back(), pattern);
+        ranks.pop_back();
       }
     }
     if (are_hosts) return true;
     empty_.clear();
-    for (const std::vector<int>& of_bin : ranks) {
+    for (const std::vector<int>& of_bin : filling.ranks) {
       empty_.insert(empty_.end(), of_bin.begin(), of_bin.end());
     }
     std::sort(empty_.begin(), empty_.end());

@@ -36,29 +36,18 @@ ReplicaOptions short_walk(std::uint64_t seed = 0) {
   return options;
 }
 
-Unit in_either_resource(double fast, double slow, Bytes bytes) {
-  Unit unit;
-  unit.choices.push_back({Spread::kDevice, {{1, {fast}, {bytes, 0, 0}}}, 1, {}});
-  unit.choices.push_back({Spread::kDevice, {{1, {slow}, {0, bytes, 0}}}, 1, {}});
-  return unit;
-}
-
 // Two ranks of 10 bytes in each resource hold 6 + 4 and 7 + 3 in the fast one and 5 + 5 beside, no
 // byte is left:
 //
 //   rank 0  fast |666666|4444|  slow |55555|55555|
 //   rank 1  fast |7777777|333|  slow |8888888888|
 PlacementProblem full_to_the_last_byte() {
-  PlacementProblem problem;
-  problem.num_ranks = 2;
-  problem.ranks_per_host = 2;
-  problem.resources = testing::three_memories();
-  problem.caps.assign(2, {10, 10, 0});
+  PlacementProblem problem = testing::two_memories(2, 10);
   for (const Bytes bytes : {6, 4, 7, 3}) {
-    problem.units.push_back(in_either_resource(1, 20, bytes));
+    problem.units.push_back(testing::in_either_memory(1, 20, bytes));
   }
   for (const Bytes bytes : {5, 5, 10}) {
-    problem.units.push_back(in_either_resource(4, 5, bytes));
+    problem.units.push_back(testing::in_either_memory(4, 5, bytes));
   }
   return problem;
 }
@@ -223,23 +212,21 @@ TEST(ReplicaExchange, DeclinesWhatItDoesNotKnow) {
 // for the rest.
 PlacementProblem hard_to_fill(std::uint64_t seed) {
   testing::Random random(seed);
-  PlacementProblem problem;
-  problem.num_ranks = 4;
-  problem.ranks_per_host = 4;
-  problem.resources = testing::three_memories();
-  problem.caps.assign(4, {1000, 1000, 0});
+  PlacementProblem problem = testing::two_memories(4, 1000);
   for (int rank = 0; rank < 4; ++rank) {
     Bytes left = 1000;
     for (int i = 0; i < 5; ++i) {
       const Bytes bytes = i == 4 ? left : 100 + random.below(150);
       left -= bytes;
-      problem.units.push_back(in_either_resource(1 + random.real(), 6 + 4 * random.real(), bytes));
+      problem.units.push_back(
+          testing::in_either_memory(1 + random.real(), 6 + 4 * random.real(), bytes));
     }
     left = 990;
     for (int i = 0; i < 3; ++i) {
       const Bytes bytes = i == 2 ? left : 200 + random.below(200);
       left -= bytes;
-      problem.units.push_back(in_either_resource(1 + random.real(), 3 + 4 * random.real(), bytes));
+      problem.units.push_back(
+          testing::in_either_memory(1 + random.real(), 3 + 4 * random.real(), bytes));
     }
   }
   return problem;

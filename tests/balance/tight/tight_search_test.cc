@@ -41,18 +41,11 @@ TightOptions short_search(std::uint64_t seed = 0) {
 // Units on four ranks, each in one of two memories; in the second it is ten times as slow.
 PlacementProblem two_resources(std::uint64_t seed, int num_units, int least, int spread) {
   testing::Random random(seed);
-  PlacementProblem problem;
-  problem.num_ranks = 4;
-  problem.ranks_per_host = 4;
-  problem.resources = testing::three_memories();
-  problem.caps.assign(4, {1000, 1000, 0});
+  PlacementProblem problem = testing::two_memories(4, 1000);
   for (int i = 0; i < num_units; ++i) {
     const Bytes bytes = least + random.below(spread);
     const double slow = 1 + random.below(9);
-    Unit unit;
-    unit.choices.push_back({Spread::kDevice, {{1, {.1 * slow}, {bytes, 0, 0}}}, 1, {}});
-    unit.choices.push_back({Spread::kDevice, {{1, {slow}, {0, bytes, 0}}}, 1, {}});
-    problem.units.push_back(unit);
+    problem.units.push_back(testing::in_either_memory(.1 * slow, slow, bytes));
   }
   return problem;
 }
