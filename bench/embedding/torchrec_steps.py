@@ -4,8 +4,8 @@ Usage: PYTHONPATH=build/python build/python-env/bin/python bench/embedding/torch
            [--machine FILE] [--ranks N] [--steps N] [--rounds N] [--models NAME,NAME] [--quick]
 
 FILE is what our planner predicts with: a machine document of `plimsoll calibrate`, or a step model of
-`step_charges.py`; without it the default charges. *Predicted* is what that says of a step under both plans. With
---quick one model, two rounds.
+`step_charges.py`; without it the default charges. *Predicted* is what that says of a step under both plans. Models with
+equal plans are named and left out. With --quick one model, two rounds.
 
 Where a module lies in memory, and whether it was made first, is worth some percent of a step, and stays the same for as
 long as the module lives. So the steps are taken in rounds, each in new processes. In a round each plan is made into two
@@ -14,10 +14,13 @@ backward, the tables' optimizer) come in one random order. Of each rank the 10th
 counts, which leaves out what else the machine did; the slowest rank is the module's, the mean of its two modules the
 plan's. Printed are the geometric mean of the rounds' ratios and, as noise, half its 95 % interval: a ratio within
 1 +- noise tells no difference. *Every step* is the same with the slowest rank taken step by step before the percentile:
-there all ranks' disturbances count, which costs a plan of equally busy ranks most.
+there all ranks' disturbances count, which costs a plan of equally busy ranks most. *Clock* is the 10th percentile of
+every step's slowest rank on the clock, and means what it would on ranks with cores of their own only if the machine has
+a core for each rank.
 
 Below the table: the mean ratio of the models whose plans differ in sharding types, how far predictions are off, and
 which are off by more than the machine document states of models that it did not see (the 90 % of `held_out_models`).
+A prediction is compared with what the document's steps were fitted to: the clock, or processor time.
 """
 
 from __future__ import annotations
@@ -48,6 +51,8 @@ from torchrec.distributed.planner.types import ParameterConstraints
 from torchrec.distributed.types import ShardingEnv
 from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
 
+import plimsoll
+from plimsoll.calibration._machine import are_steps_processor_time
 from plimsoll.options import STEP_MODEL
 from plimsoll.torchrec import Planner
 
@@ -68,6 +73,24 @@ MODELS = {
     "two widths": [(50_000, 16 if i % 2 else 384, 1 + i % 4) for i in range(12)],
     "odd tables": [(90_000 - 6_000 * i, 192, 1 + i % 2) for i in range(11)],
     "three wide": [(120_000, 320, 2), (90_000, 256, 5), (30_000, 448, 1)],
+    "DLRM-DCNv2": [
+        (min(table["num_embeddings"], 400_000), 128, int(table["constraints"]["pooling_factors"][0]))
+        for table in plimsoll.models("mlperf-dlrm-dcnv2")["modules"][0]["tables"]
+    ],
+    "histories": [
+        *[(400_000, 64, 100), (100_000, 64, 50), (50_000, 32, 50)],
+        *[(2_000 * (i + 1), 32, 1 + i % 3) for i in range(20)],
+    ],
+    "skewed sizes": [
+        (50 + int(1_000_000 / (i + 1) ** 1.3), (128, 64, 32)[i % 3], max(1, 40 // (i + 1))) for i in range(30)
+    ],
+    "news": [
+        *[(250_000, 256, 10), (80_000, 256, 20), (30_000, 128, 5), (10_000, 128, 5)],
+        *[(2_000, 64, 2), (400, 64, 1), (60, 32, 1)],
+    ],
+    "advertising": [
+        (20_000 * (1 + 7 * i % 13), (32, 64, 128, 256)[i % 4], (1, 1, 2, 5, 10, 30)[i % 6]) for i in range(32)
+    ],
 }
 
 
@@ -88,9 +111,17 @@ def make_plan(kind, tables, world_size):
     return planner, planner.plan(make_module(tables), [EmbeddingBagCollectionSharder()])
 
 
+def fill(weights):
+    """Random values would take longer than the steps."""
+    return torch.nn.init.constant_(weights, 0.01)
+
+
 def make_model(plan, tables):
+    module = make_module(tables)
+    for config in module.embedding_bag_configs():
+        config.init_fn = fill
     return DistributedModelParallel(
-        make_module(tables),
+        module,
         env=ShardingEnv.from_process_group(dist.group.WORLD),
         plan=plan,
         sharders=[EmbeddingBagCollectionSharder()],
@@ -103,6 +134,19 @@ def types_of(plan):
     return ", ".join(f"{types.count(kind)} {kind}" for kind in sorted(set(types)))
 
 
+def shards_of_ranks(plan, tables):
+    """What each rank holds, whichever rank it is and whichever of equal tables."""
+    found = {}
+    for table, sharding in zip(tables, plan.plan[""].values(), strict=True):
+        shards = getattr(sharding.sharding_spec, "shards", None)
+        for shard in shards or [None]:
+            rank = shard.placement.rank() if shard else "all"
+            found.setdefault(rank, []).append(
+                (table, sharding.sharding_type, tuple(shard.shard_sizes if shard else ()))
+            )
+    return sorted(sorted(held) for held in found.values())
+
+
 def batch_of(tables, seed):
     generator = torch.Generator().manual_seed(seed)
     return KeyedJaggedTensor(
@@ -113,17 +157,17 @@ def batch_of(tables, seed):
 
 
 def run_steps(rank, tables, models, steps, seed=7):
-    """[(model, processor seconds)] of `steps` steps of every model, in one random order."""
+    """[(model, processor seconds, seconds)] of `steps` steps of every model, in one random order."""
     order = [i % len(models) for i in range(len(models) * steps)]
     random.Random(seed).shuffle(order)
     batches = [batch_of(tables, 10 * i + rank) for i in range(4)]
     spent = []
     for step, which in enumerate([*range(len(models)), *order]):
         dist.barrier()
-        begin = time.process_time()
+        begin, begin_clock = time.process_time(), time.perf_counter()
         out = models[which](batches[step % 4]).wait()
         out.values().sum().backward()
-        spent.append((which, time.process_time() - begin))
+        spent.append((which, time.process_time() - begin, time.perf_counter() - begin_clock))
     return spent[len(models) :]
 
 
@@ -132,11 +176,12 @@ def low(values):
 
 
 def low_ms(spent, num_models):
-    """[(ms of the slowest rank, ms of every step's slowest rank)] of each model, 10th percentiles; `spent` by rank."""
+    """[ms of the slowest rank, of every step's slowest rank, of that on the clock] of each model; `spent` by rank."""
     found = []
     for model in range(num_models):
-        steps = [[1000 * s for which, s in rank if which == model] for rank in spent]
-        found.append((max(map(low, steps)), low(list(map(max, *steps)))))
+        steps = [[1000 * s for which, s, _ in rank if which == model] for rank in spent]
+        clock = [[1000 * s for which, _, s in rank if which == model] for rank in spent]
+        found.append((max(map(low, steps)), low(list(map(max, *steps))), low(list(map(max, *clock)))))
     return found
 
 
@@ -145,7 +190,7 @@ def work(rank, tables, plans, steps, seed):
 
 
 def run_round(number, world_size, tables, ours, own, steps):
-    """((ours, TorchRec's) by slowest rank, the same by every step), ms."""
+    """[(ours, TorchRec's)], ms: by slowest rank, by every step, on the clock."""
     outer, inner = (ours, own) if number % 2 == 0 else (own, ours)
     plans = [outer, inner, inner, outer]
     ms = low_ms(ranks.run(world_size, work, tables, plans, steps, number), 4)
@@ -161,7 +206,10 @@ def ratio_and_noise(pairs):
 
 @dataclass
 class Row:
-    """What was measured of a model; pairs are of our plan and of TorchRec's, ms."""
+    """What was measured of a model; pairs are of our plan and of TorchRec's, ms.
+
+    `measured` is what predictions are of.
+    """
 
     name: str
     measured: tuple[float, float]
@@ -174,22 +222,27 @@ class Row:
         return [told / ms - 1 for told, ms in zip(self.predicted, self.measured)]
 
 
-def compare(name, tables, planner, options):
+def medians(pairs):
+    return tuple(statistics.median(ms) for ms in zip(*pairs, strict=True))
+
+
+def compare(name, tables, planner, options, is_clock):
+    """The Row; None where the plans are equal."""
     made, ours = make_plan(planner, tables, options.ranks)
     _, own = make_plan(EmbeddingShardingPlanner, tables, options.ranks)
+    if shards_of_ranks(ours, tables) == shards_of_ranks(own, tables):
+        return None
     steps = max(options.steps // options.rounds, 10)
     rounds = [run_round(number, options.ranks, tables, ours, own, steps) for number in range(options.rounds)]
-    by_rank, by_step = zip(*rounds, strict=True)
-    measured = tuple(statistics.median(ms) for ms in zip(*by_rank, strict=True))
+    by_rank, by_step, by_clock = zip(*rounds, strict=True)
+    spent, clock = medians(by_rank), medians(by_clock)
     predicted = (made.times["time"], made.reference["time"])
+    measured = clock if is_clock else spent
     row = Row(name, measured, predicted, *ratio_and_noise(by_rank), (types_of(ours), types_of(own)))
-    every, every_noise = ratio_and_noise(by_step)
-    print(
-        f"| {name} | {measured[0]:.2f}, {measured[1]:.2f} | {predicted[0]:.2f}, {predicted[1]:.2f} | {row.ratio:.3f}"
-        f" | {row.noise:.3f} | {predicted[0] / predicted[1]:.3f} | {every:.3f} | {every_noise:.3f} | {row.types[0]}"
-        f" | {row.types[1]} |",
-        flush=True,
-    )
+    ratios = [f"{number:.3f}" for pairs in (by_step, by_clock) for number in ratio_and_noise(pairs)]
+    cells = [f"{a:.2f}, {b:.2f}" for a, b in (spent, clock, predicted)]
+    cells += [f"{row.ratio:.3f}", f"{row.noise:.3f}", f"{predicted[0] / predicted[1]:.3f}", *ratios, *row.types]
+    print(f"| {name} | {' | '.join(cells)} |", flush=True)
     return row
 
 
@@ -230,20 +283,27 @@ def parse():
 
 def main():
     options = parse()
-    planner, stated = Planner, None
+    planner, stated, is_clock = Planner, None, False
     if options.machine:
         document = json.loads(options.machine.read_text())
         if document["schema"] == "plimsoll.machine/1":
             planner = functools.partial(Planner, machine=document)
-            stated = document.get("step", {}).get("held_out_models", {}).get("p90")
+            if "step" in document:
+                stated = document["step"].get("held_out_models", {}).get("p90")
+                is_clock = not are_steps_processor_time(document)
         else:
             planner = functools.partial(Planner, step_model={name: document[name] for name in STEP_MODEL})
     print(
-        "| model | ms: ours, TorchRec's | predicted | ratio | noise | predicted ratio | every step | noise | ours"
-        " | TorchRec's |"
+        "| model | ms: ours, TorchRec's | clock | predicted | ratio | noise | predicted ratio | every step | noise"
+        " | clock | noise | ours | TorchRec's |"
     )
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    summarize([compare(name, MODELS[name], planner, options) for name in options.models], stated)
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+    rows = {name: compare(name, MODELS[name], planner, options, is_clock) for name in options.models}
+    equal = [name for name, row in rows.items() if row is None]
+    print(f"equal plans: {', '.join(equal) or 'none'}")
+    found = [row for row in rows.values() if row is not None]
+    if found:
+        summarize(found, stated)
 
 
 if __name__ == "__main__":

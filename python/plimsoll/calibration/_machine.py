@@ -261,6 +261,16 @@ def fit_step(
     return {**fits[chosen][1], "forms": forms}
 
 
+def are_steps_processor_time(document: Mapping[str, Any]) -> bool:
+    """Are steps fitted to processor time? If others, or its own ranks, took the cores that a rank would have alone."""
+    points = document["step"]["points"]
+    if document["device"] != "cpu":
+        return False
+    if document["ranks"] * document["threads"] > document["host"]["cores"]:
+        return True
+    return 2 * sum(point["contended"] for point in points) > len(points)
+
+
 def finish(document: dict[str, Any]) -> None:
     """Fits everything that was measured, in place."""
     is_processor = document["device"] == "cpu"
@@ -275,8 +285,8 @@ def finish(document: dict[str, Any]) -> None:
         points = step["points"]
         for point in points:
             point |= plan_parts(document, point)
-        is_cpu_time = is_processor and 2 * sum(point["contended"] for point in points) > len(points)
-        times = [point["cpu_ms"] if is_cpu_time else point["low_ms"] for point in points]
+        time = "cpu_ms" if are_steps_processor_time(document) else "low_ms"
+        times = [point[time] for point in points]
         torchrec = fit_step(points, times, seed, "torchrec_")
         torchrec.pop("forms", None)
         fit = fit_step(points, times, seed)

@@ -7,7 +7,8 @@ import pytest
 
 import plimsoll
 from plimsoll import calibration
-from plimsoll.calibration import _program
+from plimsoll.calibration import _machine, _program
+from plimsoll.calibration._machine import fit_step
 
 QUICK = {"ranks": 2, "optimizers": ["sgd"], "data_types": ["fp32"]}
 
@@ -29,6 +30,20 @@ def cut_after(count):
 
 def without_date(document):
     return {key: value for key, value in document.items() if key not in ("created", "sources")}
+
+
+@pytest.mark.parametrize(("cores", "contended", "time"), [(2, 0, "low_ms"), (2, 2, "cpu_ms"), (1, 0, "cpu_ms")])
+def test_steps_of_ranks_that_share_cores_are_fitted_to_processor_time(machine, cores, contended, time):
+    document = plimsoll.calibrate(budget="standard", **QUICK)
+    points = document["step"]["points"]
+    document["host"]["cores"] = cores
+    for i, point in enumerate(points):
+        point["low_ms"] = 3 * point["cpu_ms"]
+        point["contended"] = i % 3 < contended
+    _machine.finish(document)
+    fitted = fit_step(points, [point[time] for point in points], document["seed"])
+    assert document["step"]["kernel_weight"] == pytest.approx(fitted["kernel_weight"])
+    assert _machine.are_steps_processor_time(document) == (time == "cpu_ms")
 
 
 def test_the_document_predicts_the_machine(machine):
