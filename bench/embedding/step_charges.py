@@ -73,7 +73,7 @@ def main():
         options = _plans.table_options(tables, make_topology())
         plans = [_plans.draw_plan(options, style, WORLD_SIZE, draw) for style in _plans.STYLES]
         spent = ranks.run(WORLD_SIZE, work, tables, plans, steps)
-        times += [ms for ms, _ in torchrec_steps.low_ms(spent, len(plans))]  # by slower rank
+        times += [ms for ms, *_ in torchrec_steps.low_ms(spent, len(plans))]  # by slower rank
         factors += [factors_of(plan, tables) for plan in plans]
         names += [name] * len(plans)
     factors, times, names = np.array(factors), np.array(times), np.array(names)
