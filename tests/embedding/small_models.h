@@ -48,11 +48,7 @@ inline double time_of(const ShardingPlan& plan, const check::ShardingReport& rep
   }
   std::set<std::pair<std::string, ShardingType>> types;
   for (const TableSharding& table : plan.tables) {
-    // A whole table is no cut, whatever it is called.
-    const bool is_of_columns = table.sharding_type == ShardingType::kColumnWise ||
-                               table.sharding_type == ShardingType::kTableColumnWise;
-    const bool is_whole = is_of_columns && table.shards.size() == 1 && table.shards[0].count == 1;
-    types.insert({table.module_path, is_whole ? ShardingType::kTableWise : table.sharding_type});
+    types.insert({table.module_path, table.sharding_type});
   }
   return kernels + collectives + .5 * static_cast<double>(types.size());
 }

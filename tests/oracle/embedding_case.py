@@ -20,12 +20,6 @@ def module_of(option):
     return option.get("module_path", option["fqn"].rsplit(".", 1)[0])
 
 
-def charged_type(option):
-    """A whole table counts as table_wise, whatever it is called."""
-    is_of_columns = option["sharding_type"] in ("column_wise", "table_column_wise")
-    return "table_wise" if is_of_columns and len(option["shards"]) == 1 else option["sharding_type"]
-
-
 class Case:
     def __init__(self, dump, *, rules, step_model, pools_ddr, speeds=None, machine=None):
         self.dump, self.rules, self.pools_ddr = dump, rules, pools_ddr
@@ -182,7 +176,7 @@ class Case:
         if self.machine is None:
             return [0, 0]
         kernels = self.machine.kernels(option, *size, prefetch)
-        return [kernels / speed, self.machine.collectives(option, charged_type(option), *size)]
+        return [kernels / speed, self.machine.collectives(option, option["sharding_type"], *size)]
 
     def fits(self, sums):
         room = self.dump["room"]
@@ -199,7 +193,7 @@ class Case:
             return max(sum(rank[4 + c] for c in columns) for rank in sums)
 
         model = self.model
-        present = {(module_of(o), charged_type(o)) for o in options}
+        present = {(module_of(o), o["sharding_type"]) for o in options}
         kernels, collectives = slowest(0, 2, 4), slowest(1, 3)
         charges = model["ms_per_sharding_type"] * len(present)
         if self.machine is not None:

@@ -19,9 +19,10 @@
 // search sees fewer plans than there are (`is_tighter`). The problem `is_for_bound` has all plans
 // of the fewest hazards: columns of a host stand on any ranks, tables of one dependency alone, and
 // causes that exclude each other tell the ways of a collection. Under `strict_numerics` options
-// that have optimizer_state_per_block are none at all. A whole table that column_wise names one
-// block is left out beside the same table_wise that costs no more, and is charged as table_wise
-// (`charged_type`). Sources: docs/mathematics/balanced-sharding.md#the-problem,
+// that have optimizer_state_per_block are none at all. column_wise of one block, a whole table, is
+// left out beside the same table_wise that costs no more, where no other table of the module needs
+// column_wise, whose charge it would share.
+// Sources: docs/mathematics/balanced-sharding.md#the-problem,
 // docs/mathematics/balanced-sharding.md#several-barriers-and-charges.
 #pragma once
 
@@ -110,7 +111,8 @@ Result<PlacementBridge> make_placement_bridge(const BridgeInput& input,
 // all; that of make_placement_bridge, that there is none among those that the search sees.
 Result<PlacementBridge> make_bounded_bridge(const BridgeInput& input, BridgeOptions options);
 
-// The placed options in table order. Precondition: `placements` is allowed.
+// The placed options in table order. Whole tables are called column_wise only in a module in which
+// column_wise cuts one, or is all that one may have. Precondition: `placements` is allowed.
 PlacedProposal to_proposal(const PlacementBridge& bridge, const OptionSet& options,
                            const balance::UnitPlacements& placements);
 

@@ -109,10 +109,6 @@ std::span<const std::string> enum_names();
 // How shards of a type are placed.
 PartitionBy partition_by(ShardingType type);
 
-// The type whose charge an option pays: a table that is called column_wise or table_column_wise of
-// one block is whole, as under table_wise.
-ShardingType charged_type(ShardingType type, std::int64_t column_blocks);
-
 // "DP", "TW", "CW", "RW", "TWRW", "TWCW", "GS": the report's abbreviation.
 std::string_view abbreviation(ShardingType type);
 

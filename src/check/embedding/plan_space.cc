@@ -75,21 +75,12 @@ Result<double> output_bytes_of(const Tables& tables, const embedding::ShardingPl
       });
 }
 
-// A whole table is not a cut, whatever its plan calls it.
-embedding::ShardingType charged_type_of(const embedding::TableSharding& table) {
-  const bool is_of_columns = table.sharding_type == embedding::ShardingType::kColumnWise ||
-                             table.sharding_type == embedding::ShardingType::kTableColumnWise;
-  const bool is_one = table.shards.size() == 1 && table.shards.front().count == 1;
-  return is_of_columns && is_one ? embedding::ShardingType::kTableWise : table.sharding_type;
-}
-
 // The option that a table of a plan takes, as far as times of a machine read it.
 embedding::Option option_of(const Tables& tables, const embedding::TableSharding& sharding) {
   embedding::Option option;
   option.table = tables.index_of.at(sharding.fqn());
   option.sharding_type = sharding.sharding_type;
   option.compute_kernel = sharding.compute_kernel;
-  option.column_blocks = charged_type_of(sharding) == sharding.sharding_type ? 2 : 1;
   if (sharding.cache_params) option.cache_load_factor = sharding.cache_params->load_factor;
   if (sharding.dynamic_embedding) {
     option.dynamic_embedding_mode = sharding.dynamic_embedding->mode;
@@ -212,7 +203,7 @@ Result<PlanTimes> times_of(const PlanSpace& space, const embedding::ShardingPlan
                largest(perf, [](const Perf& p) { return p.prefetch_compute; });
   std::set<std::pair<std::string, embedding::ShardingType>> types;
   for (const embedding::TableSharding& table : plan.tables) {
-    types.emplace(table.module_path, charged_type_of(table));
+    types.emplace(table.module_path, table.sharding_type);
   }
   MachineTimes parts;
   parts.kernels = largest(

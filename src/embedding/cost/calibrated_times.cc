@@ -259,8 +259,7 @@ CalibratedTimes::ShardTimes CalibratedTimes::shard_times(const Option& option, s
     times.kernels += release_perf(option, option.compute_kernel, rows, columns).prefetch_compute;
   }
   const std::vector<ShardMessage> sent = messages(option, rows, columns);
-  const ShardingType type = charged_type(option.sharding_type, option.column_blocks);
-  const std::vector<Line>& lines = lines_.at({module_of(option.table), type});
+  const std::vector<Line>& lines = lines_.at({module_of(option.table), option.sharding_type});
   for (std::size_t i = 0; i < sent.size(); ++i) {
     times.collectives += lines[i].ms_per_byte * sent[i].bytes;
   }
@@ -422,8 +421,7 @@ void CalibratedBillMaker::add(const Option& option, std::int64_t rows, std::int6
     }
     if (profile.is_weighted) note({"weighted", "kernels"});
   }
-  const Type type{times_.module_of(option.table),
-                  charged_type(option.sharding_type, option.column_blocks)};
+  const Type type{times_.module_of(option.table), option.sharding_type};
   Group& group = groups_[type];
   if (group.kernels.empty()) {
     group.kernels.resize(num_ranks_);

@@ -163,12 +163,6 @@ PartitionBy partition_by(ShardingType type) {
   return PartitionBy::kDevice;
 }
 
-ShardingType charged_type(ShardingType type, std::int64_t column_blocks) {
-  const bool is_of_columns =
-      type == ShardingType::kColumnWise || type == ShardingType::kTableColumnWise;
-  return is_of_columns && column_blocks == 1 ? ShardingType::kTableWise : type;
-}
-
 std::string_view abbreviation(ShardingType type) {
   switch (type) {
     case ShardingType::kDataParallel:

@@ -122,6 +122,34 @@ bool is_whole(const UnitChoice& choice) {
   return false;
 }
 
+// Does `a` put the same pieces in the same places as `b`, for no further cause?
+bool is_no_dearer(const UnitChoice& a, const UnitChoice& b) {
+  return a.runs == b.runs && a.num_blocks == b.num_blocks && a.distinct_ranks == b.distinct_ranks &&
+         std::includes(b.causes.begin(), b.causes.end(), a.causes.begin(), a.causes.end());
+}
+
+// Of candidates that differ in the names of types alone, those that name more of them. Sorted by
+// loads, so that these are neighbours.
+void drop_dearer_names(std::vector<Candidate>& candidates) {
+  std::vector<Candidate> kept;
+  std::size_t first = 0;  // of those with the load of the last one
+  for (Candidate& candidate : candidates) {
+    const double load = total_load(candidate.choice);
+    if (!kept.empty() && total_load(kept.back().choice) < load) first = kept.size();
+    const auto begin = kept.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto is_beaten = [&](const Candidate& by) {
+      return is_no_dearer(by.choice, candidate.choice);
+    };
+    if (std::any_of(begin, kept.end(), is_beaten)) continue;
+    const auto last = std::remove_if(begin, kept.end(), [&](const Candidate& other) {
+      return is_no_dearer(candidate.choice, other.choice);
+    });
+    kept.erase(last, kept.end());
+    kept.push_back(std::move(candidate));
+  }
+  candidates = std::move(kept);
+}
+
 }  // namespace
 
 OptionChoices::OptionChoices(const OptionSet& options, const BridgeOptions& settings,
@@ -137,10 +165,16 @@ OptionChoices::OptionChoices(const OptionSet& options, const BridgeOptions& sett
   if (settings.objective != BalanceObjective::kTime) return;
   for (const Option& option : options.options) {
     const auto index = static_cast<std::size_t>(&option - options.options.data());
+    if (is_left_out[index]) continue;
     const TableOptions& table = options.tables[static_cast<std::size_t>(option.table)];
-    if (!is_left_out[index] && option.sharding_type == ShardingType::kTableColumnWise &&
+    if (option.sharding_type == ShardingType::kTableColumnWise &&
         !has_columns_like(table, option)) {
       needs_host_columns_.insert(table.module_path);
+    }
+    if (option.sharding_type == ShardingType::kColumnWise &&
+        !(option.column_blocks == 1 && has_whole_like(table, option)) &&
+        loads.type_charge(table.module_path, ShardingType::kTableWise) > 0) {
+      needs_columns_.insert(table.module_path);
     }
   }
 }
@@ -150,8 +184,10 @@ bool OptionChoices::is_one_host() const {
 }
 
 std::vector<Candidate> OptionChoices::choices_of(const TableOptions& table, bool is_alone) {
-  // Of a module that needs columns on a host the others may share the charge.
+  // Of a module that needs a type the others may share its charge: the runtime groups tables by the
+  // names of their types, so that whole tables beside cut ones are in one group.
   const bool may_share = needs_host_columns_.contains(table.module_path);
+  const bool may_share_columns = needs_columns_.contains(table.module_path);
   std::vector<Candidate> candidates;
   for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
     if (is_left_out_[static_cast<std::size_t>(o)]) continue;
@@ -166,7 +202,9 @@ std::vector<Candidate> OptionChoices::choices_of(const TableOptions& table, bool
         has_columns_like(table, option)) {
       continue;
     }
-    if (is_whole_as_columns(option) && has_whole_like(table, option)) continue;
+    if (is_whole_as_columns(option) && !may_share_columns && has_whole_like(table, option)) {
+      continue;
+    }
     Candidate candidate{choice_of(table, option), {o}};
     if (!is_alone) fold_blocks(candidate.choice);
     if (type == ShardingType::kTableColumnWise) {
@@ -222,8 +260,7 @@ UnitChoice OptionChoices::choice_of(const TableOptions& table, const Option& opt
   }
   choice.causes = causes_of_option_[static_cast<std::size_t>(&option - options_.options.data())];
   if (settings_.objective == BalanceObjective::kTime) {
-    choice.causes.push_back(
-        cause_of(table, charged_type(option.sharding_type, option.column_blocks)));
+    choice.causes.push_back(cause_of(table, option.sharding_type));
   }
   return choice;
 }
@@ -301,6 +338,7 @@ std::vector<Candidate> combine(const std::vector<Candidate>& first,
   std::stable_sort(combined.begin(), combined.end(), [](const Candidate& a, const Candidate& b) {
     return total_load(a.choice) < total_load(b.choice);
   });
+  drop_dearer_names(combined);
   return combined;
 }
 

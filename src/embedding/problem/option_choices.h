@@ -53,7 +53,9 @@ class OptionChoices {
   const PieceLoads& loads_;
   balance::PlacementProblem& problem_;
   std::map<std::pair<std::string, ShardingType>, int> cause_of_type_;
-  std::set<std::string> needs_host_columns_;  // of kTime: modules some table of which lacks others
+  // Of kTime: modules some table of which has table_column_wise, or column_wise, that no other type
+  // replaces.
+  std::set<std::string> needs_host_columns_, needs_columns_;
   bool is_tighter_ = false;
 };
 

@@ -1,6 +1,10 @@
 // The way back over the bridge: from placements to placed options, and from a plan to placements.
 
 #include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "balance/problem/placement_judge.h"
 #include "core/check.h"
@@ -80,12 +84,98 @@ std::optional<std::vector<int>> find_slots(const PlacementBridge& bridge, const 
   return hosts;
 }
 
+// Does an option of the bridge stand for one that it leaves out, at the same places?
+bool stands_for(const PlacementBridge& bridge, const Option& a, const Option& b) {
+  const bool is_whole = a.sharding_type == ShardingType::kTableWise && b.column_blocks == 1 &&
+                        (b.sharding_type == ShardingType::kColumnWise ||
+                         b.sharding_type == ShardingType::kTableColumnWise);
+  const bool is_stand_in =
+      is_whole ||
+      (a.sharding_type == ShardingType::kColumnWise &&
+       b.sharding_type == ShardingType::kTableColumnWise) ||
+      (a.sharding_type == ShardingType::kRowWise &&
+       b.sharding_type == ShardingType::kTableRowWise && bridge.problem.num_hosts() == 1);
+  return is_stand_in && a.compute_kernel == b.compute_kernel &&
+         a.cache_load_factor == b.cache_load_factor && a.column_blocks == b.column_blocks;
+}
+
+bool is_column_wise(const Option& option) {
+  return option.sharding_type == ShardingType::kColumnWise;
+}
+
+// Calls whole tables table_wise where their module has column_wise tables and cuts none of them:
+// the types present are no more, and the plan says what it does.
+class PlainNames {
+ public:
+  PlainNames(const PlacementBridge& bridge, const OptionSet& options,
+             balance::UnitPlacements placements)
+      : bridge_(bridge), options_(options), placements_(std::move(placements)) {}
+
+  balance::UnitPlacements run() {
+    // A module that keeps the name for one unit keeps it for all.
+    std::set<std::string_view> keep;
+    for (std::size_t before = 1; before != keep.size();) {
+      before = keep.size();
+      for (std::size_t u = 0; u < bridge_.tables.size(); ++u) {
+        const std::vector<std::string_view> modules = modules_of(u);
+        const bool stays = std::any_of(modules.begin(), modules.end(),
+                                       [&keep](const auto& path) { return keep.contains(path); });
+        if (stays || plain_choice(u) < 0) keep.insert(modules.begin(), modules.end());
+      }
+    }
+    for (std::size_t u = 0; u < bridge_.tables.size(); ++u) {
+      const std::vector<std::string_view> modules = modules_of(u);
+      if (modules.empty() || keep.contains(modules.front())) continue;
+      placements_.units[u].choice = plain_choice(u);
+    }
+    return std::move(placements_);
+  }
+
+ private:
+  const Option& option_of(std::size_t unit, std::size_t choice, std::size_t table) const {
+    return options_.options[static_cast<std::size_t>(bridge_.options[unit][choice][table])];
+  }
+
+  // Modules of the unit's column_wise tables.
+  std::vector<std::string_view> modules_of(std::size_t unit) const {
+    const auto choice = static_cast<std::size_t>(placements_.units[unit].choice);
+    std::vector<std::string_view> modules;
+    for (std::size_t i = 0; i < bridge_.tables[unit].size(); ++i) {
+      if (!is_column_wise(option_of(unit, choice, i))) continue;
+      const auto table = static_cast<std::size_t>(bridge_.tables[unit][i]);
+      modules.push_back(options_.tables[table].module_path);
+    }
+    return modules;
+  }
+
+  // The same pieces with every column_wise table called table_wise; -1: there is none.
+  int plain_choice(std::size_t unit) const {
+    const std::vector<UnitChoice>& choices = bridge_.problem.units[unit].choices;
+    const auto taken = static_cast<std::size_t>(placements_.units[unit].choice);
+    for (std::size_t c = 0; c < choices.size(); ++c) {
+      bool is_plain = choices[c].runs == choices[taken].runs;
+      for (std::size_t i = 0; is_plain && i < bridge_.tables[unit].size(); ++i) {
+        const Option& ours = option_of(unit, c, i);
+        const Option& theirs = option_of(unit, taken, i);
+        is_plain = is_column_wise(theirs) ? stands_for(bridge_, ours, theirs) : ours == theirs;
+      }
+      if (is_plain) return static_cast<int>(c);
+    }
+    return -1;
+  }
+
+  const PlacementBridge& bridge_;
+  const OptionSet& options_;
+  balance::UnitPlacements placements_;
+};
+
 }  // namespace
 
 PlacedProposal to_proposal(const PlacementBridge& bridge, const OptionSet& options,
-                           const balance::UnitPlacements& placements) {
-  PLIMSOLL_DCHECK(balance::evaluate(bridge.problem, placements).is_allowed(),
+                           const balance::UnitPlacements& found) {
+  PLIMSOLL_DCHECK(balance::evaluate(bridge.problem, found).is_allowed(),
                   "the placements are allowed");
+  const balance::UnitPlacements placements = PlainNames(bridge, options, found).run();
   struct Taken {
     std::size_t unit = 0;
     std::int32_t option = -1;
@@ -116,30 +206,20 @@ std::optional<balance::UnitPlacements> find_placements(const PlacementBridge& br
     position[static_cast<std::size_t>(
         options.options[static_cast<std::size_t>(plan.options[p])].table)] = p;
   }
-  const auto matches = [&](std::int32_t ours, std::int32_t theirs) {
-    if (ours == theirs) return true;
-    const Option& a = options.options[static_cast<std::size_t>(ours)];
-    const Option& b = options.options[static_cast<std::size_t>(theirs)];
-    const bool is_whole = a.sharding_type == ShardingType::kTableWise && b.column_blocks == 1 &&
-                          (b.sharding_type == ShardingType::kColumnWise ||
-                           b.sharding_type == ShardingType::kTableColumnWise);
-    const bool is_stand_in =
-        is_whole ||
-        (a.sharding_type == ShardingType::kColumnWise &&
-         b.sharding_type == ShardingType::kTableColumnWise) ||
-        (a.sharding_type == ShardingType::kRowWise &&
-         b.sharding_type == ShardingType::kTableRowWise && bridge.problem.num_hosts() == 1);
-    return is_stand_in && a.compute_kernel == b.compute_kernel &&
-           a.cache_load_factor == b.cache_load_factor && a.column_blocks == b.column_blocks;
-  };
   balance::UnitPlacements placements;
   for (std::size_t u = 0; u < bridge.tables.size(); ++u) {
     balance::UnitPlacement placement;
-    for (std::size_t c = 0; c < bridge.options[u].size(); ++c) {
-      bool is_match = true;
+    int best = -1;  // the same options before those that stand for them; then where columns begin
+    for (std::size_t c = 0; c < bridge.options[u].size() && best < 3; ++c) {
+      bool is_same = true, is_match = true;
       for (std::size_t i = 0; i < bridge.tables[u].size(); ++i) {
-        const std::size_t p = position[static_cast<std::size_t>(bridge.tables[u][i])];
-        is_match = is_match && matches(bridge.options[u][c][i], plan.options[p]);
+        const std::int32_t ours = bridge.options[u][c][i];
+        const std::int32_t theirs =
+            plan.options[position[static_cast<std::size_t>(bridge.tables[u][i])]];
+        if (ours == theirs) continue;
+        is_same = false;
+        is_match &= stands_for(bridge, options.options[static_cast<std::size_t>(ours)],
+                               options.options[static_cast<std::size_t>(theirs)]);
       }
       if (!is_match) continue;
       const std::size_t p = position[static_cast<std::size_t>(bridge.tables[u].front())];
@@ -147,13 +227,14 @@ std::optional<balance::UnitPlacements> find_placements(const PlacementBridge& br
       const auto last = static_cast<std::size_t>(plan.first_rank[p + 1]);
       const auto ranks = std::span(plan.ranks).subspan(first, last - first);
       if (shares_rank(bridge.problem.units[u].choices[c], ranks)) continue;
-      const bool is_exact = begins_there(bridge, u, c, ranks);
-      if (placement.choice >= 0 && !is_exact) continue;
+      const int score =
+          2 * static_cast<int>(is_same) + static_cast<int>(begins_there(bridge, u, c, ranks));
+      if (score <= best) continue;
       const auto slots = find_slots(bridge, bridge.problem.units[u].choices[c], ranks);
       if (!slots) return std::nullopt;
+      best = score;
       placement.choice = static_cast<int>(c);
       placement.slots = *slots;
-      if (is_exact) break;
     }
     if (placement.choice < 0) return std::nullopt;
     placements.units.push_back(std::move(placement));

@@ -107,7 +107,7 @@ PlanTimes plan_times(const BridgeInput& input, const StepModel& step_model,
   for (const std::int32_t index : plan.options) {
     const Option& option = input.options->options[static_cast<std::size_t>(index)];
     types.emplace(input.options->tables[static_cast<std::size_t>(option.table)].module_path,
-                  charged_type(option.sharding_type, option.column_blocks));
+                  option.sharding_type);
   }
   double charges = 0;
   for (const auto& [module_path, type] : types) {

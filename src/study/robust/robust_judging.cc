@@ -70,11 +70,7 @@ class Judge {
   double charges(const embedding::ShardingPlan& plan) const {
     std::set<std::pair<std::string, embedding::ShardingType>> types;
     for (const embedding::TableSharding& table : plan.tables) {
-      std::set<std::int64_t> columns;
-      for (const auto& shard : expand_shards(table)) columns.insert(shard.column);
-      types.emplace(
-          table.module_path,
-          embedding::charged_type(table.sharding_type, static_cast<std::int64_t>(columns.size())));
+      types.emplace(table.module_path, table.sharding_type);
     }
     return stated_.options.step_model.ms_per_sharding_type * static_cast<double>(types.size());
   }

@@ -251,9 +251,9 @@ TEST(StrictNumerics, NamesTheTableThatHasNothingElse) {
   EXPECT_TRUE(plan(problem, options).planning.outcome.plan);
 }
 
-// b may be called column_wise of one block, beside a, which is cut in two: it is whole all the
-// same, stands as table_wise and pays for that.
-TEST(Charges, AreNotSavedByCallingAWholeTableColumns) {
+// Two tables of which a is cut in two if its blocks may be `columns_of_a` wide, 100 ms a type.
+BalancedResult plan_of_types(const std::vector<ShardingType>& of_a,
+                             const std::vector<ShardingType>& of_b, int columns_of_a) {
   PlanningProblem problem;
   Module module;
   module.path = "m";
@@ -261,26 +261,145 @@ TEST(Charges, AreNotSavedByCallingAWholeTableColumns) {
     module.tables.push_back(make_table(name, 100000, 128, Pooling::kSum));
     ParameterConstraints& constraints = problem.model.constraints[name];
     constraints.compute_kernels = {ComputeKernel::kFused};
-    constraints.sharding_types = {kColumnWise, kTableWise};
-    constraints.min_partition = name[0] == 'a' ? 64 : 128;
+    constraints.sharding_types = name[0] == 'a' ? of_a : of_b;
+    constraints.min_partition = name[0] == 'a' ? columns_of_a : 128;
   }
-  problem.model.constraints["a"].sharding_types = {kColumnWise};
   problem.model.modules.push_back(std::move(module));
   set_room(problem, 2, 1, 40 * kGiB, 1e7);
   auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
   options.bridge.objective = BalanceObjective::kTime;
   options.bridge.step_model.ms_per_sharding_type = 100;
-  for (const bool is_alone : {false, true}) {
-    // Even where nothing else is allowed.
-    if (is_alone) problem.model.constraints["b"].sharding_types = {kColumnWise};
-    const BalancedResult result = plan(problem, options);
-    ASSERT_TRUE(result.planning.outcome.plan);
-    EXPECT_EQ(result.planning.outcome.plan->tables[1].sharding_type,
-              is_alone ? kColumnWise : kTableWise);
-    EXPECT_GT(result.times.time, 200);
-    EXPECT_LT(result.times.time, 300);
-    EXPECT_EQ(result.planning.outcome.status, SolveStatus::kOptimal);
+  return plan(problem, options);
+}
+
+std::vector<ShardingType> types_of(const BalancedResult& result) {
+  std::vector<ShardingType> types;
+  for (const TableSharding& table : result.planning.outcome.plan.value().tables) {
+    types.push_back(table.sharding_type);
   }
+  return types;
+}
+
+// The runtime groups tables by the names of their types: b stands whole beside a, which is cut, and
+// shares its group where it may have the name.
+TEST(Charges, AreSharedByWholeTablesBesideCutOnes) {
+  const BalancedResult shared = plan_of_types({kColumnWise}, {kColumnWise, kTableWise}, 64);
+  EXPECT_THAT(types_of(shared), testing::ElementsAre(kColumnWise, kColumnWise));
+  EXPECT_EQ(shared.planning.outcome.plan->tables[1].shards.size(), 1U);
+  EXPECT_GT(shared.times.time, 100);
+  EXPECT_LT(shared.times.time, 200);
+  EXPECT_EQ(shared.planning.outcome.status, SolveStatus::kOptimal);
+  const BalancedResult apart = plan_of_types({kColumnWise}, {kTableWise}, 64);
+  EXPECT_THAT(types_of(apart), testing::ElementsAre(kColumnWise, kTableWise));
+  EXPECT_GT(apart.times.time, 200);
+  EXPECT_LT(apart.times.time, 300);
+  EXPECT_EQ(apart.planning.outcome.status, SolveStatus::kOptimal);
+}
+
+// Where nothing is cut, whether or not it might be, whole tables have the plainer name; one that
+// may have no other is charged for it.
+TEST(Charges, NameWholeTablesPlainlyWhereNoneIsCut) {
+  const std::vector<ShardingType> both{kColumnWise, kTableWise};
+  for (const int columns_of_a : {64, 128}) {
+    const BalancedResult whole = plan_of_types(both, both, columns_of_a);
+    EXPECT_THAT(types_of(whole), testing::ElementsAre(kTableWise, kTableWise));
+    EXPECT_LT(whole.times.time, 200);
+    EXPECT_EQ(whole.planning.outcome.status, SolveStatus::kOptimal);
+  }
+  const BalancedResult named = plan_of_types({kColumnWise}, both, 128);
+  EXPECT_THAT(types_of(named), testing::ElementsAre(kColumnWise, kColumnWise));
+  EXPECT_LT(named.times.time, 200);
+}
+
+// Two tables that may both be called column_wise and be cut in two, on two ranks.
+class NamesOfTypes : public testing::Test {
+ protected:
+  void SetUp() override {
+    Module module;
+    module.path = "m";
+    for (const char* name : {"a", "b"}) {
+      module.tables.push_back(make_table(name, 1000, 128, Pooling::kSum));
+      ParameterConstraints& constraints = problem_.model.constraints[name];
+      constraints.compute_kernels = {ComputeKernel::kFused};
+      constraints.sharding_types = {kTableWise, kColumnWise};
+      constraints.min_partition = 64;
+    }
+    problem_.model.modules.push_back(std::move(module));
+    set_room(problem_, 2, 2, 40 * kGiB, 1e7);
+    EnumerationOptions enumeration;
+    enumeration.max_column_blocks = 2;
+    const Estimator estimator(problem_.cost_model, problem_.topology, problem_.mode);
+    auto enumerated = enumerate(estimator, problem_.model, enumeration);
+    ASSERT_TRUE(enumerated);
+    options_ = std::move(enumerated->options);
+  }
+
+  Result<PlacementBridge> make_bridge(BridgeOptions settings) const {
+    settings.objective = BalanceObjective::kTime;
+    return make_placement_bridge({&options_, &problem_.topology, &problem_.model, nullptr, {}},
+                                 settings);
+  }
+
+  // "TW1 CW2 ": types and column blocks.
+  std::string names_of(const std::vector<std::int32_t>& options) const {
+    std::string names;
+    for (const std::int32_t index : options) {
+      const Option& option = options_.options[static_cast<std::size_t>(index)];
+      names += std::string(abbreviation(option.sharding_type)) +
+               std::to_string(option.column_blocks) + " ";
+    }
+    return names;
+  }
+
+  PlanningProblem problem_;
+  OptionSet options_;
+};
+
+TEST_F(NamesOfTypes, ArePlainForWholeTablesOfAPlanThatCutsNone) {
+  const Result<PlacementBridge> bridge = make_bridge({});
+  ASSERT_TRUE(bridge);
+  ASSERT_EQ(bridge->options.size(), 2U);
+  std::map<std::string, std::string> called;  // by what is placed
+  for (std::size_t a = 0; a < bridge->options[0].size(); ++a) {
+    for (std::size_t b = 0; b < bridge->options[1].size(); ++b) {
+      balance::UnitPlacements placements;
+      std::vector<std::int32_t> placed;
+      for (const auto& [unit, choice] : {std::pair{0U, a}, std::pair{1U, b}}) {
+        placed.push_back(bridge->options[unit][choice][0]);
+        const Option& option = options_.options[static_cast<std::size_t>(placed.back())];
+        placements.units.push_back(
+            {static_cast<int>(choice),
+             std::vector<int>(static_cast<std::size_t>(option.column_blocks), 0)});
+      }
+      const PlacedProposal plan = to_proposal(*bridge, options_, placements);
+      EXPECT_TRUE(called.emplace(names_of(placed), names_of(plan.options)).second);
+      EXPECT_THAT(plan.ranks, testing::Each(0));
+      const auto back = find_placements(*bridge, options_, plan);
+      ASSERT_TRUE(back);
+      EXPECT_LE(balance::evaluate(bridge->problem, *back).objective,
+                balance::evaluate(bridge->problem, placements).objective);
+      EXPECT_EQ(to_proposal(*bridge, options_, *back).options, plan.options);
+    }
+  }
+  const std::map<std::string, std::string> expected{
+      {"TW1 TW1 ", "TW1 TW1 "}, {"TW1 CW1 ", "TW1 TW1 "}, {"CW1 TW1 ", "TW1 TW1 "},
+      {"CW1 CW1 ", "TW1 TW1 "}, {"TW1 CW2 ", "TW1 CW2 "}, {"CW2 TW1 ", "CW2 TW1 "},
+      {"CW1 CW2 ", "CW1 CW2 "}, {"CW2 CW1 ", "CW2 CW1 "}, {"CW2 CW2 ", "CW2 CW2 "}};
+  EXPECT_EQ(called, expected);
+}
+
+// Where a rule holds tables together, names that only add a type are no choice.
+TEST_F(NamesOfTypes, AreNoMoreThanNeededForTablesTogether) {
+  BridgeOptions settings;
+  settings.together = {{"m.a", "m.b"}};
+  const Result<PlacementBridge> bridge = make_bridge(settings);
+  ASSERT_TRUE(bridge);
+  ASSERT_EQ(bridge->options.size(), 1U);
+  std::vector<std::string> names;
+  for (const std::vector<std::int32_t>& options : bridge->options[0]) {
+    names.push_back(names_of(options));
+  }
+  EXPECT_THAT(names, testing::UnorderedElementsAre("TW1 TW1 ", "CW1 CW1 "));
 }
 
 }  // namespace
