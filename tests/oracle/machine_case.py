@@ -6,6 +6,7 @@ MIB = 2**20
 INTER_HOST = {"1 GiB/s": 2**30 / 1000, "100 MiB/s": 100 * 2**20 / 1000, None: 12.5 * 2**30 / 1000}  # bytes per ms
 OF_COLUMNS = ("table_wise", "column_wise", "table_column_wise")
 OF_DOMAINS = ("table_row_wise", "grid_shard")
+PERMUTED = ("column_wise", "table_column_wise", "grid_shard")
 BY_ROWS = ("row_wise", *OF_DOMAINS)
 STAND_INS = {
     "all_to_all": (["all_gather"], ["reduce_scatter"]),
@@ -43,6 +44,8 @@ def random_machine(random, *, per_domain, optimizer):
         for group, is_there in (("host", random.randrange(4)), ("world", random.randrange(2))):
             if is_there:
                 document["collectives"].append(random_table(random, operation, group, per_domain))
+    if random.randrange(3):
+        document["operators"] = {"memory_gb_per_s": random.choice([0.1, 1, 10])}
     document["step"] = {"kernel_weight": random.choice([1, 1.5]), "ms_per_sharding_type": random.choice([0, 0.25])}
     document["step"] |= {"collective_weight": random.choice([0.5, 1]), "floor_ms": random.choice([0, 2])}
     return document
@@ -125,7 +128,16 @@ class MachineTimes:
         for direction in ("forward", "backward"):
             terms = self.terms(option["compute_kernel"], direction)
             ns += sum(terms.get(name, 0) * value for name, value in variables.items())
-        return ns / 1e6 + (prefetch if option["compute_kernel"] == "fused_uvm_caching" else 0)
+        ms = ns / 1e6 + self.permute(option, variables)
+        return ms + (prefetch if option["compute_kernel"] == "fused_uvm_caching" else 0)
+
+    def permute(self, option, variables):
+        """Of pooled outputs whose columns were cut, forward and backward."""
+        bandwidth = self.document.get("operators", {}).get("memory_gb_per_s", 0)
+        if option["sharding_type"] not in PERMUTED or not option["is_pooled"] or not variables or not bandwidth:
+            return 0
+        summed = self.domain if option["sharding_type"] == "grid_shard" else 1
+        return 4 * variables["output_byte_ns"] / summed / (bandwidth * 1e6)
 
     # Collectives.
 

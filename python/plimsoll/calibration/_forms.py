@@ -59,6 +59,7 @@ STEP_TERMS = {  # coefficient: variable of a plan
     "floor_ms": "one",
     "ms_per_table": "tables",
 }
+COLUMN_CUTS = ("column_wise", "table_column_wise", "grid_shard")  # their pooled outputs are permuted
 ELEMENT_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
 
 
@@ -157,6 +158,12 @@ def step_factors(points: Sequence[Mapping[str, Any]], terms: Sequence[str], pref
         values |= {name: point[prefix + name] for name in ("kernel_ms", "collective_ms")}
         rows.append([float(values[STEP_TERMS[term]]) for term in terms])
     return np.array(rows)
+
+
+def permute_ms(operators: Mapping[str, Any], size: float) -> float:
+    """Of putting pooled outputs of `size` bytes in the order of their columns, forward and backward."""
+    bandwidth = operators.get("memory_gb_per_s", 0.0)
+    return 4 * size / bandwidth * 1e-6 if bandwidth > 0 else 0.0  # read and written twice
 
 
 def operator_ms(operators: Mapping[str, Any], data_type: str, flops: float, size: float) -> float:

@@ -16,6 +16,7 @@ namespace {
 using topology::Collective;
 
 constexpr double kNsPerMs = 1e6;
+constexpr double kBytesPerMs = 1e6;  // of one GB/s
 constexpr double kMiBytes = 1024.0 * 1024.0;
 constexpr double kOutputElement = 4;  // bytes: kernels sum in fp32
 
@@ -245,6 +246,25 @@ double CalibratedTimes::kernel_ms(const Form& form, const Option& option,
   return own > 0 && other > 0 ? ms * (own / other) : ms;
 }
 
+// The runtime permutes the pooled outputs of types that cut columns, so that a table's stand in one
+// row: every rank those of its own samples, which is what shards send out, over all ranks. Of rows
+// that are cut, too, the ranks of a domain have summed theirs by then.
+double CalibratedTimes::permute_ms(const Option& option, const KernelVariables& variables) const {
+  const ShardingType type = option.sharding_type;
+  const bool is_column_cut = type == ShardingType::kColumnWise ||
+                             type == ShardingType::kTableColumnWise ||
+                             type == ShardingType::kGridShard;
+  if (!is_column_cut || !profiles_[static_cast<std::size_t>(option.table)].is_pooled) return 0;
+  if (!machine_->operators || !(machine_->operators->memory_gb_per_s > 0)) return 0;
+  const topology::Topology& topology = estimator_->topology();
+  const double summed = type == ShardingType::kGridShard
+                            ? std::min(std::max(topology.group_size(), 1), topology.world_size)
+                            : 1;
+  const double passes = estimator_->mode().inference ? 1 : 2;
+  const double bytes = 2 * passes * variables.output_bytes / summed;  // read and written
+  return bytes / (machine_->operators->memory_gb_per_s * kBytesPerMs);
+}
+
 CalibratedTimes::ShardTimes CalibratedTimes::shard_times(const Option& option, std::int64_t rows,
                                                          std::int64_t columns) const {
   const TableProfile& profile = profiles_[static_cast<std::size_t>(option.table)];
@@ -255,6 +275,7 @@ CalibratedTimes::ShardTimes CalibratedTimes::shard_times(const Option& option, s
     times.kernels +=
         kernel_ms(find_form(profile, option.compute_kernel, direction), option, v, rows, columns);
   }
+  times.kernels += permute_ms(option, v);
   if (is_uvm_caching(option.compute_kernel)) {
     times.kernels += release_perf(option, option.compute_kernel, rows, columns).prefetch_compute;
   }

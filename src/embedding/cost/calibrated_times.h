@@ -114,6 +114,7 @@ class CalibratedTimes {
                   std::span<const TableProfile> profiles);
 
   Form find_form(const TableProfile& profile, ComputeKernel kernel, PassDirection direction) const;
+  double permute_ms(const Option& option, const KernelVariables& variables) const;
   double kernel_ms(const Form& form, const Option& option, const KernelVariables& variables,
                    std::int64_t rows, std::int64_t columns) const;
   // The release's compute of the shard under this kernel; 0 where it has none.
