@@ -255,6 +255,35 @@ TEST(CalibratedTimes, SumTheTermsOfTheForms) {
               .25 + 1.5 * 1.5 + 1.25 * of_type.collectives, 1e-12);
 }
 
+// By hand: 4 bytes pass the memory for each that a shard sends out, at 2 GB/s.
+TEST(CalibratedTimes, PermuteTheOutputsOfCutColumns) {
+  PlanningProblem problem = make_problem(4, 64);
+  problem.topology = make_room(4, 2);
+  problem.model.constraints["b"].min_partition = 32;
+  const auto kernels = [&problem](ShardingType type, bool has_bandwidth) {
+    MachineModel machine = make_machine();
+    if (has_bandwidth) machine.operators = DenseOperators{5, 2, {}};
+    problem.machine = std::make_shared<const MachineModel>(std::move(machine));
+    const Space space(problem);
+    const Option option = space.option("b", type, ComputeKernel::kFused);
+    return space.times().shard_times(option, 400000, 32).kernels;
+  };
+  const auto permuted = [&kernels](ShardingType type) {
+    return kernels(type, true) - kernels(type, false);
+  };
+  const double sent = 64 * 4 * 32 * 4;
+  EXPECT_NEAR(permuted(ShardingType::kColumnWise), 4 * sent / 2e6, 1e-12);
+  EXPECT_NEAR(permuted(ShardingType::kTableColumnWise), 4 * sent / 2e6, 1e-12);
+  EXPECT_NEAR(permuted(ShardingType::kGridShard), 4 * sent / 2 / 2e6, 1e-12);
+  EXPECT_EQ(permuted(ShardingType::kTableWise), 0);
+  EXPECT_EQ(permuted(ShardingType::kTableRowWise), 0);
+  problem.mode.inference = true;
+  EXPECT_NEAR(permuted(ShardingType::kColumnWise), 2 * sent / 2e6, 1e-12);
+  problem.mode.inference = false;
+  problem.model.modules[0].kind = ModuleKind::kEmbeddingCollection;
+  EXPECT_EQ(permuted(ShardingType::kColumnWise), 0);
+}
+
 TEST(CalibratedTimes, ScaleKernelsThatWereNotMeasuredAsTheReleaseDoes) {
   PlanningProblem problem = make_problem(2, 64);
   for (Table& table : problem.model.modules[0].tables) {

@@ -46,6 +46,17 @@ def test_steps_of_ranks_that_share_cores_are_fitted_to_processor_time(machine, c
     assert _machine.are_steps_processor_time(document) == (time == "cpu_ms")
 
 
+def test_permuted_outputs_of_cut_columns_are_part_of_the_kernels():
+    document = {"kernels": [], "collectives": [], "operators": {"memory_gb_per_s": 2.0}}
+    groups = [
+        {"rank": 0, "sharding_type": "table_wise", "lookups": 1, "output_bytes": 9e9},
+        {"rank": 0, "sharding_type": "column_wise", "lookups": 1, "output_bytes": 1e6},
+        {"rank": 1, "sharding_type": "column_wise", "lookups": 1, "output_bytes": 3e6},
+    ]
+    assert _machine.plan_parts(document, {"groups": groups})["kernel_ms"] == pytest.approx(4 * 3e6 / 2e6)
+    assert _machine.plan_parts(document | {"operators": {}}, {"groups": groups})["kernel_ms"] == 0
+
+
 def test_the_document_predicts_the_machine(machine):
     document = plimsoll.calibrate(budget="standard", **QUICK)
     assert document["schema"] == "plimsoll.machine/1" and document["complete"]
