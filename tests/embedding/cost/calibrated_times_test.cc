@@ -259,8 +259,8 @@ TEST(CalibratedTimes, SumTheTermsOfTheForms) {
 TEST(CalibratedTimes, PermuteTheOutputsOfCutColumns) {
   PlanningProblem problem = make_problem(4, 64);
   problem.topology = make_room(4, 2);
-  problem.model.constraints["b"].min_partition = 32;
   const auto kernels = [&problem](ShardingType type, bool has_bandwidth) {
+    problem.model.constraints["b"].sharding_types = {type};
     MachineModel machine = make_machine();
     if (has_bandwidth) machine.operators = DenseOperators{5, 2, {}};
     problem.machine = std::make_shared<const MachineModel>(std::move(machine));
