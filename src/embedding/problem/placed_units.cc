@@ -172,17 +172,17 @@ class PlainNames {
 }  // namespace
 
 PlacedProposal to_proposal(const PlacementBridge& bridge, const OptionSet& options,
-                           const balance::UnitPlacements& found) {
-  PLIMSOLL_DCHECK(balance::evaluate(bridge.problem, found).is_allowed(),
+                           const balance::UnitPlacements& placements) {
+  PLIMSOLL_DCHECK(balance::evaluate(bridge.problem, placements).is_allowed(),
                   "the placements are allowed");
-  const balance::UnitPlacements placements = PlainNames(bridge, options, found).run();
+  const balance::UnitPlacements named = PlainNames(bridge, options, placements).run();
   struct Taken {
     std::size_t unit = 0;
     std::int32_t option = -1;
   };
   std::vector<Taken> of_table(options.tables.size());
   for (std::size_t u = 0; u < bridge.tables.size(); ++u) {
-    const auto choice = static_cast<std::size_t>(placements.units[u].choice);
+    const auto choice = static_cast<std::size_t>(named.units[u].choice);
     for (std::size_t i = 0; i < bridge.tables[u].size(); ++i) {
       of_table[static_cast<std::size_t>(bridge.tables[u][i])] = {u, bridge.options[u][choice][i]};
     }
@@ -192,7 +192,7 @@ PlacedProposal to_proposal(const PlacementBridge& bridge, const OptionSet& optio
   for (const Taken& taken : of_table) {
     plan.options.push_back(taken.option);
     append_ranks(bridge, options.options[static_cast<std::size_t>(taken.option)],
-                 placements.units[taken.unit], taken.unit, plan.ranks);
+                 named.units[taken.unit], taken.unit, plan.ranks);
     plan.first_rank.push_back(static_cast<std::int64_t>(plan.ranks.size()));
   }
   return plan;
