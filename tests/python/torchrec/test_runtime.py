@@ -153,6 +153,23 @@ def test_every_type_of_sequences(kind, world):
     assert types == [kind] * 3
 
 
+BESIDE_CUT = {
+    "a": ParameterConstraints(sharding_types=["column_wise"], min_partition=32),
+    **{name: ParameterConstraints(sharding_types=["table_wise", "column_wise"], min_partition=64) for name in "bc"},
+}
+
+
+def test_whole_bags_share_the_group_of_cut_ones():
+    types = run_case(2, 2, lambda device: cases.bags(TABLES, device), cases.AllTypes(), BESIDE_CUT)
+    assert types == ["column_wise"] * 3
+
+
+def test_whole_sequences_beside_cut_ones_are_table_wise():
+    """Their column shards would be of another width, which the runtime refuses."""
+    types = run_case(2, 2, lambda device: cases.sequences(TABLES, device), cases.AllSequenceTypes(), BESIDE_CUT)
+    assert types == ["column_wise", "table_wise", "table_wise"]
+
+
 def test_a_free_plan_of_mean_pooled_bags_trains_rightly():
     make = lambda device: cases.bags(TABLES, device, PoolingType.MEAN)  # noqa: E731
     constraints = {name: ParameterConstraints(sharding_types=BAG_TYPES, min_partition=16) for name, *_ in TABLES}
