@@ -59,7 +59,6 @@ STEP_TERMS = {  # coefficient: variable of a plan
     "floor_ms": "one",
     "ms_per_table": "tables",
 }
-COLUMN_CUTS = ("column_wise", "table_column_wise", "grid_shard")  # their pooled outputs are permuted
 ELEMENT_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
 
 

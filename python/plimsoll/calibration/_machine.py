@@ -26,7 +26,6 @@ from plimsoll.calibration._fit import (
     rank_correlation,
 )
 from plimsoll.calibration._forms import (
-    COLUMN_CUTS,
     FORMS,
     KERNEL_VARIABLES,
     STEP_TERMS,
@@ -210,7 +209,7 @@ def plan_parts(document: Mapping[str, Any], point: Mapping[str, Any]) -> dict[st
         for direction in ("forward", "backward"):
             entry = find_kernel(document, kernel, "fp32", direction, "sgd")
             kernels[rank] = kernels.get(rank, 0.0) + (kernel_ms(entry["terms"], group) if entry else 0.0)
-        if kind in COLUMN_CUTS:
+        if kind == "column_wise":  # of the types that are measured the one that cuts columns
             kernels[rank] += permute_ms(document.get("operators", {}), group["output_bytes"])
         if kind == "data_parallel":
             calls = [("all_reduce", group["weight_bytes"])]

@@ -124,7 +124,8 @@ bool is_whole(const UnitChoice& choice) {
 
 // Does `a` put the same pieces in the same places as `b`, for no further cause?
 bool is_no_dearer(const UnitChoice& a, const UnitChoice& b) {
-  return a.runs == b.runs && a.num_blocks == b.num_blocks && a.distinct_ranks == b.distinct_ranks &&
+  return a.spread == b.spread && a.runs == b.runs && a.num_blocks == b.num_blocks &&
+         a.distinct_ranks == b.distinct_ranks &&
          std::includes(b.causes.begin(), b.causes.end(), a.causes.begin(), a.causes.end());
 }
 

@@ -112,21 +112,31 @@ class PlainNames {
       : bridge_(bridge), options_(options), placements_(std::move(placements)) {}
 
   balance::UnitPlacements run() {
-    // A module that keeps the name for one unit keeps it for all.
-    std::set<std::string_view> keep;
-    for (std::size_t before = 1; before != keep.size();) {
-      before = keep.size();
-      for (std::size_t u = 0; u < bridge_.tables.size(); ++u) {
-        const std::vector<std::string_view> modules = modules_of(u);
-        const bool stays = std::any_of(modules.begin(), modules.end(),
-                                       [&keep](const auto& path) { return keep.contains(path); });
-        if (stays || plain_choice(u) < 0) keep.insert(modules.begin(), modules.end());
-      }
-    }
+    struct Named {
+      std::size_t unit = 0;
+      std::vector<std::string_view> modules;  // of its column_wise tables
+      int plain = -1;
+    };
+    std::vector<Named> all;
     for (std::size_t u = 0; u < bridge_.tables.size(); ++u) {
-      const std::vector<std::string_view> modules = modules_of(u);
-      if (modules.empty() || keep.contains(modules.front())) continue;
-      placements_.units[u].choice = plain_choice(u);
+      std::vector<std::string_view> modules = modules_of(u);
+      if (!modules.empty()) all.push_back({u, std::move(modules), plain_choice(u)});
+    }
+    std::set<std::string_view> keep;  // modules in which one unit keeps the name, and so all do
+    const auto stays = [&keep](const Named& named) {
+      return named.plain < 0 ||
+             std::any_of(named.modules.begin(), named.modules.end(),
+                         [&keep](std::string_view path) { return keep.contains(path); });
+    };
+    std::size_t before = 0;
+    do {
+      before = keep.size();
+      for (const Named& named : all) {
+        if (stays(named)) keep.insert(named.modules.begin(), named.modules.end());
+      }
+    } while (keep.size() > before);
+    for (const Named& named : all) {
+      if (!stays(named)) placements_.units[named.unit].choice = named.plain;
     }
     return std::move(placements_);
   }

@@ -251,9 +251,10 @@ TEST(StrictNumerics, NamesTheTableThatHasNothingElse) {
   EXPECT_TRUE(plan(problem, options).planning.outcome.plan);
 }
 
-// Two tables of which a is cut in two if its blocks may be `columns_of_a` wide, 100 ms a type.
-BalancedResult plan_of_types(const std::vector<ShardingType>& of_a,
-                             const std::vector<ShardingType>& of_b, int columns_of_a) {
+// Two tables of 128 columns on two ranks; a is cut in two if its blocks may be 64 wide, as b.
+PlanningProblem columns_problem(const std::vector<ShardingType>& of_a,
+                                const std::vector<ShardingType>& of_b, int columns_of_a,
+                                int columns_of_b) {
   PlanningProblem problem;
   Module module;
   module.path = "m";
@@ -262,14 +263,20 @@ BalancedResult plan_of_types(const std::vector<ShardingType>& of_a,
     ParameterConstraints& constraints = problem.model.constraints[name];
     constraints.compute_kernels = {ComputeKernel::kFused};
     constraints.sharding_types = name[0] == 'a' ? of_a : of_b;
-    constraints.min_partition = name[0] == 'a' ? columns_of_a : 128;
+    constraints.min_partition = name[0] == 'a' ? columns_of_a : columns_of_b;
   }
   problem.model.modules.push_back(std::move(module));
   set_room(problem, 2, 1, 40 * kGiB, 1e7);
+  return problem;
+}
+
+// At 100 ms a type, with b whole.
+BalancedResult plan_of_types(const std::vector<ShardingType>& of_a,
+                             const std::vector<ShardingType>& of_b, int columns_of_a) {
   auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
   options.bridge.objective = BalanceObjective::kTime;
   options.bridge.step_model.ms_per_sharding_type = 100;
-  return plan(problem, options);
+  return plan(columns_problem(of_a, of_b, columns_of_a, 128), options);
 }
 
 std::vector<ShardingType> types_of(const BalancedResult& result) {
@@ -315,17 +322,8 @@ TEST(Charges, NameWholeTablesPlainlyWhereNoneIsCut) {
 class NamesOfTypes : public testing::Test {
  protected:
   void SetUp() override {
-    Module module;
-    module.path = "m";
-    for (const char* name : {"a", "b"}) {
-      module.tables.push_back(make_table(name, 1000, 128, Pooling::kSum));
-      ParameterConstraints& constraints = problem_.model.constraints[name];
-      constraints.compute_kernels = {ComputeKernel::kFused};
-      constraints.sharding_types = {kTableWise, kColumnWise};
-      constraints.min_partition = 64;
-    }
-    problem_.model.modules.push_back(std::move(module));
-    set_room(problem_, 2, 2, 40 * kGiB, 1e7);
+    const std::vector<ShardingType> both{kTableWise, kColumnWise};
+    problem_ = columns_problem(both, both, 64, 64);
     EnumerationOptions enumeration;
     enumeration.max_column_blocks = 2;
     const Estimator estimator(problem_.cost_model, problem_.topology, problem_.mode);
