@@ -126,28 +126,6 @@ struct Tally {
   int num_proved_not_to_fit = 0;  // of them, in plans of avoidable ones
 };
 
-// A module calls tables column_wise only where it cuts one so, or where one may be nothing plainer.
-void expect_plain_names(const PlanningProblem& problem, const ShardingPlan& plan) {
-  std::map<std::string, std::vector<const TableSharding*>> of_module;
-  for (const TableSharding& table : plan.tables) {
-    if (table.sharding_type == ShardingType::kColumnWise) {
-      of_module[table.module_path].push_back(&table);
-    }
-  }
-  for (const auto& [path, tables] : of_module) {
-    EXPECT_TRUE(std::any_of(tables.begin(), tables.end(),
-                            [&](const TableSharding* table) {
-                              const std::vector<ShardingType>& types =
-                                  problem.model.constraints.at(table->table).sharding_types;
-                              const bool is_bound =
-                                  std::find(types.begin(), types.end(), ShardingType::kTableWise) ==
-                                  types.end();
-                              return is_bound || table->num_shards() > 1;
-                            }))
-        << "module " << path;
-  }
-}
-
 void compare(const PlanningProblem& problem, BalanceObjective objective, Tally& tally) {
   SCOPED_TRACE(to_string(objective));
   auto options = BalancedOptions::minimizing(BalanceObjective::kRating);
@@ -168,7 +146,6 @@ void compare(const PlanningProblem& problem, BalanceObjective objective, Tally& 
   const check::ShardingReport report = judge(problem, *outcome.plan);
   EXPECT_TRUE(report.is_right());
   expect_named(report, result);
-  expect_plain_names(problem, *outcome.plan);
   const bool is_fewest = report.hazards().size() == best.num_hazards;
   EXPECT_GE(report.hazards().size(), best.num_hazards);
   EXPECT_TRUE(is_fewest || result.keeps_hazards);
