@@ -81,13 +81,16 @@ class PartsMaker {
 
 }  // namespace
 
-void BalancePart::find_items(const PlacementProblem& problem) {
-  if (items.problem != nullptr) return;
+ItemFilter BalancePart::filter(const PlacementProblem& problem) const {
   ItemFilter filter;
   for (std::size_t cause = 0; cause < problem.charges.size(); ++cause) {
     filter.is_cause_allowed.push_back(cause >= 64 || (forbidden >> cause & 1) == 0);
   }
-  items = make_placement_items(problem, filter);
+  return filter;
+}
+
+void BalancePart::find_items(const PlacementProblem& problem) {
+  if (items.problem == nullptr) items = make_placement_items(problem, filter(problem));
 }
 
 bool BalancePart::contains(const UnitPlacements& placements) const {

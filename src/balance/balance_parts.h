@@ -29,7 +29,9 @@ struct BalancePart {
   std::uint64_t paid = 0;       // as above, those whose charges are in the constant
   Proof proof;
   std::vector<Start> starts;
+  std::vector<double> box_load;  // search_boxes(); empty where there is none
 
+  ItemFilter filter(const PlacementProblem& problem) const;
   void find_items(const PlacementProblem& problem);
   // Are all choices among the items'? Precondition: find_items.
   bool contains(const UnitPlacements& placements) const;

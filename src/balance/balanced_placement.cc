@@ -25,6 +25,7 @@
 #include "balance/part_annealing.h"
 #include "balance/problem/one_load.h"
 #include "balance/problem/placement_judge.h"
+#include "balance/tight/room_walks.h"
 #include "balance/tight/tight_search.h"
 #include "core/check.h"
 
@@ -105,6 +106,7 @@ class Balancer {
     shake_parts(effort_ / 8 * 3, 2);
     if (options_.uses_patterns) {
       sharpen(Sharpness::kFine);
+      walk_within_rooms_of_parts(effort_ / 6);
       search_contents_of_parts(effort_ / 8 * (is_small() ? 1 : 5));
     }
     anneal_parts();
@@ -279,16 +281,17 @@ class Balancer {
       options.tolerance = tolerance_;
       options.max_effort = effort / kSharesOfParts;
       Start best{{}, kInfinity};
-      search_boxes(problem_, options, clock_, [&](const UnitPlacements& found, double& below) {
-        Start polished = polish(part, found, effort / kPolishes);
-        const bool is_allowed = polished.objective < kInfinity;
-        if (polished.objective < best.objective) {
-          offer(polished);
-          best = std::move(polished);
-        }
-        below = std::min(below, best_.objective);
-        return is_allowed;
-      });
+      part.box_load =
+          search_boxes(problem_, options, clock_, [&](const UnitPlacements& found, double& below) {
+            Start polished = polish(part, found, effort / kPolishes);
+            const bool is_allowed = polished.objective < kInfinity;
+            if (polished.objective < best.objective) {
+              offer(polished);
+              best = std::move(polished);
+            }
+            below = std::min(below, best_.objective);
+            return is_allowed;
+          });
       // Of several barriers a dive's placement is the first start, though others may be better now.
       auto place = part.starts.begin();
       while (problem_.num_barriers == 1 && place != part.starts.end() &&
@@ -394,6 +397,29 @@ class Balancer {
       offer(*found);
       keep_start(part);
     }
+  }
+
+  // Where caps leave few placements at several barriers, dives are seldom allowed, and moves one by
+  // one seldom lead from one to the next.
+  void walk_within_rooms_of_parts(std::int64_t effort) {
+    constexpr double kLargeGap = .02;
+    if (!options_.uses_replicas || problem_.num_barriers == 1 || !has_plan()) return;
+    share_effort(effort, [this](Part& part, std::int64_t share) {
+      if (part.box_load.empty() || gap_of(part) < kLargeGap) return;
+      RoomWalkOptions options;
+      options.filter = part.filter(problem_);
+      options.load = part.box_load;
+      options.constant = part.constant;
+      options.lower_bound = part.lower_bound;
+      options.incumbent = best_.objective;
+      options.tolerance = tolerance_;
+      options.max_effort = share;
+      options.seed = search_.seed;
+      if (const auto found = walk_within_rooms(problem_, options, clock_)) {
+        offer(*found);
+        keep_start(part);
+      }
+    });
   }
 
   std::vector<std::vector<int>> guides_of(const Part& part) const {

@@ -144,23 +144,28 @@ struct BarrierProof {
 // Why the loads of uniform choices, added up over the barriers, are at least `uniform_load` where
 // no rank carries more than `room` of pieces and blocks: with `value` >= 0 of each unit (by class)
 // and prices of bytes, what a unit that is not uniform carries on ranks is worth `value`, and no
-// host or rank holds more than its best content.
+// host or rank holds more than its best content. Where uniform choices leave at least so many bytes
+// of a limit, they take `uniform_price` times as many more.
 struct BoxProof {
-  std::vector<double> room;   // [barriers]
-  double uniform_load = 0;    // ms
-  std::vector<double> value;  // [classes of the witness] ms
-  std::vector<double> price;  // [resources] ms a byte, of all ranks
+  std::vector<double> room;           // [barriers] ms, then [limits] bytes
+  double uniform_load = 0;            // ms
+  std::vector<double> value;          // [classes of the witness] ms
+  std::vector<double> price;          // [resources] ms a byte, of all ranks
+  std::vector<double> uniform_price;  // [limits] ms a byte, of uniform units on a rank
   bool operator==(const BoxProof&) const = default;
 };
 
 // A node covers the placements whose slowest load of pieces and blocks at each barrier is in a
-// window of that barrier; the root covers [0, top] of each. A leaf proves the sum of its windows'
-// lower ends plus the uniform load of its proof, whose rooms are no smaller than their upper ends.
+// window of that barrier, and what uniform choices leave of each limit in a window of that; the
+// root covers [0, top] of each barrier and [0, cap] of each limit. A leaf proves the sum of its
+// barriers' lower ends plus the uniform load of its proof, whose rooms are no smaller than the
+// upper ends, plus the limits' lower ends at their `uniform_price`.
 struct BoxNode {
   int first_child = -1;  // of two; -1: a leaf
-  int barrier = -1;      // whose window is split: the first child up to `split`, the second from it
-  double split = 0;      // ms
-  int proof = -1;        // of a leaf
+  int barrier = -1;  // whose window is split: the first child up to `split`, the second from it;
+                     // num_barriers + i: that of limit i
+  double split = 0;  // ms, or bytes
+  int proof = -1;    // of a leaf
   bool operator==(const BoxNode&) const = default;
 };
 

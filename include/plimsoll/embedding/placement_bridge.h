@@ -19,9 +19,11 @@
 // search sees fewer plans than there are (`is_tighter`). The problem `is_for_bound` has all plans
 // of the fewest hazards: columns of a host stand on any ranks, tables of one dependency alone, and
 // causes that exclude each other tell the ways of a collection. Under `strict_numerics` options
-// that have optimizer_state_per_block are none at all. column_wise of one block, a whole table, is
-// left out beside the same table_wise that costs no more, where no other table of the module needs
-// column_wise, whose charge it would share.
+// that have optimizer_state_per_block are none at all. Of the two names of a whole table,
+// table_wise and column_wise of one block, one is left out: column_wise beside a table_wise that
+// costs no more, where no table of the module needs column_wise, whose charge it would share; where
+// one does, table_wise, if the charges of both types and all that the tables cost are equal
+// (`plain_name`).
 // Sources: docs/mathematics/balanced-sharding.md#the-problem,
 // docs/mathematics/balanced-sharding.md#several-barriers-and-charges.
 #pragma once
@@ -92,6 +94,8 @@ struct PlacementBridge {
   std::vector<std::vector<std::vector<std::int32_t>>> options;
   // [num_units][choices] rank of the host on which the columns of a block begin.
   std::vector<std::vector<int>> first_rank;
+  // By option of a whole table as column_wise: the option table_wise that it stands for.
+  std::map<std::int32_t, std::int32_t> plain_name;
   // Plans without hazards were left out: no bound of this problem holds for all plans.
   bool is_tighter = false;
   bool leaves_hazards_out = false;  // options, or pairs of them

@@ -109,6 +109,7 @@ class ModelMaker {
       if (choice.spread == Spread::kHost) step.blocks = times;
       for (double& load : step.load) step.cost += load *= static_cast<double>(times);
       step.bytes.add(largest_bytes(choice), times);
+      step.least_bytes.add(least_bytes(choice), times);
       step.all_bytes.add(all_bytes(choice), times);
       model_.steps.push_back(std::move(step));
     } else if (choice.spread == Spread::kHost) {
@@ -143,7 +144,8 @@ class ModelMaker {
       }
       if (model_.cap[r] > 0 && most > static_cast<double>(model_.cap[r]) * problem_.num_ranks) {
         model_.rows.push_back(r);
-        if (problem_.resources[r].is_time) model_.times.push_back(r);
+        const Resource& resource = problem_.resources[r];
+        if (resource.is_time && !resource.is_pooled) model_.times.push_back(r);
       }
     }
   }

@@ -36,6 +36,7 @@ struct BarrierStep {
   double cost = 0;           // their sum
   std::int64_t blocks = 0;   // on the only host; 0: uniform
   Amounts bytes{};           // the largest of a rank
+  Amounts least_bytes{};     // the least of a rank
   Amounts all_bytes{};       // on all ranks together
 };
 

@@ -28,6 +28,10 @@ double bytes_cost(const BarrierModel& model, const Amounts& bytes, const Barrier
   return cost;
 }
 
+double share_of_cap(const BarrierModel& model, const Amounts& bytes, int resource) {
+  return static_cast<double>(bytes[resource]) / static_cast<double>(model.cap[resource]);
+}
+
 std::vector<double> sizes_of(const BarrierItem& item, const std::vector<int>& limits) {
   std::vector<double> size = item.load;
   for (const int resource : limits) size.push_back(static_cast<double>(item.bytes[resource]));
@@ -109,11 +113,16 @@ Amounts uniform_bytes(const BarrierModel& model, const BarrierAnswer& answer) {
   return bytes;
 }
 
-double cheapest_unit(const BarrierModel& model, int class_index, const BarrierPrices& prices) {
+double cheapest_unit(const BarrierModel& model, int class_index, const BarrierPrices& prices,
+                     const std::vector<int>& limits) {
   double least = prices.pi[class_index];
   for (const BarrierStep& step : model.steps) {
     if (step.class_index != class_index) continue;
-    least = std::min(least, step.cost + bytes_cost(model, step.all_bytes, prices));
+    double cost = step.cost + bytes_cost(model, step.all_bytes, prices);
+    for (std::size_t l = 0; l < prices.uniform.size(); ++l) {
+      cost += prices.uniform[l] * share_of_cap(model, step.least_bytes, limits[l]);
+    }
+    least = std::min(least, cost);
   }
   return least;
 }
@@ -132,6 +141,10 @@ class BarrierProgram::Room {
     for (const BarrierStep& step : model_.steps) {
       std::vector<math::SimplexEntry> entries = {{step.class_index, 1}};
       add_bytes(step.all_bytes, 1, entries);
+      for (std::size_t l = 0; l < demand_.most_uniform.size(); ++l) {
+        const double share = share_of_cap(model_, step.least_bytes, owner.options_.limits[l]);
+        if (share > 0) entries.push_back({row_of(model_.rows.size() + l), share});
+      }
       steps_.push_back(master_.add_column(step.cost, std::move(entries)));
     }
     for (const Kept& kept : owner.pool_) {
@@ -189,6 +202,7 @@ class BarrierProgram::Room {
     for (const double count : demand_.count) rows.push_back({count, true, owner_.options_.penalty});
     for (const BinKind& bin : bins_) rows.push_back({bin.count, false, 0});
     for (std::size_t i = 0; i < model_.rows.size(); ++i) rows.push_back({share_of(i), false, 0});
+    for (const double share : demand_.most_uniform) rows.push_back({share, false, 0});
     return rows;
   }
 
@@ -257,6 +271,9 @@ class BarrierProgram::Room {
     for (std::size_t r = 0; r < model_.rows.size(); ++r) {
       prices.price.push_back(std::max(0.0, -master_.prices()[row_of(r)]));
     }
+    for (std::size_t l = 0; l < demand_.most_uniform.size(); ++l) {
+      prices.uniform.push_back(std::max(0.0, -master_.prices()[row_of(model_.rows.size() + l)]));
+    }
     return prices;
   }
 
@@ -268,6 +285,9 @@ class BarrierProgram::Room {
     for (std::size_t i = 0; i < mixed.price.size(); ++i) {
       mixed.price[i] = kSmoothing * best.price[i] + (1 - kSmoothing) * own.price[i];
     }
+    for (std::size_t i = 0; i < mixed.uniform.size(); ++i) {
+      mixed.uniform[i] = kSmoothing * best.uniform[i] + (1 - kSmoothing) * own.uniform[i];
+    }
     return mixed;
   }
 
@@ -276,9 +296,12 @@ class BarrierProgram::Room {
     ++owner_.num_pricings_;
     double proved = 0;
     for (int c = 0; c < num_classes(); ++c) {
-      proved += demand_.count[c] * cheapest_unit(model_, c, prices);
+      proved += demand_.count[c] * cheapest_unit(model_, c, prices, owner_.options_.limits);
     }
     for (std::size_t r = 0; r < prices.price.size(); ++r) proved -= prices.price[r] * share_of(r);
+    for (std::size_t l = 0; l < prices.uniform.size(); ++l) {
+      proved -= prices.uniform[l] * demand_.most_uniform[l];
+    }
     bool has_column = false;
     for (std::size_t b = 0; b < bins_.size(); ++b) {
       if (bins_[b].count <= 0) continue;

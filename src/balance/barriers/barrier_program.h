@@ -7,7 +7,8 @@
 // Method. Rows: one a class, one a kind of bins, one a resource whose caps may be exceeded. At any
 // prices pi of units and q of resources
 //   A >= sum over classes of (units x min(pi, cheapest uniform cost + q bytes))
-//        - sum over bins of V(pi, q) - sum over resources of q x caps,
+//        - sum over bins of V(pi, q) - sum over resources of q x caps
+// (q also of what uniform units may take of a rank, where that is less than a cap),
 // with V the worth of the best pattern that fits the room at every barrier: the exact filling of a
 // vector knapsack (math/vector_knapsack.h), or its bound. The best value so far is kept, so a stop
 // at any time leaves a valid bound. Cost. 5 to 30 pricings a room; patterns are kept from demand
@@ -25,8 +26,9 @@
 namespace plimsoll::balance {
 
 struct BarrierPrices {
-  std::vector<double> pi;     // [classes] ms a unit, >= 0
-  std::vector<double> price;  // [rows] ms, >= 0, of the caps of all ranks together
+  std::vector<double> pi;       // [classes] ms a unit, >= 0
+  std::vector<double> price;    // [rows] ms, >= 0, of the caps of all ranks together
+  std::vector<double> uniform;  // [limits] ms, >= 0, of a cap that uniform units take of a rank
 };
 
 // Bins that are filled alike: hosts, if blocks may stand in them, else ranks.
@@ -44,6 +46,8 @@ struct BarrierDemand {
   // [rows] where not empty: the share of all caps together that uniform units may take. Patterns
   // then count for no row: their limits hold what uniform units leave.
   std::vector<double> uniform_share;
+  // [limits] where not empty: the share of a rank's cap that uniform units may take.
+  std::vector<double> most_uniform;
 };
 
 struct BarrierPattern {
@@ -110,6 +114,7 @@ BestContent price_bin(const BarrierModel& model, const BarrierDemand& demand, co
 Amounts uniform_bytes(const BarrierModel& model, const BarrierAnswer& answer);
 
 // What uniform units of a class cost at least: the least of pi and its cheapest step.
-double cheapest_unit(const BarrierModel& model, int class_index, const BarrierPrices& prices);
+double cheapest_unit(const BarrierModel& model, int class_index, const BarrierPrices& prices,
+                     const std::vector<int>& limits);
 
 }  // namespace plimsoll::balance

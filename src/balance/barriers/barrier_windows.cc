@@ -11,7 +11,9 @@ namespace {
 struct Box {
   double value = 0;
   int node = 0;
-  std::vector<double> low, high;
+  std::vector<double> low, high;  // [dimensions]
+  std::vector<double> rate;       // [dimensions] what its proof gains where `low` rises
+  std::vector<double> left;       // [limits] what uniform units of the last program leave of a cap
 };
 
 struct IsWorse {
@@ -41,8 +43,16 @@ class BoxSearch {
 
   BarrierWindowResult run() {
     const std::int64_t begin = clock_.effort();
-    Box root{-kInfinity, 0, std::vector<double>(model_.num_barriers, 0),
-             std::vector<double>(model_.num_barriers, goal_)};
+    Box root{-kInfinity,
+             0,
+             std::vector<double>(model_.num_barriers, 0),
+             std::vector<double>(model_.num_barriers, goal_),
+             {},
+             {}};
+    for (const int resource : options_.limits) {
+      root.low.push_back(0);
+      root.high.push_back(static_cast<double>(model_.cap[resource]));
+    }
     result_.witness.nodes.emplace_back();
     ask(root);
     heap_.push(std::move(root));
@@ -70,21 +80,25 @@ class BoxSearch {
     return options;
   }
 
-  BarrierDemand demand_of(const std::vector<double>& room) const {
+  double cap_of(std::size_t limit) const {
+    return static_cast<double>(model_.cap[options_.limits[limit]]);
+  }
+
+  BarrierDemand demand_of(const Box& box) const {
     BarrierDemand demand;
     for (const BarrierClass& c : model_.classes) demand.count.push_back(c.count());
     const int width = model_.has_blocks ? model_.width : 1;
     const int num_bins = model_.num_ranks / width;
-    BinKind bin{static_cast<double>(num_bins), width, room};
-    for (const int resource : options_.limits) {
-      bin.room.push_back(static_cast<double>(model_.cap[resource] - uniform_[resource]));
+    BinKind bin{static_cast<double>(num_bins), width, box.high};
+    for (std::size_t l = 0; l < options_.limits.size(); ++l) {
+      demand.most_uniform.push_back(1 - box.low[model_.num_barriers + l] / cap_of(l));
     }
     demand.bins.push_back(std::move(bin));
     return demand;
   }
 
   BoxProof proof_of(const std::vector<double>& room, const BarrierAnswer& answer) const {
-    BoxProof proof{room, answer.uniform_load, answer.prices.pi, {}};
+    BoxProof proof{room, answer.uniform_load, answer.prices.pi, {}, {}};
     for (std::size_t i = 0; i < model_.rows.size(); ++i) {
       const int resource = model_.rows[i];
       proof.price.resize(static_cast<std::size_t>(resource) + 1, 0.0);
@@ -97,42 +111,76 @@ class BoxSearch {
   // A proof of its own for the box, unless that of what contains it says more.
   void ask(Box& box) {
     ++result_.num_boxes;
-    const double low = std::accumulate(box.low.begin(), box.low.end(), 0.0);
+    const double low = std::accumulate(box.low.begin(), box.low.begin() + model_.num_barriers, 0.0);
     const BarrierAnswer answer = program_.solve(
-        demand_of(box.high), goal_ - low, options_.max_pricings - program_.num_pricings(), clock_);
-    if (options_.expects_uniform) expect(answer);
+        demand_of(box), goal_ - low, options_.max_pricings - program_.num_pricings(), clock_);
+    box.left = left_of(answer);
     if (low + answer.uniform_load > box.value) {
       box.value = low + answer.uniform_load;
       result_.witness.nodes[box.node].proof = static_cast<int>(result_.witness.proofs.size());
-      result_.witness.proofs.push_back(proof_of(box.high, answer));
+      box.rate.assign(static_cast<std::size_t>(model_.num_barriers), 1);
+      BoxProof proof = proof_of(box.high, answer);
+      for (std::size_t l = 0; l < options_.limits.size(); ++l) {
+        box.rate.push_back(answer.prices.uniform[l] / cap_of(l));
+        proof.uniform_price.push_back(box.rate.back());
+        proof.uniform_load -= box.rate.back() * box.low[model_.num_barriers + l];
+      }
+      result_.witness.proofs.push_back(std::move(proof));
     }
     if (options_.visit && box.value < goal_) {
-      goal_ = std::min(goal_, options_.visit(box.high, answer));
+      const std::vector<double> room(box.high.begin(), box.high.begin() + model_.num_barriers);
+      goal_ = std::min(goal_, options_.visit(room, answer));
     }
   }
 
-  void expect(const BarrierAnswer& answer) {
-    uniform_ = uniform_bytes(model_, answer);
-    for (const int resource : options_.limits) {
-      uniform_[resource] = std::min(uniform_[resource], model_.cap[resource]);
+  std::vector<double> left_of(const BarrierAnswer& answer) const {
+    std::vector<double> left;
+    for (std::size_t l = 0; l < options_.limits.size(); ++l) {
+      left.push_back(cap_of(l));
+      for (std::size_t s = 0; s < model_.steps.size(); ++s) {
+        left.back() -= answer.num_uniform[s] *
+                       static_cast<double>(model_.steps[s].least_bytes[options_.limits[l]]);
+      }
     }
+    return left;
+  }
+
+  // By how much what the program used of the dimension may differ from what the box's value counts,
+  // as a share.
+  double slack_of(const Box& box, std::size_t dimension) const {
+    const auto num_barriers = static_cast<std::size_t>(model_.num_barriers);
+    if (dimension < num_barriers) return (box.high[dimension] - box.low[dimension]) / goal_;
+    const std::size_t limit = dimension - num_barriers;
+    return (box.high[dimension] - std::max(box.left[limit], box.low[dimension])) / cap_of(limit);
+  }
+
+  // A barrier's window where the upper part reaches the goal, if it can, else in the middle; a
+  // limit's where both parts leave the last program's placement out.
+  double split_at(const Box& box, std::size_t dimension) const {
+    constexpr double kMargin = .1;
+    const double low = box.low[dimension], width = box.high[dimension] - low;
+    const auto num_barriers = static_cast<std::size_t>(model_.num_barriers);
+    if (dimension >= num_barriers) {
+      return std::clamp(box.left[dimension - num_barriers], low + kMargin * width,
+                        low + (1 - kMargin) * width);
+    }
+    const double left = goal_ - box.value;  // a part that is so much higher reaches the goal
+    return low + (left < .9 * width ? left : width / 2);
   }
 
   bool split(Box& box) {
-    int widest = 0;
-    for (int b = 1; b < model_.num_barriers; ++b) {
-      if (box.high[b] - box.low[b] > box.high[widest] - box.low[widest]) widest = b;
+    std::size_t widest = 0;
+    for (std::size_t d = 1; d < box.low.size(); ++d) {
+      if (slack_of(box, d) > slack_of(box, widest)) widest = d;
     }
-    const double width = box.high[widest] - box.low[widest];
-    if (width <= options_.tolerance * goal_) return false;
+    if (slack_of(box, widest) <= options_.tolerance) return false;
     heap_.pop();
-    const double left = goal_ - box.value;  // a part that is so much higher reaches the goal
-    const double at = box.low[widest] + (left < .9 * width ? left : width / 2);
+    const double at = split_at(box, widest);
     Box lower = box, upper = box;
     auto& nodes = result_.witness.nodes;
     const auto first = static_cast<int>(nodes.size());
     nodes[box.node].first_child = first;
-    nodes[box.node].barrier = widest;
+    nodes[box.node].barrier = static_cast<int>(widest);
     nodes[box.node].split = at;
     nodes.insert(nodes.end(), 2, BoxNode{});
     nodes[first].proof = nodes[first + 1].proof = nodes[box.node].proof;
@@ -140,7 +188,8 @@ class BoxSearch {
     lower.high[widest] = at;
     upper.node = first + 1;
     upper.low[widest] = at;
-    upper.value += at - box.low[widest];
+    upper.value += box.rate[widest] * (at - box.low[widest]);
+    if (widest >= static_cast<std::size_t>(model_.num_barriers)) ask(upper);
     heap_.push(std::move(upper));
     ask(lower);
     heap_.push(std::move(lower));
@@ -151,7 +200,6 @@ class BoxSearch {
   const BarrierWindowOptions& options_;
   EffortClock& clock_;
   double goal_;
-  Amounts uniform_{};  // of the limits, expected
   BarrierProgram program_;
   std::priority_queue<Box, std::vector<Box>, IsWorse> heap_;
   BarrierWindowResult result_;

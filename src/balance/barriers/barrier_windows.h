@@ -6,7 +6,10 @@
 // Method. In a box of windows [low, high] it is at least sum of low + a(high). Boxes stand in a
 // heap by that value; the least one is split at one barrier: the upper part keeps the proof, the
 // lower one asks for a new one. The split is where the upper part reaches the goal, if it can,
-// else in the middle of the widest window.
+// else in the middle of the widest window. A resource whose cap counts on every rank ("limit") is
+// one more dimension: what uniform choices leave of the cap, on every rank. Contents take no more
+// than the window's upper end, uniform choices no more than the cap less the lower end. It is split
+// where the program's uniform choices leave off, and both parts ask for new proofs.
 // Ends when the least box reaches the goal or is narrower than the tolerance, or the effort is
 // spent; the least value is the bound at any time.
 // Source: docs/mathematics/balanced-sharding.md#contents-at-several-barriers.
@@ -22,11 +25,8 @@ namespace plimsoll::balance {
 
 struct BarrierWindowOptions {
   double goal = 0;          // ms > 0; values from here on are as good
-  double tolerance = 1e-4;  // > 0, relative to the goal: boxes of less are not split
+  double tolerance = 1e-4;  // > 0, relative to goal and caps: boxes of less are not split
   std::vector<int> limits;  // resources whose caps contents keep on every rank
-  // The limits are less by what the last program's uniform choices take of them: placements are
-  // more likely, and nothing is proved.
-  bool expects_uniform = false;
   std::int64_t max_boxes = 1000;
   std::int64_t max_pricings = 20000;
   std::int64_t max_effort = 1 << 30;  // of the clock's

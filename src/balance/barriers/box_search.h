@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "core/effort_clock.h"
 #include "plimsoll/balance/placement_problem.h"
@@ -26,7 +27,9 @@ struct BoxSearchOptions {
 // Takes a placement that a dive found, and lowers what others must be below; was it allowed?
 using BoxOffer = std::function<bool(const UnitPlacements& found, double& best)>;
 
-void search_boxes(const PlacementProblem& problem, const BoxSearchOptions& options,
-                  EffortClock& clock, const BoxOffer& offer);
+// The loads of a rank at each barrier that the most promising program with a place for all units
+// has; empty where there is none.
+std::vector<double> search_boxes(const PlacementProblem& problem, const BoxSearchOptions& options,
+                                 EffortClock& clock, const BoxOffer& offer);
 
 }  // namespace plimsoll::balance

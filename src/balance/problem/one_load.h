@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <numeric>
 #include <utility>
@@ -38,6 +39,31 @@ inline PlacementProblem with_barrier_alone(const PlacementProblem& problem, int 
     }
     run.load.resize(static_cast<std::size_t>(problem.num_rank_classes));
   });
+}
+
+// The loads of one barrier alone; of every other one a rank has at most `room` ms > 0. Rooms are
+// caps on times behind the problem's resources, in units of 2^-48 of the room. Precondition: ranks
+// of one class.
+inline PlacementProblem with_rooms_beside(const PlacementProblem& problem, int barrier,
+                                          const std::vector<double>& room) {
+  constexpr double kUnits = 281474976710656, kMost = 2;  // of the room: more than fits
+  std::vector<std::size_t> others;
+  for (std::size_t g = 0; g < room.size(); ++g) {
+    if (g != static_cast<std::size_t>(barrier)) others.push_back(g);
+  }
+  const std::size_t first = problem.resources.size();
+  PlacementProblem one = with_one_load(problem, [&](PieceRun& run) {
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      const double share = std::min(run.load[others[i]] / room[others[i]], kMost);
+      run.bytes[first + i] = static_cast<Bytes>(std::ceil(share * kUnits));
+    }
+    run.load = {run.load[static_cast<std::size_t>(barrier)]};
+  });
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    one.resources.push_back({"time", false, true});
+    for (Amounts& cap : one.caps) cap[first + i] = static_cast<Bytes>(kUnits);
+  }
+  return one;
 }
 
 // The loads of all barriers, added up.

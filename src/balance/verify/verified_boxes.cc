@@ -272,9 +272,9 @@ bool VerifiedBoxes::fits_the_problem() {
 double VerifiedBoxes::value() {
   if (!fits_the_problem()) return -kInfinity;
   proved_.assign(witness_.proofs.size(), kNaN);
-  const auto num_barriers = static_cast<std::size_t>(problem().num_barriers);
-  std::vector<Box> open = {
-      {0, std::vector<double>(num_barriers, 0), std::vector<double>(num_barriers, witness_.top)}};
+  std::vector<double> top(static_cast<std::size_t>(problem().num_barriers), witness_.top);
+  for (const int resource : witness_.limits) top.push_back(largest_cap(resource));
+  std::vector<Box> open = {{0, std::vector<double>(top.size(), 0), top}};
   std::size_t num_visited = 0;
   double least = witness_.top;  // of placements beyond the first windows
   while (!open.empty()) {
@@ -293,12 +293,17 @@ double VerifiedBoxes::value() {
         tell("a box without its proof");
         return -kInfinity;
       }
-      const double low = std::accumulate(box.low.begin(), box.low.end(), 0.0);
-      if (low < least) least = lesser(least, low + uniform_load(node.proof));
+      const auto limits = box.low.begin() + problem().num_barriers;
+      const double low = std::accumulate(box.low.begin(), limits, 0.0);
+      if (low < least) {
+        const std::vector<double>& price = witness_.proofs[node.proof].uniform_price;
+        const double kept = std::inner_product(limits, box.low.end(), price.begin(), 0.0);
+        least = lesser(least, low + uniform_load(node.proof) + kept);
+      }
       continue;
     }
     if (node.first_child <= box.node || node.first_child >= std::ssize(witness_.nodes) - 1 ||
-        node.barrier < 0 || node.barrier >= problem().num_barriers || !is_number(node.split)) {
+        node.barrier < 0 || node.barrier >= std::ssize(box.low) || !is_number(node.split)) {
       tell("boxes that do not form a tree");
       return -kInfinity;
     }
@@ -319,10 +324,13 @@ bool VerifiedBoxes::is_proof(const BoxProof& proof) {
   };
   const int last_class =
       *std::max_element(witness_.class_of_unit.begin(), witness_.class_of_unit.end());
-  return proof.room.size() == static_cast<std::size_t>(problem().num_barriers) &&
+  return proof.room.size() ==
+             static_cast<std::size_t>(problem().num_barriers) + witness_.limits.size() &&
+         proof.uniform_price.size() == witness_.limits.size() &&
          std::ssize(proof.value) > last_class &&
          proof.price.size() <= static_cast<std::size_t>(problem().num_resources()) &&
-         are_numbers(proof.room) && are_numbers(proof.value) && are_numbers(proof.price);
+         are_numbers(proof.room) && are_numbers(proof.value) && are_numbers(proof.price) &&
+         are_numbers(proof.uniform_price);
 }
 
 // Of all its runs, at every barrier.
@@ -332,6 +340,21 @@ std::vector<double> VerifiedBoxes::least_load(const UnitChoice& choice) const {
     for (std::size_t b = 0; b < least.size(); ++b) least[b] = std::min(least[b], run.load[b]);
   }
   return least;
+}
+
+// Of all its runs, of the limits.
+Amounts VerifiedBoxes::least_bytes(const UnitChoice& choice) const {
+  Amounts least = choice.runs.front().bytes;
+  for (const PieceRun& run : choice.runs) {
+    for (const int r : witness_.limits) least[r] = std::min(least[r], run.bytes[r]);
+  }
+  return least;
+}
+
+double VerifiedBoxes::largest_cap(int resource) const {
+  Bytes most = 0;
+  for (const Amounts& cap : problem().caps) most = std::max(most, cap[resource]);
+  return static_cast<double>(most);
 }
 
 double VerifiedBoxes::bytes_cost(const PieceRun& run, const BoxProof& proof) const {
@@ -361,6 +384,10 @@ double VerifiedBoxes::least_of(int unit, const BoxProof& proof) const {
     for (const PieceRun& run : choice.runs) {
       cost += static_cast<double>(run.count) * bytes_cost(run, proof);
     }
+    const Amounts bytes = least_bytes(choice);
+    for (std::size_t l = 0; l < witness_.limits.size(); ++l) {
+      cost += proof.uniform_price[l] * static_cast<double>(bytes[witness_.limits[l]]);
+    }
     least = std::min(least, cost);
   }
   return least;
@@ -377,18 +404,15 @@ double VerifiedBoxes::uniform_load(int number) {
   for (std::size_t r = 0; r < proof.price.size(); ++r) {
     for (const Amounts& cap : problem().caps) held += proof.price[r] * static_cast<double>(cap[r]);
   }
+  for (std::size_t l = 0; l < witness_.limits.size(); ++l) {
+    held += proof.uniform_price[l] * largest_cap(witness_.limits[l]);
+  }
   proved = sum - held - rounding_of(sum + held, problem().num_units() + problem().num_ranks);
   return proved;
 }
 
 // A block is worth the same on every rank of its host.
 double VerifiedBoxes::most_on_rank(const BoxProof& proof) {
-  std::vector<double> room = proof.room;
-  for (const int resource : witness_.limits) {
-    Bytes most = 0;
-    for (const Amounts& cap : problem().caps) most = std::max(most, cap[resource]);
-    room.push_back(static_cast<double>(most));
-  }
   const auto with_limits = [&](std::vector<double> load, const Amounts& bytes) {
     for (const int resource : witness_.limits) {
       load.push_back(static_cast<double>(bytes[resource]));
@@ -402,15 +426,13 @@ double VerifiedBoxes::most_on_rank(const BoxProof& proof) {
       if (!choices_.is_alive(unit, c) || choice.spread == Spread::kUniform) continue;
       if (choice.spread == Spread::kHost) {
         double bytes = 0;
-        Amounts least = choice.runs.front().bytes;
         for (const PieceRun& run : choice.runs) {
           bytes += static_cast<double>(run.count) * bytes_cost(run, proof);
-          for (const int r : witness_.limits) least[r] = std::min(least[r], run.bytes[r]);
         }
         const double value = worth_of(unit, proof) / static_cast<double>(choice.num_blocks) - bytes;
         if (value > 0) {
-          found[{with_limits(least_load(choice), least), value / problem().ranks_per_host}] +=
-              choice.num_blocks;
+          found[{with_limits(least_load(choice), least_bytes(choice)),
+                 value / problem().ranks_per_host}] += choice.num_blocks;
         }
         continue;
       }
@@ -425,7 +447,7 @@ double VerifiedBoxes::most_on_rank(const BoxProof& proof) {
   }
   std::vector<Content> contents;
   for (const auto& [key, copies] : found) contents.push_back({key.first, key.second, copies});
-  return MostSearch(std::move(contents), std::move(room), max_steps_, num_steps_).find();
+  return MostSearch(std::move(contents), proof.room, max_steps_, num_steps_).find();
 }
 
 }  // namespace plimsoll::balance

@@ -27,7 +27,7 @@ class VerifiedBoxes {
  private:
   struct Box {
     int node = 0;
-    std::vector<double> low, high;
+    std::vector<double> low, high;  // [barriers and limits]
   };
 
   void tell(const char* fault) {
@@ -37,6 +37,8 @@ class VerifiedBoxes {
   bool fits_the_problem();
   bool is_proof(const BoxProof& proof);
   std::vector<double> least_load(const UnitChoice& choice) const;
+  Amounts least_bytes(const UnitChoice& choice) const;
+  double largest_cap(int resource) const;
   double bytes_cost(const PieceRun& run, const BoxProof& proof) const;
   double uniform_load(int number);
   double worth_of(int unit, const BoxProof& proof) const;

@@ -122,35 +122,6 @@ bool is_whole(const UnitChoice& choice) {
   return false;
 }
 
-// Does `a` put the same pieces in the same places as `b`, for no further cause?
-bool is_no_dearer(const UnitChoice& a, const UnitChoice& b) {
-  return a.spread == b.spread && a.runs == b.runs && a.num_blocks == b.num_blocks &&
-         a.distinct_ranks == b.distinct_ranks &&
-         std::includes(b.causes.begin(), b.causes.end(), a.causes.begin(), a.causes.end());
-}
-
-// Of candidates that differ in the names of types alone, those that name more of them. Sorted by
-// loads, so that these are neighbours.
-void drop_dearer_names(std::vector<Candidate>& candidates) {
-  std::vector<Candidate> kept;
-  std::size_t first = 0;  // of those with the load of the last one
-  for (Candidate& candidate : candidates) {
-    const double load = total_load(candidate.choice);
-    if (!kept.empty() && total_load(kept.back().choice) < load) first = kept.size();
-    const auto begin = kept.begin() + static_cast<std::ptrdiff_t>(first);
-    const auto is_beaten = [&](const Candidate& by) {
-      return is_no_dearer(by.choice, candidate.choice);
-    };
-    if (std::any_of(begin, kept.end(), is_beaten)) continue;
-    const auto last = std::remove_if(begin, kept.end(), [&](const Candidate& other) {
-      return is_no_dearer(candidate.choice, other.choice);
-    });
-    kept.erase(last, kept.end());
-    kept.push_back(std::move(candidate));
-  }
-  candidates = std::move(kept);
-}
-
 }  // namespace
 
 OptionChoices::OptionChoices(const OptionSet& options, const BridgeOptions& settings,
@@ -178,6 +149,39 @@ OptionChoices::OptionChoices(const OptionSet& options, const BridgeOptions& sett
       needs_columns_.insert(table.module_path);
     }
   }
+  find_plain_names();
+}
+
+// In a module that needs column_wise a charge is shared under that name, and none is saved by the
+// name table_wise where the two charges are equal: there whole tables have one name in the problem.
+void OptionChoices::find_plain_names() {
+  std::map<std::string, std::vector<std::pair<std::int32_t, std::int32_t>>>
+      names;  // plain, columns
+  for (const std::string& path : needs_columns_) {
+    if (loads_.type_charge(path, ShardingType::kTableWise) ==
+        loads_.type_charge(path, ShardingType::kColumnWise)) {
+      names[path];
+    }
+  }
+  for (std::size_t o = 0; o < options_.options.size(); ++o) {
+    const Option& option = options_.options[o];
+    if (is_left_out_[o] || option.sharding_type != ShardingType::kTableWise) continue;
+    const TableOptions& table = options_.tables[static_cast<std::size_t>(option.table)];
+    const auto entry = names.find(table.module_path);
+    if (entry == names.end()) continue;
+    const std::int32_t columns = find_equal_columns(table, static_cast<std::int32_t>(o));
+    if (columns < 0) {
+      names.erase(entry);
+    } else {
+      entry->second.emplace_back(static_cast<std::int32_t>(o), columns);
+    }
+  }
+  for (const auto& [path, pairs] : names) {
+    for (const auto& [plain, columns] : pairs) {
+      plain_name_[columns] = plain;
+      has_other_name_.insert(plain);
+    }
+  }
 }
 
 bool OptionChoices::is_one_host() const {
@@ -191,7 +195,7 @@ std::vector<Candidate> OptionChoices::choices_of(const TableOptions& table, bool
   const bool may_share_columns = needs_columns_.contains(table.module_path);
   std::vector<Candidate> candidates;
   for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
-    if (is_left_out_[static_cast<std::size_t>(o)]) continue;
+    if (is_left_out_[static_cast<std::size_t>(o)] || has_other_name_.contains(o)) continue;
     const Option& option = options_.options[static_cast<std::size_t>(o)];
     const ShardingType type = option.sharding_type;
     const bool is_of_hosts = type == ShardingType::kTableRowWise ||
@@ -297,6 +301,26 @@ bool OptionChoices::has_whole_like(const TableOptions& table, const Option& colu
   return false;
 }
 
+// The whole table of the option as column_wise, of the same cost in everything; -1: there is none.
+std::int32_t OptionChoices::find_equal_columns(const TableOptions& table,
+                                               std::int32_t table_wise) const {
+  const auto plain = static_cast<std::size_t>(table_wise);
+  const Option& like = options_.options[plain];
+  for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
+    const auto index = static_cast<std::size_t>(o);
+    const Option& option = options_.options[index];
+    if (!is_left_out_[index] && is_whole_as_columns(option) &&
+        option.compute_kernel == like.compute_kernel &&
+        option.cache_load_factor == like.cache_load_factor &&
+        options_.wants_distinct_ranks(option) == options_.wants_distinct_ranks(like) &&
+        causes_of_option_[index] == causes_of_option_[plain] &&
+        loads_.runs_of(option) == loads_.runs_of(like)) {
+      return o;
+    }
+  }
+  return -1;
+}
+
 bool OptionChoices::has_host_columns(const TableOptions& table) const {
   for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
     const Option& option = options_.options[static_cast<std::size_t>(o)];
@@ -339,7 +363,6 @@ std::vector<Candidate> combine(const std::vector<Candidate>& first,
   std::stable_sort(combined.begin(), combined.end(), [](const Candidate& a, const Candidate& b) {
     return total_load(a.choice) < total_load(b.choice);
   });
-  drop_dearer_names(combined);
   return combined;
 }
 

@@ -36,6 +36,8 @@ class OptionChoices {
   bool has_host_columns(const TableOptions& table) const;
   // Some columns were placed in fewer ways than there are.
   bool is_tighter() const { return is_tighter_; }
+  // By option of a whole table as column_wise: the same as table_wise, which is left out for it.
+  std::map<std::int32_t, std::int32_t> take_plain_names() { return std::move(plain_name_); }
 
  private:
   balance::UnitChoice choice_of(const TableOptions& table, const Option& option);
@@ -43,6 +45,8 @@ class OptionChoices {
                    std::vector<Candidate>& candidates);
   bool has_columns_like(const TableOptions& table, const Option& host_columns) const;
   bool has_whole_like(const TableOptions& table, const Option& columns) const;
+  void find_plain_names();
+  std::int32_t find_equal_columns(const TableOptions& table, std::int32_t table_wise) const;
   bool is_one_host() const;
   int cause_of(const TableOptions& table, ShardingType type);
 
@@ -56,6 +60,8 @@ class OptionChoices {
   // Of kTime: modules some table of which has table_column_wise, or column_wise, that no other type
   // replaces.
   std::set<std::string> needs_host_columns_, needs_columns_;
+  std::map<std::int32_t, std::int32_t> plain_name_;  // take_plain_names
+  std::set<std::int32_t> has_other_name_;            // its values
   bool is_tighter_ = false;
 };
 

@@ -85,7 +85,12 @@ std::optional<std::vector<int>> find_slots(const PlacementBridge& bridge, const 
 }
 
 // Does an option of the bridge stand for one that it leaves out, at the same places?
-bool stands_for(const PlacementBridge& bridge, const Option& a, const Option& b) {
+bool stands_for(const PlacementBridge& bridge, const OptionSet& options, std::int32_t ours,
+                std::int32_t theirs) {
+  const auto plain = bridge.plain_name.find(ours);
+  if (plain != bridge.plain_name.end() && plain->second == theirs) return true;
+  const Option& a = options.options[static_cast<std::size_t>(ours)];
+  const Option& b = options.options[static_cast<std::size_t>(theirs)];
   const bool is_whole = a.sharding_type == ShardingType::kTableWise && b.column_blocks == 1 &&
                         (b.sharding_type == ShardingType::kColumnWise ||
                          b.sharding_type == ShardingType::kTableColumnWise);
@@ -99,85 +104,25 @@ bool stands_for(const PlacementBridge& bridge, const Option& a, const Option& b)
          a.cache_load_factor == b.cache_load_factor && a.column_blocks == b.column_blocks;
 }
 
-bool is_column_wise(const Option& option) {
-  return option.sharding_type == ShardingType::kColumnWise;
+// Calls whole tables table_wise again in modules in which column_wise cuts none, so that the plan
+// says what it does, with as many types.
+void name_plainly(const PlacementBridge& bridge, const OptionSet& options,
+                  std::vector<std::int32_t>& taken) {
+  const auto module_of = [&options](std::int32_t option) -> const std::string& {
+    const std::int32_t table = options.options[static_cast<std::size_t>(option)].table;
+    return options.tables[static_cast<std::size_t>(table)].module_path;
+  };
+  std::set<std::string_view> has_columns;  // modules
+  for (const std::int32_t o : taken) {
+    const bool is_columns =
+        options.options[static_cast<std::size_t>(o)].sharding_type == ShardingType::kColumnWise;
+    if (is_columns && !bridge.plain_name.contains(o)) has_columns.insert(module_of(o));
+  }
+  for (std::int32_t& o : taken) {
+    const auto plain = bridge.plain_name.find(o);
+    if (plain != bridge.plain_name.end() && !has_columns.contains(module_of(o))) o = plain->second;
+  }
 }
-
-// Calls whole tables table_wise where their module has column_wise tables and cuts none of them:
-// the types present are no more, and the plan says what it does.
-class PlainNames {
- public:
-  PlainNames(const PlacementBridge& bridge, const OptionSet& options,
-             balance::UnitPlacements placements)
-      : bridge_(bridge), options_(options), placements_(std::move(placements)) {}
-
-  balance::UnitPlacements run() {
-    struct Named {
-      std::size_t unit = 0;
-      std::vector<std::string_view> modules;  // of its column_wise tables
-      int plain = -1;
-    };
-    std::vector<Named> all;
-    for (std::size_t u = 0; u < bridge_.tables.size(); ++u) {
-      std::vector<std::string_view> modules = modules_of(u);
-      if (!modules.empty()) all.push_back({u, std::move(modules), plain_choice(u)});
-    }
-    std::set<std::string_view> keep;  // modules in which one unit keeps the name, and so all do
-    const auto stays = [&keep](const Named& named) {
-      return named.plain < 0 ||
-             std::any_of(named.modules.begin(), named.modules.end(),
-                         [&keep](std::string_view path) { return keep.contains(path); });
-    };
-    std::size_t before = 0;
-    do {
-      before = keep.size();
-      for (const Named& named : all) {
-        if (stays(named)) keep.insert(named.modules.begin(), named.modules.end());
-      }
-    } while (keep.size() > before);
-    for (const Named& named : all) {
-      if (!stays(named)) placements_.units[named.unit].choice = named.plain;
-    }
-    return std::move(placements_);
-  }
-
- private:
-  const Option& option_of(std::size_t unit, std::size_t choice, std::size_t table) const {
-    return options_.options[static_cast<std::size_t>(bridge_.options[unit][choice][table])];
-  }
-
-  // Modules of the unit's column_wise tables.
-  std::vector<std::string_view> modules_of(std::size_t unit) const {
-    const auto choice = static_cast<std::size_t>(placements_.units[unit].choice);
-    std::vector<std::string_view> modules;
-    for (std::size_t i = 0; i < bridge_.tables[unit].size(); ++i) {
-      if (!is_column_wise(option_of(unit, choice, i))) continue;
-      const auto table = static_cast<std::size_t>(bridge_.tables[unit][i]);
-      modules.push_back(options_.tables[table].module_path);
-    }
-    return modules;
-  }
-
-  // The same pieces with every column_wise table called table_wise; -1: there is none.
-  int plain_choice(std::size_t unit) const {
-    const std::vector<UnitChoice>& choices = bridge_.problem.units[unit].choices;
-    const auto taken = static_cast<std::size_t>(placements_.units[unit].choice);
-    for (std::size_t c = 0; c < choices.size(); ++c) {
-      bool is_plain = choices[c].runs == choices[taken].runs;
-      for (std::size_t i = 0; is_plain && i < bridge_.tables[unit].size(); ++i) {
-        const Option& ours = option_of(unit, c, i);
-        const Option& theirs = option_of(unit, taken, i);
-        is_plain = is_column_wise(theirs) ? stands_for(bridge_, ours, theirs) : ours == theirs;
-      }
-      if (is_plain) return static_cast<int>(c);
-    }
-    return -1;
-  }
-
-  const PlacementBridge& bridge_;
-  const OptionSet& options_;
-  balance::UnitPlacements placements_;
-};
 
 }  // namespace
 
@@ -185,14 +130,13 @@ PlacedProposal to_proposal(const PlacementBridge& bridge, const OptionSet& optio
                            const balance::UnitPlacements& placements) {
   PLIMSOLL_DCHECK(balance::evaluate(bridge.problem, placements).is_allowed(),
                   "the placements are allowed");
-  const balance::UnitPlacements named = PlainNames(bridge, options, placements).run();
   struct Taken {
     std::size_t unit = 0;
     std::int32_t option = -1;
   };
   std::vector<Taken> of_table(options.tables.size());
   for (std::size_t u = 0; u < bridge.tables.size(); ++u) {
-    const auto choice = static_cast<std::size_t>(named.units[u].choice);
+    const auto choice = static_cast<std::size_t>(placements.units[u].choice);
     for (std::size_t i = 0; i < bridge.tables[u].size(); ++i) {
       of_table[static_cast<std::size_t>(bridge.tables[u][i])] = {u, bridge.options[u][choice][i]};
     }
@@ -202,9 +146,10 @@ PlacedProposal to_proposal(const PlacementBridge& bridge, const OptionSet& optio
   for (const Taken& taken : of_table) {
     plan.options.push_back(taken.option);
     append_ranks(bridge, options.options[static_cast<std::size_t>(taken.option)],
-                 named.units[taken.unit], taken.unit, plan.ranks);
+                 placements.units[taken.unit], taken.unit, plan.ranks);
     plan.first_rank.push_back(static_cast<std::int64_t>(plan.ranks.size()));
   }
+  name_plainly(bridge, options, plan.options);
   return plan;
 }
 
@@ -228,8 +173,7 @@ std::optional<balance::UnitPlacements> find_placements(const PlacementBridge& br
             plan.options[position[static_cast<std::size_t>(bridge.tables[u][i])]];
         if (ours == theirs) continue;
         is_same = false;
-        is_match &= stands_for(bridge, options.options[static_cast<std::size_t>(ours)],
-                               options.options[static_cast<std::size_t>(theirs)]);
+        is_match &= stands_for(bridge, options, ours, theirs);
       }
       if (!is_match) continue;
       const std::size_t p = position[static_cast<std::size_t>(bridge.tables[u].front())];

@@ -187,6 +187,7 @@ class Builder {
       PLIMSOLL_RETURN_IF_ERROR(add_unit(u, choices));
     }
     bridge_.is_tighter |= choices.is_tighter();
+    bridge_.plain_name = choices.take_plain_names();
     return {};
   }
 

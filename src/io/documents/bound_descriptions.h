@@ -97,6 +97,7 @@ void describe(Fields& fields, T& proof) {
   fields.required("uniform_load", proof.uniform_load, kNullable);
   fields.optional("value", proof.value, kNullable);
   fields.optional("price", proof.price, kNullable);
+  fields.optional("uniform_price", proof.uniform_price, kNullable);
 }
 
 template <class Fields, SameAs<balance::BoxNode> T>

@@ -28,8 +28,10 @@ using testing::kind_of_seed;
 using testing::random_problem;
 
 // Of equal ranks, with units that may change places, and loads that differ between barriers.
-PlacementProblem barrier_problem(std::uint64_t seed, bool has_several = true) {
+PlacementProblem barrier_problem(std::uint64_t seed, bool has_several = true,
+                                 bool is_tight = false) {
   InstanceKind kind = kind_of_seed(seed);
+  kind.tight_memory |= is_tight;
   kind.barriers = has_several;
   kind.repeated = true;
   kind.unequal_caps = kind.classes = kind.allowed = kind.apart = kind.uneven_hosts = false;
@@ -76,6 +78,22 @@ struct Proved {
   int num_models = 0, num_higher = 0;
 };
 
+// As above, and the first resource is a cap on times, which windows tell apart rank by rank.
+PlacementProblem capped_problem(std::uint64_t seed) {
+  PlacementProblem problem = barrier_problem(seed, true, true);
+  problem.resources[0].is_pooled = false;
+  problem.resources[0].is_time = true;
+  return problem;
+}
+
+int count_splits_of_limits(const PlacementProblem& problem, const PlacementBound& bound) {
+  int count = 0;
+  for (const BoundCase& c : bound.cases) {
+    for (const BoxNode& node : c.boxes.nodes) count += node.barrier >= problem.num_barriers;
+  }
+  return count;
+}
+
 // How many problems have boxes, and for how many these prove 1 % more than the rest of `options`;
 // no bound may be above the optimum.
 Proved prove_by_boxes(std::uint64_t num_seeds, bool has_several, BoundOptions options) {
@@ -111,18 +129,68 @@ TEST(BarrierWindows, ProveNoMoreThanTheOptimumOfOneBarrier) {
   EXPECT_GT(prove_by_boxes(300, false, options).num_higher, 20);
 }
 
-// Whichever case it is of, a box that is proved by less is found.
-TEST(BarrierWindows, AreProvedAgainBoxByBox) {
-  int num_boxes = 0;
-  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+TEST(BarrierWindows, ProveNoMoreThanTheOptimumUnderACapOnTimes) {
+  int num_problems = 0, num_split = 0;
+  for (std::uint64_t seed = 0; seed < 600; ++seed) {
     SCOPED_TRACE(seed);
-    const PlacementProblem problem = barrier_problem(seed);
+    const PlacementProblem problem = capped_problem(seed);
     const double optimum = Enumerator(problem).find();
     if (optimum == kInfinity || !make_barrier_model(problem, 0)) continue;
-    const PlacementBound bound = bound_placement(problem, bound_options(1.1 * optimum), {});
+    ++num_problems;
+    BoundOptions options = bound_options(1.1 * optimum);
+    options.use_patterns = options.use_choices = options.use_boxes = false;
+    const double without = bound_placement(problem, options, {}).value;
+    options.use_boxes = true;
+    const PlacementBound bound = bound_placement(problem, options, {});
+    expect_bound(problem, bound, without, optimum);
+    num_split += count_splits_of_limits(problem, bound) > 0;
+  }
+  EXPECT_GT(num_problems, 200);
+  EXPECT_GT(num_split, 15);
+}
+
+// A piece takes 40 of a cap of 100, a uniform unit 12 of every rank: beside more than five of these
+// no piece stands, and pieces and five of these are seven units at most. So all eight are uniform.
+// The caps of all ranks together have room for half a piece.
+TEST(BarrierWindows, SeeWhatUniformUnitsTakeOfACap) {
+  PlacementProblem problem = whole_pieces(8);
+  problem.num_ranks = problem.ranks_per_host = 2;
+  problem.resources[0].is_time = true;
+  problem.caps.assign(2, {100, 1000, 1000});
+  for (Unit& unit : problem.units) {
+    unit.choices[0].runs = {{1, {.25, 1}, {40, 0, 0}}};
+    unit.choices[1].runs = {{2, {0, 3}, {12, 0, 0}}};
+  }
+  EXPECT_EQ(Enumerator(problem).find(), 24);
+  const auto model = make_barrier_model(problem, 0);
+  ASSERT_TRUE(model);
+  ASSERT_EQ(model->times.size(), 1U);
+  BarrierWindowOptions options;
+  options.goal = 25;
+  EffortClock clock{RunContext{}};
+  const auto prove = [&] {
+    return search_barrier_windows(*model, problem.num_units(), options, clock).value;
+  };
+  EXPECT_NEAR(prove(), 23.75, 1e-2);
+  options.limits = model->times;
+  EXPECT_NEAR(prove(), 24, 1e-2);
+}
+
+// Whichever case it is of, a box that is proved by less is found.
+TEST(BarrierWindows, AreProvedAgainBoxByBox) {
+  int num_boxes = 0, num_split = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    const PlacementProblem problem = seed % 2 == 0 ? barrier_problem(seed) : capped_problem(seed);
+    const double optimum = Enumerator(problem).find();
+    if (optimum == kInfinity || !make_barrier_model(problem, 0)) continue;
+    BoundOptions options = bound_options(1.1 * optimum);
+    options.use_patterns = options.use_choices = seed % 2 == 0;
+    const PlacementBound bound = bound_placement(problem, options, {});
     if (bound.method != BoundMethod::kBoxes) continue;
     ++num_boxes;
-    for (int change = 0; change < 3; ++change) {
+    num_split += count_splits_of_limits(problem, bound) > 0;
+    for (int change = 0; change < 4; ++change) {
       PlacementBound other = bound;
       for (BoundCase& c : other.cases) {
         if (c.method != BoundMethod::kBoxes) continue;
@@ -133,12 +201,16 @@ TEST(BarrierWindows, AreProvedAgainBoxByBox) {
         if (change == 2) {
           for (BoxNode& node : c.boxes.nodes) node.split *= 2;
         }
+        if (change == 3) {
+          for (BoxProof& proof : c.boxes.proofs) proof.uniform_price.push_back(1);
+        }
       }
       EXPECT_LT(verify_bound(problem, other).value, bound.value * (1 + 1e-9)) << change;
-      EXPECT_TRUE(change > 0 || !verify_bound(problem, other).holds);
+      EXPECT_TRUE((change > 0 && change < 3) || !verify_bound(problem, other).holds) << change;
     }
   }
   EXPECT_GT(num_boxes, 10);
+  EXPECT_GT(num_split, 3);
 }
 
 // Six pieces a rank are 30 ms at the second barrier, and the mean of 25 pieces is 31.25; one

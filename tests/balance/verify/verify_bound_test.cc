@@ -98,6 +98,7 @@ class Forger {
         add(proof.room);
         add(proof.value);
         add(proof.price);
+        add(proof.uniform_price);
       }
       for (BoxNode& node : c.boxes.nodes) {
         reals_.push_back(&node.split);

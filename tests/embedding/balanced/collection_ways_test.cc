@@ -316,6 +316,12 @@ TEST(Charges, NameWholeTablesPlainlyWhereNoneIsCut) {
   const BalancedResult named = plan_of_types({kColumnWise}, both, 128);
   EXPECT_THAT(types_of(named), testing::ElementsAre(kColumnWise, kColumnWise));
   EXPECT_LT(named.times.time, 200);
+  for (const int columns_of_a : {64, 128}) {
+    const BalancedResult beside = plan_of_types(both, {kTableWise}, columns_of_a);
+    EXPECT_THAT(types_of(beside), testing::ElementsAre(kTableWise, kTableWise));
+    EXPECT_LT(beside.times.time, 200);
+    EXPECT_EQ(beside.planning.outcome.status, SolveStatus::kOptimal);
+  }
 }
 
 // Two tables that may both be called column_wise and be cut in two, on two ranks.
@@ -379,25 +385,11 @@ TEST_F(NamesOfTypes, ArePlainForWholeTablesOfAPlanThatCutsNone) {
       EXPECT_EQ(to_proposal(*bridge, options_, *back).options, plan.options);
     }
   }
-  const std::map<std::string, std::string> expected{
-      {"TW1 TW1 ", "TW1 TW1 "}, {"TW1 CW1 ", "TW1 TW1 "}, {"CW1 TW1 ", "TW1 TW1 "},
-      {"CW1 CW1 ", "TW1 TW1 "}, {"TW1 CW2 ", "TW1 CW2 "}, {"CW2 TW1 ", "CW2 TW1 "},
-      {"CW1 CW2 ", "CW1 CW2 "}, {"CW2 CW1 ", "CW2 CW1 "}, {"CW2 CW2 ", "CW2 CW2 "}};
+  const std::map<std::string, std::string> expected{{"CW1 CW1 ", "TW1 TW1 "},
+                                                    {"CW1 CW2 ", "CW1 CW2 "},
+                                                    {"CW2 CW1 ", "CW2 CW1 "},
+                                                    {"CW2 CW2 ", "CW2 CW2 "}};
   EXPECT_EQ(called, expected);
-}
-
-// Where a rule holds tables together, names that only add a type are no choice.
-TEST_F(NamesOfTypes, AreNoMoreThanNeededForTablesTogether) {
-  BridgeOptions settings;
-  settings.together = {{"m.a", "m.b"}};
-  const Result<PlacementBridge> bridge = make_bridge(settings);
-  ASSERT_TRUE(bridge);
-  ASSERT_EQ(bridge->options.size(), 1U);
-  std::vector<std::string> names;
-  for (const std::vector<std::int32_t>& options : bridge->options[0]) {
-    names.push_back(names_of(options));
-  }
-  EXPECT_THAT(names, testing::UnorderedElementsAre("TW1 TW1 ", "CW1 CW1 "));
 }
 
 }  // namespace
