@@ -399,11 +399,12 @@ class Balancer {
     }
   }
 
-  // Where caps leave few placements at several barriers, dives are seldom allowed, and moves one by
-  // one seldom lead from one to the next.
+  // Where caps on times leave few placements at several barriers, dives are seldom allowed, and
+  // moves one by one seldom lead from one to the next.
   void walk_within_rooms_of_parts(std::int64_t effort) {
     constexpr double kLargeGap = .02;
-    if (!options_.uses_replicas || problem_.num_barriers == 1 || !has_plan()) return;
+    const bool has_caps = find_time_resource(problem_) >= 0;
+    if (!options_.uses_replicas || !has_caps || problem_.num_barriers == 1 || !has_plan()) return;
     share_effort(effort, [this](Part& part, std::int64_t share) {
       if (part.box_load.empty() || gap_of(part) < kLargeGap) return;
       RoomWalkOptions options;
