@@ -21,9 +21,9 @@
 //   neighbourhoods, choices of few parts first (content_search); annealing from the best starts,
 //   all of them, then 4, then 2; of several parts from two starts each of those that look good by
 //   bound or start, 12 in all, then 5, then 2; of up to kMaxDiveUnits units: shakes; bounds by fine
-//   contents, branched where units are few; of several barriers, for parts that are far from the
-//   bound: walks within rooms (room_walks.h); of up to kMaxDiveUnits units: a last depth-first
-//   search.
+//   contents, branched where units are few; of several barriers and a cap on times, for parts that
+//   are far from the bound: walks within rooms (room_walks.h); of up to kMaxDiveUnits units: a last
+//   depth-first search.
 // Parts whose bound reaches the incumbent are left; the bound of all is the least of the parts'.
 // Cost. Effort counts moves, nodes, units placed, thousands of cells priced, and a bound's
 // pricings. Promises. A function of problem, options and seed, whatever the clock, unless a clock

@@ -144,8 +144,8 @@ struct BarrierProof {
 // Why the loads of uniform choices, added up over the barriers, are at least `uniform_load` where
 // no rank carries more than `room` of pieces and blocks: with `value` >= 0 of each unit (by class)
 // and prices of bytes, what a unit that is not uniform carries on ranks is worth `value`, and no
-// host or rank holds more than its best content. Where uniform choices leave at least so many bytes
-// of a limit, they take `uniform_price` times as many more.
+// host or rank holds more than its best content. For each byte of a limit that uniform choices
+// leave on every rank, their loads are `uniform_price` more.
 struct BoxProof {
   std::vector<double> room;           // [barriers] ms, then [limits] bytes
   double uniform_load = 0;            // ms

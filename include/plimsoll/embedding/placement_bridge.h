@@ -115,8 +115,9 @@ Result<PlacementBridge> make_placement_bridge(const BridgeInput& input,
 // all; that of make_placement_bridge, that there is none among those that the search sees.
 Result<PlacementBridge> make_bounded_bridge(const BridgeInput& input, BridgeOptions options);
 
-// The placed options in table order. Whole tables are called column_wise only in a module in which
-// column_wise cuts one, or is all that one may have. Precondition: `placements` is allowed.
+// The placed options in table order. A whole table of `plain_name` is called column_wise only in a
+// module in which column_wise cuts one, or is all that one may have. Precondition: `placements` is
+// allowed.
 PlacedProposal to_proposal(const PlacementBridge& bridge, const OptionSet& options,
                            const balance::UnitPlacements& placements);
 

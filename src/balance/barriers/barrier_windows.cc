@@ -12,7 +12,6 @@ struct Box {
   double value = 0;
   int node = 0;
   std::vector<double> low, high;  // [dimensions]
-  std::vector<double> rate;       // [dimensions] what its proof gains where `low` rises
   std::vector<double> left;       // [limits] what uniform units of the last program leave of a cap
 };
 
@@ -47,7 +46,6 @@ class BoxSearch {
              0,
              std::vector<double>(model_.num_barriers, 0),
              std::vector<double>(model_.num_barriers, goal_),
-             {},
              {}};
     for (const int resource : options_.limits) {
       root.low.push_back(0);
@@ -97,13 +95,17 @@ class BoxSearch {
     return demand;
   }
 
-  BoxProof proof_of(const std::vector<double>& room, const BarrierAnswer& answer) const {
-    BoxProof proof{room, answer.uniform_load, answer.prices.pi, {}, {}};
+  BoxProof proof_of(const Box& box, const BarrierAnswer& answer) const {
+    BoxProof proof{box.high, answer.uniform_load, answer.prices.pi, {}, {}};
     for (std::size_t i = 0; i < model_.rows.size(); ++i) {
       const int resource = model_.rows[i];
       proof.price.resize(static_cast<std::size_t>(resource) + 1, 0.0);
       proof.price.back() =
           answer.prices.price[i] / (static_cast<double>(model_.cap[resource]) * model_.num_ranks);
+    }
+    for (std::size_t l = 0; l < options_.limits.size(); ++l) {
+      proof.uniform_price.push_back(answer.prices.uniform[l] / cap_of(l));
+      proof.uniform_load -= proof.uniform_price[l] * box.low[model_.num_barriers + l];
     }
     return proof;
   }
@@ -118,14 +120,7 @@ class BoxSearch {
     if (low + answer.uniform_load > box.value) {
       box.value = low + answer.uniform_load;
       result_.witness.nodes[box.node].proof = static_cast<int>(result_.witness.proofs.size());
-      box.rate.assign(static_cast<std::size_t>(model_.num_barriers), 1);
-      BoxProof proof = proof_of(box.high, answer);
-      for (std::size_t l = 0; l < options_.limits.size(); ++l) {
-        box.rate.push_back(answer.prices.uniform[l] / cap_of(l));
-        proof.uniform_price.push_back(box.rate.back());
-        proof.uniform_load -= box.rate.back() * box.low[model_.num_barriers + l];
-      }
-      result_.witness.proofs.push_back(std::move(proof));
+      result_.witness.proofs.push_back(proof_of(box, answer));
     }
     if (options_.visit && box.value < goal_) {
       const std::vector<double> room(box.high.begin(), box.high.begin() + model_.num_barriers);
@@ -154,8 +149,16 @@ class BoxSearch {
     return (box.high[dimension] - std::max(box.left[limit], box.low[dimension])) / cap_of(limit);
   }
 
+  // What the box's proof gains where the dimension's lower end rises.
+  double rate_of(const Box& box, std::size_t dimension) const {
+    const auto num_barriers = static_cast<std::size_t>(model_.num_barriers);
+    if (dimension < num_barriers) return 1;
+    const int proof = result_.witness.nodes[box.node].proof;
+    return result_.witness.proofs[proof].uniform_price[dimension - num_barriers];
+  }
+
   // A barrier's window where the upper part reaches the goal, if it can, else in the middle; a
-  // limit's where both parts leave the last program's placement out.
+  // limit's where the last program's uniform choices leave off, but not at its ends.
   double split_at(const Box& box, std::size_t dimension) const {
     constexpr double kMargin = .1;
     const double low = box.low[dimension], width = box.high[dimension] - low;
@@ -188,7 +191,7 @@ class BoxSearch {
     lower.high[widest] = at;
     upper.node = first + 1;
     upper.low[widest] = at;
-    upper.value += box.rate[widest] * (at - box.low[widest]);
+    upper.value += rate_of(box, widest) * (at - box.low[widest]);
     if (widest >= static_cast<std::size_t>(model_.num_barriers)) ask(upper);
     heap_.push(std::move(upper));
     ask(lower);

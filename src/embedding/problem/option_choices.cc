@@ -321,22 +321,23 @@ std::int32_t OptionChoices::find_equal_columns(const TableOptions& table,
   return -1;
 }
 
-bool OptionChoices::has_host_columns(const TableOptions& table) const {
-  for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
-    const Option& option = options_.options[static_cast<std::size_t>(o)];
-    if (!is_left_out_[static_cast<std::size_t>(o)] &&
-        option.sharding_type == ShardingType::kTableColumnWise) {
-      return true;
-    }
-  }
-  return false;
-}
-
 int OptionChoices::cause_of(const TableOptions& table, ShardingType type) {
   const auto [entry, is_new] = cause_of_type_.try_emplace(
       {table.module_path, type}, static_cast<int>(problem_.charges.size()));
   if (is_new) problem_.charges.push_back(loads_.type_charge(table.module_path, type));
   return entry->second;
+}
+
+bool has_host_columns(const OptionSet& options, const std::vector<bool>& is_left_out,
+                      const TableOptions& table) {
+  for (std::int32_t o = table.first_option; o < table.first_option + table.num_options; ++o) {
+    const auto index = static_cast<std::size_t>(o);
+    if (!is_left_out[index] &&
+        options.options[index].sharding_type == ShardingType::kTableColumnWise) {
+      return true;
+    }
+  }
+  return false;
 }
 
 std::vector<Candidate> combine(const std::vector<Candidate>& first,

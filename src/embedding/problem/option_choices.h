@@ -32,8 +32,6 @@ class OptionChoices {
 
   // `is_alone`: the table is a unit.
   std::vector<Candidate> choices_of(const TableOptions& table, bool is_alone);
-  // Column shards, one or several, that stand on any ranks of one host?
-  bool has_host_columns(const TableOptions& table) const;
   // Some columns were placed in fewer ways than there are.
   bool is_tighter() const { return is_tighter_; }
   // By option of a whole table as column_wise: the same as table_wise, which is left out for it.
@@ -64,6 +62,10 @@ class OptionChoices {
   std::set<std::int32_t> has_other_name_;            // its values
   bool is_tighter_ = false;
 };
+
+// Column shards, one or several, that stand on any ranks of one host?
+bool has_host_columns(const OptionSet& options, const std::vector<bool>& is_left_out,
+                      const TableOptions& table);
 
 // Sorted by their loads' sum. Precondition: candidates of other tables.
 std::vector<Candidate> combine(const std::vector<Candidate>& first,

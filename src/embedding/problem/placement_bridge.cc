@@ -146,8 +146,9 @@ class Builder {
       std::replace(leader.begin(), leader.end(), second, first);
       return first != second;
     };
-    const OptionChoices choices(options_, settings_, is_left_out_, causes_of_option_, loads_,
-                                bridge_.problem);
+    const auto has_columns = [this](std::size_t table) {
+      return has_host_columns(options_, is_left_out_, options_.tables[table]);
+    };
     std::map<std::string, std::size_t> first_of;  // by dependency
     const bool is_one_host = bridge_.problem.ranks_per_host >= bridge_.problem.num_ranks;
     for (std::size_t t = 0; t < leader.size(); ++t) {
@@ -160,9 +161,7 @@ class Builder {
       for (const std::string& fqn : fqns) {
         PLIMSOLL_ASSIGN(const std::size_t table, find_table(fqn));
         PLIMSOLL_ASSIGN(const std::size_t first, find_table(fqns.front()));
-        const bool is_loose =
-            settings_.is_for_bound && (choices.has_host_columns(options_.tables[table]) ||
-                                       choices.has_host_columns(options_.tables[first]));
+        const bool is_loose = settings_.is_for_bound && (has_columns(table) || has_columns(first));
         if (!is_loose) join(first, table);
       }
     }

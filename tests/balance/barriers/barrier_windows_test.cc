@@ -36,6 +36,7 @@ PlacementProblem barrier_problem(std::uint64_t seed, bool has_several = true,
   kind.repeated = true;
   kind.unequal_caps = kind.classes = kind.allowed = kind.apart = kind.uneven_hosts = false;
   PlacementProblem problem = random_problem(seed, kind);
+  EXPECT_EQ(problem.num_barriers > 1, has_several);
   for (Unit& unit : problem.units) {
     for (std::size_t c = 0; c < unit.choices.size(); ++c) {
       for (PieceRun& run : unit.choices[c].runs) {
@@ -74,11 +75,10 @@ BoundOptions bound_options(double incumbent) {
   return options;
 }
 
-struct Proved {
-  int num_models = 0, num_higher = 0;
-};
+PlacementProblem several_barriers(std::uint64_t seed) { return barrier_problem(seed); }
+PlacementProblem one_barrier(std::uint64_t seed) { return barrier_problem(seed, false); }
 
-// As above, and the first resource is a cap on times, which windows tell apart rank by rank.
+// Memory is tight, and the first resource is a cap on times, which windows tell apart rank by rank.
 PlacementProblem capped_problem(std::uint64_t seed) {
   PlacementProblem problem = barrier_problem(seed, true, true);
   problem.resources[0].is_pooled = false;
@@ -94,14 +94,18 @@ int count_splits_of_limits(const PlacementProblem& problem, const PlacementBound
   return count;
 }
 
-// How many problems have boxes, and for how many these prove 1 % more than the rest of `options`;
-// no bound may be above the optimum.
-Proved prove_by_boxes(std::uint64_t num_seeds, bool has_several, BoundOptions options) {
+struct Proved {
+  int num_models = 0, num_higher = 0, num_split = 0;
+};
+
+// How many problems have boxes, for how many these prove 1 % more than the rest of `options`, and
+// in how many of them limits are split; no bound may be above the optimum.
+template <class MakeProblem>
+Proved prove_by_boxes(std::uint64_t num_seeds, const MakeProblem& make, BoundOptions options) {
   Proved proved;
   for (std::uint64_t seed = 0; seed < num_seeds; ++seed) {
     SCOPED_TRACE(seed);
-    const PlacementProblem problem = barrier_problem(seed, has_several);
-    EXPECT_EQ(problem.num_barriers > 1, has_several);
+    const PlacementProblem problem = make(seed);
     const double optimum = Enumerator(problem).find();
     if (optimum == kInfinity || !make_barrier_model(problem, 0)) continue;
     ++proved.num_models;
@@ -112,12 +116,13 @@ Proved prove_by_boxes(std::uint64_t num_seeds, bool has_several, BoundOptions op
     const PlacementBound bound = bound_placement(problem, options, {});
     expect_bound(problem, bound, without, optimum);
     proved.num_higher += bound.method == BoundMethod::kBoxes && bound.value > without * 1.01;
+    proved.num_split += count_splits_of_limits(problem, bound) > 0;
   }
   return proved;
 }
 
 TEST(BarrierWindows, ProveNoMoreThanTheOptimum) {
-  const Proved proved = prove_by_boxes(400, true, bound_options(kInfinity));
+  const Proved proved = prove_by_boxes(400, several_barriers, bound_options(kInfinity));
   EXPECT_GT(proved.num_models, 250);
   EXPECT_GT(proved.num_higher, 20);
 }
@@ -126,27 +131,15 @@ TEST(BarrierWindows, ProveNoMoreThanTheOptimum) {
 TEST(BarrierWindows, ProveNoMoreThanTheOptimumOfOneBarrier) {
   BoundOptions options = bound_options(kInfinity);
   options.use_patterns = options.use_choices = false;
-  EXPECT_GT(prove_by_boxes(300, false, options).num_higher, 20);
+  EXPECT_GT(prove_by_boxes(300, one_barrier, options).num_higher, 20);
 }
 
 TEST(BarrierWindows, ProveNoMoreThanTheOptimumUnderACapOnTimes) {
-  int num_problems = 0, num_split = 0;
-  for (std::uint64_t seed = 0; seed < 600; ++seed) {
-    SCOPED_TRACE(seed);
-    const PlacementProblem problem = capped_problem(seed);
-    const double optimum = Enumerator(problem).find();
-    if (optimum == kInfinity || !make_barrier_model(problem, 0)) continue;
-    ++num_problems;
-    BoundOptions options = bound_options(1.1 * optimum);
-    options.use_patterns = options.use_choices = options.use_boxes = false;
-    const double without = bound_placement(problem, options, {}).value;
-    options.use_boxes = true;
-    const PlacementBound bound = bound_placement(problem, options, {});
-    expect_bound(problem, bound, without, optimum);
-    num_split += count_splits_of_limits(problem, bound) > 0;
-  }
-  EXPECT_GT(num_problems, 200);
-  EXPECT_GT(num_split, 15);
+  BoundOptions options = bound_options(kInfinity);
+  options.use_patterns = options.use_choices = false;
+  const Proved proved = prove_by_boxes(600, capped_problem, options);
+  EXPECT_GT(proved.num_models, 200);
+  EXPECT_GT(proved.num_split, 15);
 }
 
 // A piece takes 40 of a cap of 100, a uniform unit 12 of every rank: beside more than five of these
@@ -181,7 +174,7 @@ TEST(BarrierWindows, AreProvedAgainBoxByBox) {
   int num_boxes = 0, num_split = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);
-    const PlacementProblem problem = seed % 2 == 0 ? barrier_problem(seed) : capped_problem(seed);
+    const PlacementProblem problem = seed % 2 == 0 ? several_barriers(seed) : capped_problem(seed);
     const double optimum = Enumerator(problem).find();
     if (optimum == kInfinity || !make_barrier_model(problem, 0)) continue;
     BoundOptions options = bound_options(1.1 * optimum);
