@@ -138,7 +138,7 @@ void OverdraftState::update(Ranks ranks) {
     for (std::size_t d = 0; d < width_; ++d) {
       const double over = over_[at(rank) + d];
       if (over <= 0) continue;
-      term += square_of(over * inverse_[at(rank) + d]);
+      term += term_of(over * inverse_[at(rank) + d]);
       is_over_bytes |= d > 0;
     }
     num_over_ += (term > 0 ? 1 : 0) - is_over_[rank];
@@ -226,7 +226,7 @@ double OverdraftState::term_after(int rank, const ChangeAt& change_at) const {
   Pair sum{};
   for (std::size_t d = 0; d < stride_; d += kLanes) {
     const Pair share = (pair_at(over + d) + change_at(d)) * pair_at(inverse + d);
-    sum += square_of(share > 0 ? share : Pair{});
+    sum += term_of(share > 0 ? share : Pair{});
   }
   return sum[0] + sum[1];
 }

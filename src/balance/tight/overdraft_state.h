@@ -52,6 +52,20 @@ class OverdraftState {
 
   double cost(int choice) const { return costs_.empty() ? 0 : costs_[choice]; }
 
+  std::size_t num_resources() const { return width_; }  // and the load
+  // What a piece, or a block on each rank, needs: [num_resources].
+  const double* need(int choice, int piece) const {
+    return need_.data() + at(PlacementItems::record_of(items_->choices[choice], piece));
+  }
+  double over(int rank, std::size_t resource) const { return over_[at(rank) + resource]; }
+  double inverse_cap(int rank, std::size_t resource) const { return inverse_[at(rank) + resource]; }
+  // The term of what is used beyond a cap, as a share of it >= 0.
+  template <class Shares>
+  static Shares term_of(Shares over) {
+    constexpr double kSteepness = 10;
+    return over * (1 + kSteepness * over);
+  }
+
   // By how much all terms would grow: of a piece at each of the ranks, or a block at each of the
   // hosts, valid until the next call; of a uniform choice; of two that change places.
   const std::vector<double>& growth(int choice, int piece);
@@ -68,25 +82,18 @@ class OverdraftState {
   double size(int choice, int piece) const;
 
   std::int64_t num_looks() const { return num_looks_; }  // at ranks, until now
-  UnitPlacements placements() const;                     // every unit must be placed
+  void count_looks(std::int64_t more) { num_looks_ += more; }
+  UnitPlacements placements() const;  // every unit must be placed
   const PlacementItems& items() const { return *items_; }
 
  private:
   struct Ranks {
     int first = 0, end = 0;
   };
-  template <class Shares>
-  static Shares square_of(Shares over) {
-    return over * (1 + kSteepness * over);
-  }
-  static constexpr double kSteepness = 10;
   static constexpr std::size_t kLanes = 2;  // resources that are added at once
 
   // Of a rank or a record: its resources, and zeros up to a whole number of kLanes.
   std::size_t at(int index) const { return static_cast<std::size_t>(index) * stride_; }
-  const double* need(int choice, int piece) const {
-    return need_.data() + at(PlacementItems::record_of(items_->choices[choice], piece));
-  }
   const double* need_of(int slot) const;
   bool is_block(int slot) const;
   Ranks ranks_of(int choice, int place) const;

@@ -13,8 +13,8 @@
 namespace plimsoll::balance {
 namespace {
 
-constexpr double kFactors[] = {1.05, 1.3};  // by experiment
-constexpr double kLeast = 1e-3;             // of the slowest barrier's load: targets' scale
+constexpr double kFactors[] = {1.05, 1.15, 1.3};  // by experiment
+constexpr double kLeast = 1e-3;                   // of the slowest barrier's load: targets' scale
 
 }  // namespace
 

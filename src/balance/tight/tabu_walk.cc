@@ -1,8 +1,10 @@
 #include "balance/tight/tabu_walk.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
+#include "balance/tight/block_dealing.h"
 #include "plimsoll/core/numbers.h"
 
 namespace plimsoll::balance {
@@ -83,6 +85,40 @@ void TabuWalk::kick(int num_units) {
     insert(unit, open[random_.below(static_cast<int>(open.size()))], -1);
     rest(unit);
   }
+}
+
+void TabuWalk::deal_hosts() {
+  if (items_.num_hosts < 2) return;
+  const int a = draw_rank() / items_.width;
+  if (a >= items_.num_hosts) return;
+  const int next = random_.below(items_.num_hosts - 1), b = next < a ? next : next + 1;
+  const OverdraftState::Standing before = state_.standing();
+  const double energy = state_.energy();
+  std::vector<std::pair<double, int>> order = find_pieces(a), others = find_pieces(b);
+  order.insert(order.end(), others.begin(), others.end());
+  std::sort(order.begin(), order.end());
+  std::vector<double> mean(state_.num_resources(), 0);  // of both hosts' ranks
+  for (const auto& [key, unit] : order) {
+    const double* need = state_.need(state_.choice(unit), 0);
+    for (std::size_t d = 0; d < mean.size(); ++d) mean[d] += need[d] / (2 * items_.width);
+    state_.remove(unit);
+  }
+  deal_blocks(state_, a, b, mean, random_);
+  for (const auto& [key, unit] : order) insert(unit, before.choice[unit], -1);
+  if (state_.energy() >= energy - kTie) state_.assign(before);
+}
+
+// Units of one piece on the host's ranks, with their sizes, negative.
+std::vector<std::pair<double, int>> TabuWalk::find_pieces(int host) const {
+  std::vector<std::pair<double, int>> pieces;
+  for (int rank = host * items_.width; rank < (host + 1) * items_.width; ++rank) {
+    for (const int slot : state_.slots_on_rank(rank)) {
+      const int unit = items_.unit_of_slot[slot], choice = state_.choice(unit);
+      if (items_.choices[choice].num_pieces == 1)
+        pieces.emplace_back(-state_.size(choice, 0), unit);
+    }
+  }
+  return pieces;
 }
 
 int TabuWalk::draw_rank() {

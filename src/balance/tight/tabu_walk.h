@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "balance/tight/overdraft_state.h"
@@ -36,6 +37,10 @@ class TabuWalk {
   void kick(int num_units);
   // One change; precondition: some rank is overdrawn.
   void step();
+  // Takes what stands on two hosts off, the first one of an overdrawn rank, and deals it again:
+  // blocks by block_dealing.h, then pieces, what is largest first. Stays where energy is less.
+  // Precondition: some rank is overdrawn.
+  void deal_hosts();
   // How long a changed unit rests: from so many steps (at least 1) to twice as many.
   void set_rest(int steps) { shortest_rest_ = steps; }
 
@@ -53,6 +58,7 @@ class TabuWalk {
   void try_swaps(int rank);
   void try_swaps(const std::vector<int>& here, const std::vector<int>& there);
   void try_exchanges(int rank);
+  std::vector<std::pair<double, int>> find_pieces(int host) const;
   void try_exchanges(const std::vector<int>& here, const std::vector<int>& there, bool are_one);
   void offer(const Change& change);
   double energy_with(int unit, int choice, const std::vector<int>& before);

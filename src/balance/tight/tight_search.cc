@@ -110,7 +110,8 @@ class TightSearch {
   // A walk goes back to the least energy where it was after a while without less, and on from there
   // with other rests and a few other choices. Is the target reached?
   bool walk(double target, std::int64_t budget) {
-    constexpr int kStepsARefresh = 500, kFirstRest = 3, kRests = 4, kMostKicks = 3;
+    constexpr int kStepsARefresh = 500, kStepsADeal = 20, kFirstRest = 3, kRests = 4,
+                  kMostKicks = 3;
     const int patience = std::min(100 + 5 * items_.num_units, 1000);
     ++num_walks_;
     walk_.set_rest(kFirstRest);
@@ -121,7 +122,7 @@ class TightSearch {
     std::int64_t spent = 1;
     if (spend(spent)) return is_reached;
     for (int i = 1; !is_reached && spent < budget; ++i) {
-      const std::int64_t effort = step();
+      const std::int64_t effort = step(since % kStepsADeal == kStepsADeal - 1);
       spent += effort;
       if (i % kStepsARefresh == 0) state_.refresh();
       is_reached = keep(target) || state_.is_reached();
@@ -141,10 +142,11 @@ class TightSearch {
   }
 
   // Its effort.
-  std::int64_t step() {
+  std::int64_t step(bool deals_hosts) {
     constexpr std::int64_t kLooksAMove = 128;
     const std::int64_t before = state_.num_looks();
-    walk_.step();
+    if (deals_hosts) walk_.deal_hosts();
+    if (!state_.is_reached()) walk_.step();
     return 1 + (state_.num_looks() - before) / kLooksAMove;
   }
 

@@ -245,6 +245,37 @@ TEST(TightSearch, FindsTheBestOfTinyProblems) {
   EXPECT_GE(num_best, num_found - 4);
 }
 
+// Blocks of two hosts fill their caps in one way alone: {4 x 999} and {5 x 505, 5 x 206, 411}.
+TEST(TightSearch, DealsTheBlocksOfTwoHosts) {
+  PlacementProblem problem;
+  problem.num_ranks = 16;
+  problem.ranks_per_host = 8;
+  problem.num_barriers = 1;
+  problem.resources = {{.name = "hbm"}};
+  problem.caps.assign(16, {3996 + 2 * 2367});
+  const auto add = [&](int count, Spread spread, const PieceRun& run) {
+    for (int i = 0; i < count; ++i) {
+      Unit unit{"unit" + std::to_string(problem.num_units()), {}, {}};
+      unit.choices.push_back({spread, {run}, 1, {}});
+      problem.units.push_back(unit);
+    }
+  };
+  add(4, Spread::kHost, {8, {.05}, {999}});
+  add(5, Spread::kHost, {8, {.05}, {505}});
+  add(5, Spread::kHost, {8, {.05}, {206}});
+  add(1, Spread::kHost, {8, {.05}, {411}});
+  add(32, Spread::kDevice, {1, {.1}, {2367}});
+  const PlacementItems items = make_placement_items(problem);
+  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+    TightOptions options = short_search(seed);
+    options.lower_bound = .75;
+    EffortClock clock{RunContext{}};
+    const auto found = search_tight(items, options, clock);
+    ASSERT_TRUE(found) << seed;
+    EXPECT_NEAR(evaluate(problem, *found).objective, 11 * .05 + 2 * .1, 1e-9);
+  }
+}
+
 TEST(TightSearch, IsAFunctionOfItsArguments) {
   // They fill both memories up to a tenth.
   const PlacementProblem problem = two_resources(1, 24, 150, 310);
