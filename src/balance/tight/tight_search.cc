@@ -36,7 +36,7 @@ class TightSearch {
       const std::int64_t budget = budget_of(kLongWalk);
       const bool is_fresh = best_standing_.choice.empty() || num_walks_ % 2 == 0;
       const bool is_reached =
-          is_fresh ? walk_from_program(target, budget) : walk_from_incumbent(target, budget);
+          is_fresh ? walk_from_program(target, budget) : walk_from(best_standing_, target, budget);
       step =
           is_reached ? std::min(kLargestStep, kRise * step) : std::max(kSmallestStep, kFall * step);
     }
@@ -60,12 +60,17 @@ class TightSearch {
     }
   }
 
-  // Some placement.
+  // Some placement: where a walk fails, the next one goes on with a larger target. Programs of
+  // large targets take choices that leave much to mend, so that new ones are rare.
   void rise() {
     constexpr double kFirst = 1.1, kGrowth = 2;
+    constexpr int kWalksAProgram = 8;
     double target = kFirst * options_.lower_bound;
-    while (best_ == kInfinity && !is_done()) {
-      if (!walk_from_program(target, budget_of(kShortWalk))) target *= kGrowth;
+    for (int i = 0; best_ == kInfinity && !is_done(); ++i) {
+      const std::int64_t budget = budget_of(kShortWalk);
+      const bool is_reached = i % kWalksAProgram == 0 ? walk_from_program(target, budget)
+                                                      : walk_from(last_standing_, target, budget);
+      if (!is_reached) target *= kGrowth;
     }
   }
 
@@ -101,8 +106,8 @@ class TightSearch {
     return walk(target, budget);
   }
 
-  bool walk_from_incumbent(double target, std::int64_t budget) {
-    state_.assign(best_standing_);
+  bool walk_from(const OverdraftState::Standing& standing, double target, std::int64_t budget) {
+    state_.assign(standing);
     walk_.begin(target);
     return walk(target, budget);
   }
@@ -116,7 +121,7 @@ class TightSearch {
     ++num_walks_;
     walk_.set_rest(kFirstRest);
     double least = state_.energy();
-    OverdraftState::Standing standing = state_.standing();
+    last_standing_ = state_.standing();
     bool is_reached = keep(target) || state_.is_reached();
     int since = 0;
     std::int64_t spent = 1;
@@ -129,11 +134,11 @@ class TightSearch {
       if (spend(effort)) break;
       if (state_.energy() < least - kLess) {
         least = state_.energy();
-        standing = state_.standing();
+        last_standing_ = state_.standing();
         since = 0;
       } else if (++since == patience) {
         since = 0;
-        state_.assign(standing);
+        state_.assign(last_standing_);
         walk_.set_rest(2 << random_.below(kRests));
         walk_.kick(random_.below(kMostKicks + 1));
       }
@@ -169,7 +174,8 @@ class TightSearch {
   OverdraftState state_;
   TabuWalk walk_;
   double best_;
-  OverdraftState::Standing best_standing_;
+  OverdraftState::Standing best_standing_;  // of the incumbent
+  OverdraftState::Standing last_standing_;  // of the least energy of the last walk
   std::optional<UnitPlacements> found_;
   int num_walks_ = 0;
   std::int64_t effort_ = 0;

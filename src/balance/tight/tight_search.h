@@ -4,13 +4,14 @@
 // Method. For a target the linear program of fill_program.h says which choices leave most room; its
 // choices are placed, largest first, and a walk (tabu_walk.h) changes them until no cap and no
 // target is overdrawn, or for a share of the effort. While it finds nothing better, it also deals
-// two hosts again now and then. By the program's prices every choice costs
-// what it uses beyond the best of its unit, so that of equals the walk takes what leaves more room.
-// From the incumbent the target goes down by a share of the gap; where a walk fails, by a smaller
-// one, and the next walk begins from the incumbent's placement or from another program's choices,
-// in turn. As long as there is no placement, targets rise. Cost. Effort counts looks at ranks, and
-// the pivots of programs. Promises. A function of its arguments; what it returns overdraws nothing,
-// and its slowest rank carries less than `incumbent`. Nothing found says nothing.
+// two hosts again now and then. By the program's prices every choice costs what it uses beyond the
+// best of its unit, so that of equals the walk takes what leaves more room. From the incumbent the
+// target goes down by a share of the gap; where a walk fails, by a smaller one, and the next walk
+// begins from the incumbent's placement or from another program's choices, in turn. As long as
+// there is no placement, targets rise, and walks mostly go on from where the last one ended. Cost.
+// Effort counts looks at ranks, and the pivots of programs. Promises. A function of its arguments;
+// what it returns overdraws nothing, and its slowest rank carries less than `incumbent`. Nothing
+// found says nothing.
 #pragma once
 
 #include <cstdint>

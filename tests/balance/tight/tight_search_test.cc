@@ -276,6 +276,25 @@ TEST(TightSearch, DealsTheBlocksOfTwoHosts) {
   }
 }
 
+// Targets rise from far below what is possible; with a new program for each of them no problem of
+// these has a placement after as much effort.
+TEST(TightSearch, GoesOnWithALargerTarget) {
+  int num_found = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const PlacementProblem problem = two_resources(seed, 24, 150, 310);
+    const PlacementItems items = make_placement_items(problem);
+    TightOptions options = short_search(seed);
+    options.lower_bound = .01;
+    options.max_effort = 3000;
+    EffortClock clock{RunContext{}};
+    const auto found = search_tight(items, options, clock);
+    if (!found) continue;
+    EXPECT_TRUE(evaluate(problem, *found).is_allowed());
+    ++num_found;
+  }
+  EXPECT_GE(num_found, 12);
+}
+
 TEST(TightSearch, IsAFunctionOfItsArguments) {
   // They fill both memories up to a tenth.
   const PlacementProblem problem = two_resources(1, 24, 150, 310);
