@@ -15,7 +15,6 @@ constexpr double kEqual = 1e-9;  // of energies
 
 // Blocks that need the same.
 struct Kind {
-  int choice = -1;  // of one of them
   std::vector<int> units;
   std::vector<int> choices;  // [units]
 };
@@ -59,7 +58,7 @@ class BlockDealing {
   }
 
  private:
-  const double* need(const Kind& kind) const { return state_.need(kind.choice, 0); }
+  const double* need(const Kind& kind) const { return state_.need(kind.choices[0], 0); }
 
   void find_kinds(int host) {
     for (const int slot : state_.slots_on_host(host)) {
@@ -69,7 +68,7 @@ class BlockDealing {
       auto kind = std::find_if(kinds_.begin(), kinds_.end(), [&](const Kind& k) {
         return std::equal(needed, needed + state_.num_resources(), need(k));
       });
-      if (kind == kinds_.end()) kind = kinds_.insert(kinds_.end(), {choice, {}, {}});
+      if (kind == kinds_.end()) kind = kinds_.insert(kinds_.end(), Kind{});
       kind->units.push_back(unit);
       kind->choices.push_back(choice);
     }

@@ -52,13 +52,13 @@ class TabuWalk {
     int choice_b = -1;             // an exchange where >= 0; `choice` is that of slot_a
   };
 
+  std::vector<std::pair<double, int>> find_pieces(int host) const;
   int draw_rank();
   void find_units(int rank);
   void try_choices(int unit);
   void try_swaps(int rank);
   void try_swaps(const std::vector<int>& here, const std::vector<int>& there);
   void try_exchanges(int rank);
-  std::vector<std::pair<double, int>> find_pieces(int host) const;
   void try_exchanges(const std::vector<int>& here, const std::vector<int>& there, bool are_one);
   void offer(const Change& change);
   double energy_with(int unit, int choice, const std::vector<int>& before);
