@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "balance/moves/rank_dealing.h"
+#include "balance/moves/rank_relief.h"
 #include "balance/problem/placement_judge.h"
 #include "balance/problem/placement_state.h"
 #include "core/check.h"
@@ -13,6 +14,11 @@
 
 namespace plimsoll::balance {
 namespace {
+
+std::int64_t end_of(const EffortClock& clock, std::int64_t max_effort) {
+  return max_effort < EffortClock::kNever - clock.effort() ? clock.effort() + max_effort
+                                                           : EffortClock::kNever;
+}
 
 class Exchange {
  public:
@@ -22,12 +28,14 @@ class Exchange {
         options_(options),
         clock_(clock),
         state_(items),
+        end_(end_of(clock, options.max_effort)),
         dealing_(state_, clock),
         random_(options.seed),
-        best_(start),
-        first_effort_(clock.effort()) {
+        relief_(state_, dealing_, random_, clock, end_),
+        best_(start) {
     state_.assign(start.placements);
     constant_ = std::max(0.0, start.objective - state_.slowest());
+    has_few_pieces_ = has_few_pieces();
     order_.resize(static_cast<std::size_t>(items.num_ranks));
     std::iota(order_.begin(), order_.end(), 0);
   }
@@ -35,14 +43,17 @@ class Exchange {
   Start run() {
     constexpr double kLeastStep = 1.0 / 64;
     double step = 0.5;
+    dealing_.aim(best_.objective - constant_);
+    cheapen();
     while (!is_done() && step >= kLeastStep) {
       const double gap = best_.objective - options_.lower_bound;
       dealing_.aim(best_.objective - step * gap - constant_);
       if (reach() && store()) {
+        cheapen();
         step = std::min(0.5, 1.5 * step);
       } else {
         step /= 2;
-        state_.assign(best_.placements);
+        if (!has_few_pieces_) state_.assign(best_.placements);
       }
     }
     return std::move(best_);
@@ -50,8 +61,15 @@ class Exchange {
 
  private:
   bool is_done() const {
-    return clock_.is_stopped() || clock_.effort() - first_effort_ >= options_.max_effort ||
+    return clock_.is_stopped() || clock_.effort() >= end_ ||
            best_.objective <= options_.lower_bound * (1 + options_.tolerance);
+  }
+
+  bool has_few_pieces() const {
+    constexpr std::size_t kFewPieces = 3;  // a rank, in the mean
+    std::size_t count = 0;
+    for (int rank = 0; rank < items_.num_ranks; ++rank) count += state_.slots_on_rank(rank).size();
+    return count <= kFewPieces * static_cast<std::size_t>(items_.num_ranks);
   }
 
   bool store() {
@@ -62,18 +80,27 @@ class Exchange {
     return true;
   }
 
+  void cheapen() {
+    if (!has_few_pieces_) return;
+    relief_.cheapen();
+    store();
+  }
+
   // Does a placement within tau come of it?
   bool reach() {
     constexpr int kMaxFailures = 3;
+    const double gain = has_few_pieces_ ? .1 : 1e-3;  // of what is above tau
     int num_failures = 0;
     double least = dealing_.total_over();
     while (!is_done() && num_failures < kMaxFailures) {
       mend();
+      if (has_few_pieces_) relief_.relieve(order_);
       const double now = dealing_.total_over();
       if (now == 0) return true;
-      num_failures = now < least * (1 - 1e-3) ? 0 : num_failures + 1;
+      num_failures = now < least * (1 - gain) ? 0 : num_failures + 1;
       least = std::min(least, now);
       tighten();
+      if (has_few_pieces_) relief_.refine();
     }
     return false;
   }
@@ -88,9 +115,14 @@ class Exchange {
       const int rank = order_[i];
       for (int k = 0; k < end && dealing_.over(rank) > 0; ++k) {
         const int other = order_[2 * k < end ? k : random_.below(items_.num_ranks)];
-        if (other != rank) dealing_.deal(rank, other);
+        if (other != rank && is_partner(rank, other)) dealing_.deal(rank, other);
       }
     }
+  }
+
+  bool is_partner(int rank, int other) const {
+    constexpr double kLeastRoom = .1;  // of what is above tau
+    return !has_few_pieces_ || dealing_.room(other) >= kLeastRoom * dealing_.over(rank);
   }
 
   void tighten() {
@@ -106,10 +138,12 @@ class Exchange {
   const ExchangeOptions& options_;
   EffortClock& clock_;
   PlacementState state_;
+  const std::int64_t end_;  // of the clock's effort
   RankDealing dealing_;
   SplitMix64 random_;
+  RankRelief relief_;
   Start best_;
-  std::int64_t first_effort_;
+  bool has_few_pieces_ = false;
   double constant_ = 0;     // charges and the floor do not move here
   std::vector<int> order_;  // ranks by rising load
 };

@@ -1,18 +1,21 @@
-// Exchanges between two ranks, exactly: what annealing finds by chance where pieces are few a rank.
+// Exchanges between ranks, exactly: what annealing finds by chance where pieces are few a rank.
 //
 // Problem. Improve an allowed placement whose ranks hold a few pieces each: how fast the slowest
 // rank is depends on which sizes stand together, and of thousands of partners a few have the right
-// ones. Method. Against a target tau a little below the incumbent, as in bin packing:
+// ones. Method. Against a target tau a little below the incumbent, as in bin packing [1]:
 //   mend      the ranks above tau, slowest first: with partners from the lightest on, the pieces of
 //             both are dealt again so that the two exceed tau least;
 //   tighten   ranks within tau, drawn at random: dealt so that one is as full as tau allows, which
 //             gathers the room that is left in few ranks.
 // Both in turn until no rank exceeds tau (a new incumbent, and tau goes down by half of the gap
-// left), or nothing is gained for a few rounds (half the step). Of two ranks with up to 12 pieces
-// all deals are tried, with more those that change sides of up to three. Blocks, choices and what
-// is uniform stay. Cost. A deal is O(2^pieces) or O(pieces^3); a unit of effort is 200 subsets, or
-// 50 changes. Promises. A function of problem, start, options; never worse than the start by the
-// verifier. [1] C. Alvim, C. Ribeiro, F. Glover, D. Aloise, "A hybrid improvement heuristic for the
+// left), or too little is gained for a few rounds (half the step). Of two ranks with up to 12
+// pieces all deals are tried, with more those that change sides of up to three. Blocks stay on
+// their hosts. Where there are at most three pieces a rank, deals alone leave much room unused:
+// then ranks are relieved of pieces by gathered room and other choices, too (rank_relief.h), and
+// what fails one tau goes on to the next. Elsewhere choices stay, and what is uniform. Cost. A deal
+// is O(2^pieces) or O(pieces^3); a unit of effort is 200 subsets, or 50 changes. Promises. A
+// function of problem, start, options; never worse than the start by the verifier.
+// [1] C. Alvim, C. Ribeiro, F. Glover, D. Aloise, "A hybrid improvement heuristic for the
 //     one-dimensional bin packing problem", Journal of Heuristics 10, 2004,
 //     https://doi.org/10.1023/B:HEUR.0000026267.44673.ed.
 #pragma once

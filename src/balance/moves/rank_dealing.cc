@@ -68,7 +68,7 @@ void RankDealing::find_pieces(int a, int b) {
   for (const int rank : {a, b}) {
     for (const int slot : state_.slots_on_rank(rank)) {
       slots_.push_back(slot);
-      loads_.push_back(items_.load[record_of(slot)]);
+      loads_.push_back(load_of(slot));
     }
   }
   num_on_a_ = state_.slots_on_rank(a).size();

@@ -29,7 +29,9 @@ class RankDealing {
   double tau() const { return tau_; }
   double load(int rank) const { return state_.load(rank, 0); }
   double over(int rank) const { return over(load(rank)); }
+  double room(int rank) const { return tau_ - load(rank); }
   double total_over() const;
+  double load_of(int slot) const { return items_.load[record_of(slot)]; }  // of a piece that stands
 
   // The pieces of both where that is better than now; is it?
   bool deal(int a, int b);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "balance/moves/placement_shake.h"
+#include "balance/moves/rank_relief.h"
 #include "balance/problem/placement_judge.h"
 #include "balance/random_placements.h"
 
@@ -102,6 +103,91 @@ TEST(PlacementExchange, BalancesManyPieces) {
     sum += units.back().first;
   }
   EXPECT_LT(exchanged(wholes(2, units), sum / 2).objective, sum / 2 * 1.0005);
+}
+
+// Three units of 6 on two ranks, each of which may take another choice.
+//
+//   |666666|666666|       |666666|33333|
+//   |666666|         ->   |666666|33333|
+Wholes threes(const UnitChoice& other, Bytes cap = 1000) {
+  Wholes given = wholes(2, {{6, 0}, {6, 0}, {6, 1}}, cap);
+  for (Unit& unit : given.problem.units) unit.choices.push_back(other);
+  return given;
+}
+
+TEST(PlacementExchange, RelievesRanksByOtherChoices) {
+  const auto value = [](Spread spread, double load) {
+    return exchanged(threes({spread, {{2, {load}, {1, 0, 0}}}, 1, {}}), 9).objective;
+  };
+  EXPECT_EQ(value(Spread::kDevice, 3.25), 9.25);
+  EXPECT_EQ(value(Spread::kHost, 3.5), 9.5);
+  EXPECT_EQ(value(Spread::kUniform, 3.75), 9.75);
+}
+
+// The rank that keeps a unit needs 1 + 4 bytes.
+TEST(PlacementExchange, RelievesNoRankBeyondMemory) {
+  for (const Spread spread : {Spread::kDevice, Spread::kHost, Spread::kUniform}) {
+    const UnitChoice other{spread, {{2, {3}, {4, 0, 0}}}, 1, {}};
+    EXPECT_EQ(exchanged(threes(other, 4), 9).objective, 12);
+    EXPECT_EQ(exchanged(threes(other, 5), 9).objective, 9);
+  }
+}
+
+TEST(PlacementExchange, RelievesRanksByTheNextChoiceWhereMemoryForbidsTheFirst) {
+  for (const Spread first : {Spread::kDevice, Spread::kHost, Spread::kUniform}) {
+    const Spread next = first == Spread::kUniform ? Spread::kHost : Spread::kUniform;
+    Wholes given = threes({first, {{2, {3}, {4, 0, 0}}}, 1, {}}, 4);
+    std::vector<Unit>& units = given.problem.units;
+    units[0].choices.push_back({next, {{2, {3.75}, {1, 0, 0}}}, 1, {}});
+    units[1].choices.resize(1);
+    EXPECT_EQ(exchanged(given, 9).objective, 9.75);
+  }
+}
+
+// Room for 4 is on no rank, and rank 0 and another one alone take more than two ranks may:
+//
+//   |99999|4444|55555|22|55555|22|   ->   |99999|55555|55555|22|22|4444|
+TEST(PlacementExchange, GathersRoomForOnePiece) {
+  const Wholes given = wholes(3, {{9, 0}, {4, 0}, {5, 1}, {2.5, 1}, {5, 2}, {2.5, 2}});
+  const PlacementItems items = make_placement_items(given.problem);
+  EffortClock clock{RunContext{}};
+  PlacementState state(items);
+  state.assign(given.start.placements);
+  RankDealing dealing(state, clock);
+  dealing.aim(10);
+  SplitMix64 random(0);
+  RankRelief(state, dealing, random, clock, 1000).relieve({1, 2, 0});
+  EXPECT_EQ(dealing.total_over(), 0);
+}
+
+TEST(PlacementExchange, PlacesWhatIsUniformWhereThatIsLess) {
+  Wholes given = wholes(4, {{4, 0}, {4, 1}, {4, 2}, {1, 3}});
+  given.problem.units.push_back({"",
+                                 {{Spread::kUniform, {{4, {2}, {1, 0, 0}}}, 1, {}},
+                                  {Spread::kDevice, {{1, {3}, {1, 0, 0}}}, 1, {}}},
+                                 {}});
+  given.start.placements.units.push_back({0, {}});
+  given.start.objective = 6;
+  EXPECT_EQ(exchanged(given).objective, 4);
+}
+
+// Two pieces a rank, as in large models on many ranks: room that is left over must be gathered, and
+// pieces must be cut, for ranks to come out even.
+TEST(PlacementExchange, FillsManyRanksWithFewPieces) {
+  constexpr int kRanks = 200;
+  Random random(3);
+  std::vector<std::pair<double, int>> units;
+  double sum = 0;
+  for (int i = 0; i < 2 * kRanks; ++i) {
+    units.emplace_back(.2 + random.real(), i % kRanks);
+    sum += units.back().first;
+  }
+  Wholes given = wholes(kRanks, units);
+  for (Unit& unit : given.problem.units) {
+    const double half = unit.choices.front().runs.front().load.front() * .5005;
+    unit.choices.push_back({Spread::kDevice, {{2, {half}, {1, 0, 0}}}, 1, {}});
+  }
+  EXPECT_LT(exchanged(given, sum / kRanks).objective, sum / kRanks * 1.005);
 }
 
 using Improvement = Start (*)(const PlacementItems&, const Start&, const ExchangeOptions&,
