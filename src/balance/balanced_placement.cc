@@ -36,7 +36,6 @@ constexpr int kMaxAnnealedParts = 3;
 constexpr double kToAim = 0.99;            // of the tolerance: checks of bounds lose a little
 constexpr double kRoundingSlack = 1e-10;   // of whole-number loads in dives
 constexpr double kSmallGap = 5e-3;         // constructions are of no use below
-constexpr double kFarOff = 1.2;            // from the bound: much effort is in vain
 constexpr double kTinyGap = 1e-3;          // nor are shakes
 constexpr std::int64_t kPricedAMove = 16;  // choices that a bound prices in the time of a move
 constexpr std::int64_t kGuidesATree = 8;   // nodes of a bound's tree for one of a guide's

@@ -230,7 +230,6 @@ std::optional<UnitPlacements> complete_bins(const PlacementItems& items,
 
 std::optional<Start> complete_best(const PlacementItems& items, const StartOptions& options,
                                    EffortClock& clock) {
-  constexpr double kFarOff = 1.2;
   constexpr double kFactors[] = {1.0005, 1.001, 1.002, 1.004, 1.008, 1.015, 1.03, 1.06};
   std::optional<Start> best;
   int num_worse = 0;

@@ -32,6 +32,9 @@ std::optional<UnitPlacements> complete_bins(const PlacementItems& items,
                                             const CompletionOptions& options,
                                             const RunContext& context = {});
 
+// Beside the bound: pieces that do not fill ranks, of which much effort makes nothing good.
+inline constexpr double kFarOff = 1.2;
+
 // The best of targets from `lower_bound` up; nothing where none succeeds.
 std::optional<Start> complete_best(const PlacementItems& items, const StartOptions& options,
                                    EffortClock& clock);

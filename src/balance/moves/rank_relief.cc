@@ -33,9 +33,9 @@ void RankRelief::relieve(const std::vector<int>& ranks) {
   }
 }
 
-// Of whole pieces, those whose rank is within tau without them.
+// A piece goes whole only where the rank is within tau without it; what adds more work than the
+// piece itself is left out.
 void RankRelief::find_ways(int rank) {
-  constexpr double kMostWork = 1;  // of the piece
   ways_.clear();
   for (const int slot : state_.slots_on_rank(rank)) {
     const int unit = items_.unit_of_slot[slot];
@@ -49,7 +49,7 @@ void RankRelief::find_ways(int rank) {
                             : other.spread == Spread::kHost ? other.num_pieces == 1
                                                             : true;
       const double work = added_work(unit, c);
-      if (is_finer && other.peak <= load && work <= kMostWork * load) {
+      if (is_finer && other.peak <= load && work <= load) {
         ways_.push_back({work, unit, c});
       }
     }
@@ -190,8 +190,9 @@ void RankRelief::cheapen() {
     if (choice_of(unit).spread != Spread::kUniform) continue;
     // Choices are by rising work.
     for (int c = items_.first_choice[unit]; c < state_.choice(unit); ++c) {
-      if (items_.choices[c].spread != Spread::kDevice || added_work(unit, c) >= 0) continue;
-      ways_.push_back({0, unit, c});
+      const double work = added_work(unit, c);
+      if (items_.choices[c].spread != Spread::kDevice || work >= 0) continue;
+      ways_.push_back({work, unit, c});
       break;
     }
   }
