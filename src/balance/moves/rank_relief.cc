@@ -156,6 +156,23 @@ int RankRelief::gather(double need) {
   return best;
 }
 
+// Of the rank's whole pieces, the one that finer pieces on the same rank cost least.
+RankRelief::Way RankRelief::find_finer(int rank, double most_work) const {
+  Way best{most_work, -1, -1};
+  for (const int slot : state_.slots_on_rank(rank)) {
+    const int unit = items_.unit_of_slot[slot];
+    if (choice_of(unit).num_pieces > 1) continue;
+    for (int c = items_.first_choice[unit]; c < items_.first_choice[unit + 1]; ++c) {
+      const Choice& other = items_.choices[c];
+      const bool is_finer =
+          other.spread == Spread::kDevice && other.num_pieces > 1 && !other.distinct_ranks;
+      const double work = added_work(unit, c);
+      if (is_finer && work < best.work) best = {work, unit, c};
+    }
+  }
+  return best;
+}
+
 void RankRelief::refine() {
   constexpr double kMuch = 3;       // mean rooms
   constexpr double kMostWork = .2;  // of the room left over
@@ -166,21 +183,10 @@ void RankRelief::refine() {
   for (int rank = 0; rank < items_.num_ranks; ++rank) {
     const double room = dealing_.room(rank);
     if (room < kMuch * mean) continue;
-    Way best{kMostWork * room, -1, -1};
-    for (const int slot : state_.slots_on_rank(rank)) {
-      const int unit = items_.unit_of_slot[slot];
-      if (choice_of(unit).num_pieces > 1) continue;
-      for (int c = items_.first_choice[unit]; c < items_.first_choice[unit + 1]; ++c) {
-        const Choice& other = items_.choices[c];
-        if (other.spread != Spread::kDevice || other.num_pieces == 1 || other.distinct_ranks) {
-          continue;
-        }
-        if (const double work = added_work(unit, c); work < best.work) best = {work, unit, c};
-      }
-    }
-    if (best.unit < 0) continue;
-    places_.assign(static_cast<std::size_t>(items_.choices[best.choice].num_pieces), rank);
-    put_all(best.unit, best.choice, rank);
+    const Way way = find_finer(rank, kMostWork * room);
+    if (way.unit < 0) continue;
+    places_.assign(static_cast<std::size_t>(items_.choices[way.choice].num_pieces), rank);
+    put_all(way.unit, way.choice, rank);
   }
 }
 

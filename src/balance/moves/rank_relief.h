@@ -48,6 +48,7 @@ class RankRelief {
   }
   double added_work(int unit, int choice) const;
   void find_ways(int rank);
+  Way find_finer(int rank, double most_work) const;
   bool take(int unit, int choice, int rank);
   bool take_block(int unit, int choice, int rank);
   bool take_pieces(int unit, int choice, int rank);
